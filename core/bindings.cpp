@@ -1,0 +1,462 @@
+// The compiled boundary and the only file that includes nanobind. Arrays come in contiguous and of
+// fixed dtype (refused, not converted) and are kept alive by the object that views them; one Path
+// comes out. The GIL is released around the whole loop. Knows no mathematics.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+#include <nanobind/trampoline.h>
+
+#include <chrono>
+#include <optional>
+
+#include "boost.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace cwboost {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Reals = Array<Real>;
+using Block = nb::ndarray<const Real, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class A>
+auto view(const A& array) {
+  return std::span(array.data(), array.size());
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> to_numpy(std::vector<T> values, std::vector<Size> shape) {
+  auto* const owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> to_numpy(std::vector<T> values) {
+  const Size n = values.size();
+  return to_numpy(std::move(values), {n});
+}
+
+// --- losses -------------------------------------------------------------------------------------
+
+// A loss in Python: evaluate(score (q, n), want_residual, want_loss) -> (residual (q, n), loss (n)),
+// None where not wanted. Shapes are checked in losses.py.
+class PythonLoss final : public Loss {
+ public:
+  PythonLoss(nb::callable evaluate, Size n_outputs)
+      : evaluate_(std::move(evaluate)), n_outputs_(n_outputs) {}
+  Size n_outputs() const override { return n_outputs_; }
+  bool whole() const override { return true; }
+  void evaluate(Size, Size, Size n, const Real*, const Real* score, Real* residual,
+                Real* loss) const override {
+    const nb::gil_scoped_acquire gil;
+    auto block = to_numpy(Vec(score, score + n * n_outputs_), {n_outputs_, n});
+    const auto out = nb::cast<nb::tuple>(evaluate_(block, residual != nullptr, loss != nullptr));
+    copy(out[0], residual, n * n_outputs_);
+    copy(out[1], loss, n);
+  }
+
+ private:
+  static void copy(nb::handle from, Real* to, Size n) {
+    if (!to) return;
+    const auto array = nb::cast<nb::ndarray<const Real, nb::c_contig, nb::device::cpu>>(from);
+    if (array.size() != n) throw std::invalid_argument("a loss returned an array of a wrong size");
+    std::copy(array.data(), array.data() + n, to);
+  }
+  nb::callable evaluate_;
+  Size n_outputs_;
+};
+
+// --- rows ---------------------------------------------------------------------------------------
+
+struct HeldSet : IndexSet {
+  nb::object keep;
+};
+
+struct HeldRows final : LocalRows {
+  using LocalRows::LocalRows;
+  std::vector<nb::object> keep;
+};
+
+struct PythonRows final : Rows {
+  NB_TRAMPOLINE(Rows, 2);
+  Size n_outputs() const override { NB_OVERRIDE_PURE(n_outputs); }
+  std::vector<Reply> run(const std::vector<Verb>& batch) override { NB_OVERRIDE_PURE(run, batch); }
+};
+
+template <class T>
+void bind_index(nb::class_<HeldSet>& cls) {
+  cls.def(
+      "__init__",
+      [](HeldSet* self, Array<T> index, Size n_bins) {
+        new (self) HeldSet{{view(index), n_bins}, nb::cast(index)};
+      },
+      "index"_a.noconvert(), "n_bins"_a);
+}
+
+void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
+               const std::vector<const HeldSet*>& sets, const std::vector<Reals>& parts,
+               Size n_threads) {
+  std::vector<IndexSet> index;
+  std::vector<In> weights;
+  std::vector<nb::object> keep{nb::cast(y)};
+  for (const auto* set : sets) {
+    index.push_back(*set);
+    keep.push_back(set->keep);
+  }
+  for (const auto& part : parts) {
+    weights.push_back(view(part));
+    keep.push_back(nb::cast(part));
+  }
+  if (offset) keep.push_back(nb::cast(*offset));
+  new (self) HeldRows(std::move(loss), view(y), offset ? view(*offset) : In{}, std::move(index),
+                      std::move(weights), n_threads);
+  self->keep = std::move(keep);
+}
+
+void bind_rows(nb::module_& m) {
+  nb::class_<Loss>(m, "Loss", "A loss on one row.").def_prop_ro("n_outputs", &Loss::n_outputs);
+  m.def("make_loss", &make_loss, "name"_a, "parameter"_a = 0.0);
+  m.def(
+      "python_loss",
+      [](nb::callable evaluate, Size n_outputs) -> std::shared_ptr<Loss> {
+        return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs);
+      },
+      "evaluate"_a, "n_outputs"_a = 1);
+
+  m.attr("NO_SLOT") = no_slot;
+  m.attr("ONES_SLOT") = ones_slot;
+  m.attr("TRAINING") = training_part;
+  m.attr("VALIDATION") = validation_part;
+  m.attr("ALL") = all_part;
+
+  nb::class_<Fill>(m, "Fill", "out = offset + start")
+      .def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
+      .def_ro("out", &Fill::out)
+      .def_ro("start", &Fill::start);
+  nb::class_<Residual>(m, "Residual", "out = -dloss/dscore at `at` -> moved, risk per part")
+      .def(nb::init<Slot, Slot, std::vector<Part>>(), "at"_a, "out"_a, "parts"_a)
+      .def_ro("at", &Residual::at)
+      .def_ro("out", &Residual::out)
+      .def_ro("parts", &Residual::parts);
+  nb::class_<MeanResidual>(m, "MeanResidual", "out = residual averaged from one score to another")
+      .def(nb::init<Slot, Slot, Slot>(), "start"_a, "to"_a, "out"_a)
+      .def_ro("start", &MeanResidual::from)
+      .def_ro("to", &MeanResidual::to)
+      .def_ro("out", &MeanResidual::out);
+  nb::class_<BinSums>(m, "BinSums", "sums of w x per bin -> sums, slot by slot, set by set")
+      .def(nb::init<std::vector<Slot>, std::vector<Set>, Part>(), "slots"_a, "sets"_a, "part"_a)
+      .def_ro("slots", &BinSums::slots)
+      .def_ro("sets", &BinSums::sets)
+      .def_ro("part", &BinSums::part);
+  nb::class_<Joint>(m, "Joint", "weights of the joint bins of two sets -> sums[0]")
+      .def(nb::init<Set, Set, Part>(), "a"_a, "b"_a, "part"_a)
+      .def_ro("a", &Joint::a)
+      .def_ro("b", &Joint::b)
+      .def_ro("part", &Joint::part);
+  nb::class_<Add>(m, "Add", "slot[i] += bin_values[bin[i]]")
+      .def(nb::init<Slot, Set, Vec>(), "slot"_a, "set"_a, "bin_values"_a)
+      .def_ro("slot", &Add::slot)
+      .def_ro("set", &Add::set)
+      .def_prop_ro(
+          "bin_values", [](const Add& self) { return to_numpy(Vec(self.bin_values)); },
+          nb::rv_policy::move);
+  nb::class_<Mix>(m, "Mix", "out = a x + b y")
+      .def(nb::init<Slot, Real, Slot, Real, Slot>(), "out"_a, "a"_a, "x"_a, "b"_a, "y"_a)
+      .def_ro("out", &Mix::out)
+      .def_ro("a", &Mix::a)
+      .def_ro("x", &Mix::x)
+      .def_ro("b", &Mix::b)
+      .def_ro("y", &Mix::y);
+  nb::class_<Reply>(m, "Reply", "What a verb answers.")
+      .def(
+          "__init__",
+          [](Reply* self, Real moved, Vec risk, const std::vector<Reals>& sums) {
+            new (self) Reply{moved, std::move(risk), {}};
+            for (const auto& s : sums) self->sums.emplace_back(s.data(), s.data() + s.size());
+          },
+          "moved"_a = 0.0, "risk"_a = Vec{}, "sums"_a = nb::list())
+      .def_ro("moved", &Reply::moved)
+      .def_ro("risk", &Reply::risk)
+      .def_prop_ro(
+          "sums",
+          [](const Reply& self) {
+            std::vector<nb::ndarray<nb::numpy, Real>> out;
+            for (const Vec& s : self.sums) out.push_back(to_numpy(Vec(s)));
+            return out;
+          },
+          nb::rv_policy::move);
+
+  nb::class_<HeldSet> index(m, "IndexSet", "A bin index of 8, 16 or 32 bits.");
+  bind_index<std::uint8_t>(index);
+  bind_index<std::uint16_t>(index);
+  bind_index<std::uint32_t>(index);
+  index.def_ro("n_bins", &HeldSet::n_bins);
+
+  nb::class_<Rows, PythonRows>(m, "Rows", "The row side, behind its verbs; may be subclassed.")
+      .def(nb::init<>())
+      .def("n_outputs", &Rows::n_outputs)
+      .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<HeldRows, Rows>(m, "LocalRows", "Rows in this process.")
+      .def("__init__", &make_rows, "loss"_a, "y"_a.noconvert(), "offset"_a.none(), "sets"_a,
+           "parts"_a, "n_threads"_a = 1)
+      .def_prop_ro("n_rows", &HeldRows::n_rows)
+      .def(
+          "read",
+          [](const HeldRows& self, Slot slot) {
+            const In values = self.read(slot);
+            return to_numpy(Vec(values.begin(), values.end()),
+                            {self.n_outputs(), self.n_rows()});
+          },
+          "slot"_a);
+}
+
+// --- learners -----------------------------------------------------------------------------------
+
+struct HeldLearner : Learner {
+  using Learner::Learner;
+  std::vector<nb::object> keep;
+};
+
+using Gram = nb::ndarray<const Real, nb::c_contig, nb::device::cpu>;
+
+void make_learner(HeldLearner* self, Size set, Array<std::int64_t> begin,
+                  Array<std::int32_t> column, Reals value, Gram gram, Gram factor,
+                  std::optional<Block> removed, std::optional<Block> weigher) {
+  if (gram.ndim() < 1 || gram.ndim() > 2)
+    throw std::invalid_argument("gram must be (d, d) or, if diagonal, (d)");
+  new (self) HeldLearner(set, Basis{view(begin), view(column), view(value)}, gram.shape(0),
+                         gram.ndim() == 1, view(gram), view(factor),
+                         removed ? view(*removed) : In{}, weigher ? view(*weigher) : In{});
+  self->keep = {nb::cast(begin), nb::cast(column), nb::cast(value), nb::cast(gram),
+                nb::cast(factor)};
+  if (removed) self->keep.push_back(nb::cast(*removed));
+  if (weigher) self->keep.push_back(nb::cast(*weigher));
+}
+
+void bind_learner(nb::module_& m) {
+  nb::class_<HeldLearner>(m, "Learner", "Bin sums -> coefficients and gain; back to bin values.")
+      .def("__init__", &make_learner, "set"_a, "begin"_a.noconvert(), "column"_a.noconvert(),
+           "value"_a.noconvert(), "gram"_a.noconvert(), "factor"_a.noconvert(),
+           "removed"_a.none() = nb::none(), "weigher"_a.none() = nb::none())
+      .def_prop_ro("set", &HeldLearner::set)
+      .def_prop_ro("n_coef", &HeldLearner::n_coef)
+      .def(
+          "fit",
+          [](const HeldLearner& self, Block sums) {  // (q, n_bins) -> theta (q, d), gain
+            if (sums.shape(1) != self.n_bins()) throw std::invalid_argument("one sum per bin");
+            Fit fit = self.fit(view(sums), sums.shape(0));
+            return std::pair(to_numpy(std::move(fit.theta), {sums.shape(0), self.n_coef()}),
+                             fit.gain);
+          },
+          "sums"_a.noconvert());
+}
+
+// --- path and loop ------------------------------------------------------------------------------
+
+// Updates of all iterations end to end; how long each is follows from the learner it is for.
+Vec flatten(const Path& path, Update Move::* which) {
+  Vec out;
+  for (const Move& move : path.moves)
+    out.insert(out.end(), (move.*which).theta.begin(), (move.*which).theta.end());
+  return out;
+}
+
+template <class Get>
+nb::ndarray<nb::numpy, std::int32_t> per_move(const Path& path, Get get) {
+  std::vector<std::int32_t> out;
+  for (const Move& move : path.moves) out.push_back(get(move));
+  return to_numpy(std::move(out));
+}
+
+nb::ndarray<nb::numpy, Real> per_risk(const Path& path, Real Risks::* which) {
+  Vec out;
+  for (const Risks& risks : path.risks) out.push_back(risks.*which);
+  return to_numpy(std::move(out));
+}
+
+void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corrections,
+               Array<std::int32_t> halvings, Reals updates, Reals correction_updates, Reals risk,
+               Reals validation_risk, int switched_after, int rewound_to,
+               const std::vector<Size>& n_coef, Size n_outputs) {
+  const Size n = choices.size();
+  if (corrections.size() != n || halvings.size() != n || risk.size() != n + 1 ||
+      validation_risk.size() != n + 1)
+    throw std::invalid_argument("path: arrays of different lengths");
+  Path path;
+  const auto take = [&](int learner, In from, Size& at) {
+    Update update{learner, {}};
+    if (learner < 0) return update;
+    const Size length = n_coef.at(static_cast<Size>(learner)) * n_outputs;
+    if (at + length > from.size()) throw std::invalid_argument("path: updates are too short");
+    update.theta.assign(from.data() + at, from.data() + at + length);
+    at += length;
+    return update;
+  };
+  Size at = 0, correction_at = 0;
+  for (Size i = 0; i < n; ++i) {
+    Move move;
+    move.choice = take(choices.data()[i], view(updates), at);
+    move.correction = take(corrections.data()[i], view(correction_updates), correction_at);
+    move.halvings = halvings.data()[i];
+    path.moves.push_back(std::move(move));
+  }
+  for (Size i = 0; i <= n; ++i) path.risks.push_back({risk.data()[i], validation_risk.data()[i]});
+  path.switched_after = switched_after;
+  path.rewound_to = rewound_to;
+  new (self) Path(std::move(path));
+}
+
+using Seconds = std::chrono::duration<double>;
+using Clock = std::chrono::steady_clock;
+
+// Lets Python handle signals, at most twenty times a second.
+class Signals {
+ public:
+  void operator()() {
+    const auto now = Clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    const nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+};
+
+using After = std::function<bool(int, Real, Real, int)>;
+
+Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
+               const std::vector<const HeldLearner*>& all, const Optimizer& optimizer, Vec start,
+               Real scale, bool has_validation, int n_iter, int patience, const Path& history,
+               std::optional<double> time_limit, const std::optional<After>& after) {
+  std::vector<Learner> for_training, for_all;
+  Problem problem{&rows, &for_training, &for_all, {}, std::move(start), scale, has_validation};
+  for (const auto* learner : training) {
+    for_training.push_back(*learner);
+    problem.n_coef.push_back(learner->n_coef());
+  }
+  for (const auto* learner : all) for_all.push_back(*learner);
+
+  Signals signals;
+  const auto began = Clock::now();
+  Until until{n_iter, patience};
+  until.after = [&](int m, const Risks& risks, const Move& move) {
+    signals();
+    if (after) {
+      const nb::gil_scoped_acquire gil;
+      if ((*after)(m, risks.training, risks.validation, move.choice.learner))
+        throw Stopped{"callback"};
+    }
+    if (time_limit && Seconds(Clock::now() - began).count() > *time_limit)
+      throw Stopped{"time limit"};
+  };
+  Boost boost(problem, optimizer);
+  const struct Restore {
+    Rows& rows;
+    ~Restore() { rows.poll = {}; }
+  } restore{rows};
+  rows.poll = [&] { signals(); };
+  try {
+    const nb::gil_scoped_release released;
+    boost.run(history, until);
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+    boost.path.stopped = "interrupted";
+  }
+  return std::move(boost.path);
+}
+
+nb::ndarray<nb::numpy, Real> replay(const Path& path, int m, const Optimizer& optimizer,
+                                    std::vector<Size> n_coef, Size n_outputs, Real scale) {
+  if (m < 0 || m > path.n_iter()) throw std::invalid_argument("replay: no such iteration");
+  NoRows nowhere(n_outputs);
+  Boost boost({&nowhere, nullptr, nullptr, std::move(n_coef), {}, scale, false}, optimizer);
+  boost.run(path, {m, 0});
+  return to_numpy(Vec(boost.coef()));
+}
+
+void bind_boost(nb::module_& m) {
+  nb::class_<Plain>(m, "Plain").def(
+      "__init__", [](Plain* self, Real rate) { new (self) Plain{rate}; }, "rate"_a);
+  nb::class_<Accelerated>(m, "Accelerated")
+      .def(
+          "__init__",
+          [](Accelerated* self, Real rate, Real momentum) {
+            new (self) Accelerated{rate, momentum};
+          },
+          "rate"_a, "momentum"_a);
+  nb::class_<Hybrid>(m, "Hybrid")
+      .def(
+          "__init__",
+          [](Hybrid* self, Real rate, Real momentum, int switch_after, bool rewind,
+             bool then_all) {
+            new (self) Hybrid{{rate, momentum}, {rate}, switch_after, rewind, then_all};
+          },
+          "rate"_a, "momentum"_a, "switch_after"_a, "rewind"_a, "then_all"_a);
+
+  nb::class_<Path>(m, "Path", "The chronological record of a fit.")
+      .def(nb::init<>())
+      .def("__init__", &make_path, "choices"_a.noconvert(), "corrections"_a.noconvert(),
+           "halvings"_a.noconvert(), "updates"_a.noconvert(), "correction_updates"_a.noconvert(),
+           "risk"_a.noconvert(), "validation_risk"_a.noconvert(), "switched_after"_a,
+           "rewound_to"_a, "n_coef"_a, "n_outputs"_a)
+      .def_prop_ro(
+          "choices",
+          [](const Path& p) {
+            return per_move(p, [](const Move& move) { return move.choice.learner; });
+          },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "corrections",
+          [](const Path& p) {
+            return per_move(p, [](const Move& move) { return move.correction.learner; });
+          },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "halvings",
+          [](const Path& p) {
+            return per_move(p, [](const Move& move) { return move.halvings; });
+          },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "updates", [](const Path& p) { return to_numpy(flatten(p, &Move::choice)); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "correction_updates",
+          [](const Path& p) { return to_numpy(flatten(p, &Move::correction)); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "risk", [](const Path& p) { return per_risk(p, &Risks::training); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "validation_risk", [](const Path& p) { return per_risk(p, &Risks::validation); },
+          nb::rv_policy::move)
+      .def_ro("switched_after", &Path::switched_after)
+      .def_ro("rewound_to", &Path::rewound_to)
+      .def_ro("stopped", &Path::stopped);
+
+  m.def("boost", &run_boost, "rows"_a, "training"_a, "all"_a, "optimizer"_a, "start"_a, "scale"_a,
+        "has_validation"_a, "n_iter"_a, "patience"_a, "history"_a, "time_limit"_a.none(),
+        "after"_a.none());
+  m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
+}
+
+}  // namespace
+}  // namespace cwboost
+
+NB_MODULE(_core, m) {
+  m.doc() = "The core of cwboost: rows behind verbs, learners, the boosting loop.";
+  cwboost::bind_rows(m);
+  cwboost::bind_learner(m);
+  cwboost::bind_boost(m);
+}

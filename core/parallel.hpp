@@ -1,0 +1,103 @@
+// The only file that starts threads. Knows tasks by number and nothing of what they do.
+//
+// Results never depend on the number of threads: callers split work into tasks by the size of the
+// problem alone and reduce the results of the tasks in the order of their numbers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "types.hpp"
+
+namespace cwboost {
+
+class Workers {
+ public:
+  explicit Workers(Size n_threads) {
+    for (Size i = 1; i < n_threads; ++i) threads_.emplace_back([this] { serve(); });
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    wake_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
+  // Runs task(0) .. task(n_tasks - 1), each once, in any order; returns when all have ended. `poll`
+  // runs on the calling thread between its tasks and may throw to give up. The first exception, of
+  // a task or of poll, is thrown here after every running task has ended.
+  void run(Size n_tasks, const std::function<void(Size)>& task,
+           const std::function<void()>& poll = {}) {
+    if (threads_.empty() || n_tasks < 2) {
+      for (Size i = 0; i < n_tasks; ++i) {
+        if (poll) poll();
+        task(i);
+      }
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      task_ = &task;
+      n_tasks_ = n_tasks;
+      next_ = 0;
+      error_ = nullptr;
+      busy_ = threads_.size();
+      ++round_;
+    }
+    wake_.notify_all();
+    work(poll);
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return busy_ == 0; });
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void serve() {
+    Size seen = 0;
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return closing_ || round_ != seen; });
+      if (closing_) return;
+      seen = round_;
+      lock.unlock();
+      work({});
+      lock.lock();
+      if (--busy_ == 0) idle_.notify_one();
+    }
+  }
+
+  void work(const std::function<void()>& poll) {
+    try {
+      for (Size i = next_++; i < n_tasks_; i = next_++) {
+        if (poll) poll();
+        (*task_)(i);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      next_ = n_tasks_;  // nobody starts another task
+    }
+  }
+
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  const std::function<void(Size)>* task_ = nullptr;
+  std::atomic<Size> next_ = 0;
+  Size n_tasks_ = 0;
+  Size busy_ = 0;
+  Size round_ = 0;
+  bool closing_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace cwboost

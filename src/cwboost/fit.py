@@ -1,0 +1,651 @@
+"""fit(...) -> Model, and extend. The only caller of the core's boost.
+
+Knows the order of the work: read and check the data, split off validation rows, plan the terms, bin the rows,
+set up the systems, boost, and make the model from the path. Nothing starts before all is checked.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .bins import Bins, as_bins
+from .design import (
+    Plan,
+    Sets,
+    check_learners,
+    core_learner,
+    default_learners,
+    make_sets,
+    make_system,
+    plan_terms,
+    with_mean_rows,
+)
+from .losses import Loss, as_loss
+from .model import (
+    ColumnFacts,
+    Model,
+    Path,
+    Settings,
+    Term,
+    _numbers_of,
+    read_offset,
+    with_coefficients,
+)
+from .optimizers import Accelerated, Hybrid, Optimizer, Plain
+from .smoothing import System
+from .table import Column, Floats, Table, check_finite, read, read_column
+
+THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
+SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; `.model` is the model fitted so far."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(f"interrupted after {model.n_iter} iterations; .model has them")
+        self.model = model
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """All rows of a fit, training and validation, in the order given; none of weight zero."""
+
+    table: Table
+    y: Floats  # (n,) as the core takes it
+    offset: Floats  # (n, q)
+    training: NDArray[np.bool_]  # (n,)
+    weights: Floats  # (n,) of all rows
+    validation_weights: Floats  # (n,) zero for training rows
+    classes: tuple[Any, ...]
+    loss: Loss
+
+    @property
+    def parts(self) -> list[Floats]:
+        """Training, validation, all: in the order of the core's part numbers."""
+        training = np.where(self.training, self.weights, 0.0)
+        everything = np.where(self.training, self.weights, self.validation_weights)
+        return [training, self.validation_weights, everything]
+
+    @property
+    def has_validation(self) -> bool:
+        return not bool(self.training.all())
+
+
+def fit(
+    table: Any,
+    y: Any,
+    learners: Any = None,
+    loss: Any = "squared",
+    optimizer: Optimizer | None = None,
+    n_iter: int = 200,
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    start: Any = None,
+    scale: Any = "auto",
+    validation: Any = None,
+    patience: int | None = 50,
+    callback: Callable[..., Any] | None = None,
+    time_limit: float | None = None,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    *,
+    exposure: Any = None,
+) -> Model:
+    """Fits a sum of terms by componentwise gradient boosting.
+
+    Parameters
+    ----------
+    table : data frame, 2-d array (columns x0, x1, ...) or mapping of columns
+    y : array, or the name of a column
+    learners : list of learners, optional
+        By default a Spline for every numeric column and a Category for every other.
+    loss : str or loss
+        "squared", "absolute", "quantile", "huber", "binomial", "multinomial", "poisson", "gamma",
+        "tweedie", an instance such as `Quantile(0.9)`, or an object with the vectorised methods
+        `loss(y, score)`, `gradient(y, score)` and `start(y, weights)`.
+    optimizer : Plain, Accelerated or Hybrid
+    n_iter : int
+        Iterations, those that a rewind leaves behind included.
+    bins : "auto", "sqrt", "root4", "exact", int or Bins
+        How numbers are merged for the fit; prediction never merges.
+    weights, offset, exposure : array or name of a column, optional
+        Weights of rows (zero: absent); fixed part of the score; exposure is exp(offset).
+    start : float or (q,), optional
+        Instead of the constant of least risk.
+    scale : "auto" or float
+        Factor of every step; "auto" makes the rate mean the same in all units of y.
+    validation : fraction, mask or weights over the rows, or (table, y[, weights, offset])
+        Rows held out to watch the risk; the best iterate is returned.
+    patience : int or None
+        Stop after so many iterations without a new best validation risk; None: never.
+    callback : callable(iteration, risk, validation_risk, choice), optional
+        Called after every iteration with what it takes of these; returns true to stop the fit.
+    time_limit : float, optional
+        Seconds after which the fit stops.
+    random_state : int or numpy Generator
+        For a validation fraction.
+    n_threads : int, optional
+        The result does not depend on it.
+
+    Returns
+    -------
+    Model
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(1)
+    >>> table = {"x": rng.uniform(size=300), "noise": rng.normal(size=300)}
+    >>> model = cb.fit(table, np.sin(6 * table["x"]), n_iter=100)
+    >>> set(model.choices)
+    {'x'}
+    """
+    optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
+    optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
+    _check_counts(n_iter, patience, time_limit, n_threads)
+    rule = as_bins(bins)
+    seed = _seed(random_state)
+    data, settings = _read_data(
+        table, y, as_loss(loss), weights, offset, exposure, validation, rule, patience, seed
+    )
+    if isinstance(optimizer, Hybrid) and not data.has_validation:
+        raise ValueError(
+            "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
+        )
+    used = [s for s in (settings.target, settings.weights, settings.offset, settings.exposure) if s]
+    if learners is None:
+        chosen = default_learners(data.table, used)
+    else:
+        chosen = check_learners(learners, data.table)
+    start_vector = _start(start, data)
+    step_scale = _scale(scale, data, start_vector)
+    plans = plan_terms(chosen, data.table, data.training, data.weights)
+    problem = _Problem.make(data, plans, rule, optimizer, n_threads)
+    names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
+    facts = {name: ColumnFacts.of(data.table[name].take(data.training)) for name in names}
+    template = Model(
+        data.loss,
+        optimizer,
+        MappingProxyType({t.name: t for t in problem.terms()}),
+        MappingProxyType(facts),
+        data.classes,
+        start_vector,
+        step_scale,
+        Path.from_core(_core.Path()),
+        0,
+        settings,
+    )
+    return problem.boost(template, _core.Path(), n_iter, callback, time_limit)
+
+
+def extend(
+    model: Model,
+    n: int,
+    table: Any,
+    y: Any,
+    *,
+    weights: Any,
+    offset: Any,
+    exposure: Any,
+    validation: Any,
+    callback: Callable[..., Any] | None,
+    time_limit: float | None,
+    n_threads: int | None,
+) -> Model:
+    """See Model.extend."""
+    _check_counts(n, None, time_limit, n_threads)
+    old = model.settings
+    if y is None:
+        y = old.target
+    if y is None:
+        raise TypeError("extend: y was an array in the fit; pass it again")
+    if validation is None and old.validation == "fraction":
+        validation = old.fraction
+    if validation is None and old.validation == "rows":
+        raise TypeError("extend: the fit had validation rows; pass the same validation= again")
+    if old.needs_offset and offset is None and exposure is None:
+        raise TypeError("extend: the fit had an offset or exposure; pass the same again")
+    data, _ = _read_data(
+        table,
+        y,
+        model.loss,
+        old.weights if weights is None else weights,
+        old.offset if offset is None else offset,
+        old.exposure if exposure is None else exposure,
+        validation,
+        old.bins,
+        old.patience,
+        old.seed,
+        model.classes,
+    )
+    plans = [term.plan for term in model.terms.values()]
+    problem = _Problem.make(
+        data,
+        plans,
+        old.bins,
+        model.optimizer,
+        n_threads,
+        smoothing=[term.smoothing for term in model.terms.values()],
+    )
+    history = model.path.to_core([plan.basis.n_coef for plan in plans], model.n_outputs)
+    return problem.boost(model, history, model.n_iter + n, callback, time_limit)
+
+
+# --- the problem for the core ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Rows, learners and what else the core's loop takes."""
+
+    data: Data
+    plans: list[Plan]
+    sets: Sets
+    rows: _core.LocalRows
+    systems: list[System]
+    training: list[_core.Learner]
+    all: list[_core.Learner]
+    bin_effects: list[Any]  # basis over the bins of each term's set
+
+    @classmethod
+    def make(
+        cls,
+        data: Data,
+        plans: list[Plan],
+        rule: Bins,
+        optimizer: Optimizer,
+        n_threads: int | None,
+        smoothing: Sequence[float] | None = None,
+    ) -> _Problem:
+        sets = make_sets(plans, data.table, data.training, data.weights, rule)
+        parts = data.parts
+        rows = _core.LocalRows(
+            data.loss.core(data.y),
+            data.y,
+            np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
+            [_core.IndexSet(s.index, s.n_bins) for s in sets.sets],
+            parts,
+            _threads(n_threads, len(data.y)),
+        )
+        bin_weights = _bin_weights(rows, sets, _core.TRAINING)
+        plans = with_mean_rows(plans, sets, bin_weights)
+        matrices = [
+            plan.basis.matrix(sets.sets[k].values)
+            for plan, k in zip(plans, sets.of_term, strict=True)
+        ]
+        given = smoothing if smoothing is not None else [None] * len(plans)
+
+        def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
+            return [
+                make_system(plan, matrix, weights[k], lam)
+                for plan, matrix, k, lam in zip(plans, matrices, sets.of_term, given, strict=True)
+            ]
+
+        def core(made: list[System]) -> list[_core.Learner]:
+            return [
+                core_learner(k, matrix, system)
+                for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
+            ]
+
+        training = systems(bin_weights, given)
+        everything: list[_core.Learner] = []
+        if isinstance(optimizer, Hybrid) and optimizer.then == "all":
+            # The same df on all rows; the smoothing that gives them is found anew.
+            everything = core(systems(_bin_weights(rows, sets, _core.ALL), [None] * len(plans)))
+        return cls(data, plans, sets, rows, training, core(training), everything, matrices)
+
+    def terms(self) -> list[Term]:
+        q = self.data.loss.n_outputs
+        return [
+            Term(plan, np.zeros((plan.basis.n_coef, q)), system.smoothing, system.df, system.net_df)
+            for plan, system in zip(self.plans, self.systems, strict=True)
+        ]
+
+    def boost(
+        self,
+        model: Model,
+        history: _core.Path,
+        n_iter: int,
+        callback: Callable[..., Any] | None,
+        time_limit: float | None,
+    ) -> Model:
+        """Runs the loop after `history` and makes the model of its path."""
+        names = [plan.name for plan in self.plans]
+        found = _core.boost(
+            self.rows,
+            self.training,
+            self.all,
+            model.optimizer.core(),
+            list(model.start_vector),
+            model.scale,
+            self.data.has_validation,
+            n_iter,
+            model.settings.patience or 0,
+            history,
+            time_limit,
+            _adapted(callback, names),
+        )
+        path = Path.from_core(found)
+        m = best_iteration(path, model.optimizer, self.data.has_validation)
+        terms = with_coefficients(model.terms, path, m, model.optimizer, model)
+        model = replace(model, terms=terms, path=path, best_iteration=m)
+        model = replace(model, shares=self.shares(model))
+        if path.stopped == "interrupted":
+            raise Interrupted(model)
+        if path.stopped == "diverged":
+            warnings.warn(
+                f"the risk ran away after {path.n_iter} iterations and the fit stopped there; "
+                "lower the rate or the momentum, or give validation rows",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return model
+
+    def shares(self, model: Model) -> Floats:
+        """Importance of every term on the training rows."""
+        q, total = model.n_outputs, float(self.data.weights[self.data.training].sum())
+        batch: list[Any] = [
+            _core.Fill(SLOT_F, list(model.start_vector)),
+            _core.Fill(SLOT_G, list(model.start_vector)),
+        ]
+        effects = {}
+        for k, term in enumerate(model.terms.values()):
+            if term.chosen:
+                effects[k] = np.ascontiguousarray((self.bin_effects[k] @ term.beta).T)
+                batch.append(_core.Add(SLOT_F, self.sets.of_term[k], effects[k].ravel()))
+        batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))
+        wanted = [self.sets.of_term[k] for k in effects]
+        batch.append(_core.BinSums([SLOT_R], wanted, _core.TRAINING))
+        sums = self.rows.run(batch)[-1].sums
+        out = np.zeros(len(model.terms))
+        for (k, effect), s in zip(effects.items(), sums, strict=True):
+            out[k] = np.sum(effect * s.reshape(q, -1)) / total
+        return out
+
+
+def _bin_weights(rows: _core.LocalRows, sets: Sets, part: int) -> list[Floats]:
+    numbers = list(range(len(sets.sets)))
+    return list(rows.run([_core.BinSums([_core.ONES_SLOT], numbers, part)])[0].sums)
+
+
+def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:
+    """The iterate to return: the last, or with validation rows the best."""
+    on_all = isinstance(optimizer, Hybrid) and optimizer.then == "all" and path.switched_after >= 0
+    if not has_validation or on_all:
+        return path.n_iter
+    return int(np.argmin(np.where(np.isnan(path.validation_risk), np.inf, path.validation_risk)))
+
+
+def _adapted(callback: Callable[..., Any] | None, names: list[str]) -> Any:
+    """The callback as the core calls it: given those of the four facts that it takes."""
+    if callback is None:
+        return None
+    facts = ("iteration", "risk", "validation_risk", "choice")
+    parameters = inspect.signature(callback).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        takes = 4
+    else:
+        takes = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    def after(m: int, risk: float, validation_risk: float, choice: int) -> bool:
+        values = (m, risk, None if np.isnan(validation_risk) else validation_risk, names[choice])
+        rest = dict(zip(facts[takes:], values[takes:], strict=True))
+        keywords = {k: v for k, v in rest.items() if any_keyword or k in by_name}
+        return bool(callback(*values[:takes], **keywords))
+
+    return after
+
+
+def _threads(n_threads: int | None, n_rows: int) -> int:
+    if n_threads is not None:
+        return int(n_threads)
+    if n_rows < THREADS_FROM:
+        return 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+# --- checks and reading ---------------------------------------------------------------------------
+
+
+def _check_optimizer(optimizer: Any) -> Optimizer:
+    if isinstance(optimizer, type) and issubclass(optimizer, Plain | Accelerated | Hybrid):
+        optimizer = optimizer()
+    if not isinstance(optimizer, Plain | Accelerated | Hybrid):
+        raise TypeError(
+            "optimizer: expected cb.Plain(...), cb.Accelerated(...) or cb.Hybrid(...), got "
+            f"{optimizer!r}"
+        )
+    optimizer.core()  # checks the parameters
+    return optimizer
+
+
+def _check_counts(
+    n_iter: Any, patience: Any, time_limit: Any, n_threads: Any
+) -> None:
+    for name, value, least in (
+        ("n_iter", n_iter, 0),
+        ("patience", patience, 1),
+        ("n_threads", n_threads, 1),
+    ):
+        if value is None and name != "n_iter":
+            continue
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least:
+            raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+        if value > 2**31 - 2:
+            raise ValueError(f"{name} must be below 2**31 - 1, got {value!r}")
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
+        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state must be >= 0, got {random_state!r}")
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    try:
+        return int(np.random.default_rng(random_state).integers(2**63 - 1))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"random_state must be a whole number, None or a numpy Generator, got {random_state!r}"
+        ) from None
+
+
+def _column(given: Any, what: str, table: Table) -> Column:
+    """A column of the table by name, or an array as long as it."""
+    column = table[given] if isinstance(given, str) else read_column(given, what)
+    if len(column) != table.n_rows:
+        raise ValueError(f"{what} has {len(column)} rows, the table has {table.n_rows}")
+    return column
+
+
+def _read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
+    column = _column(y, "y", table)
+    if column.missing.any():
+        row = int(np.flatnonzero(column.missing)[0])
+        raise ValueError(
+            f"y, row {row}: the value is missing ({int(column.missing.sum())} such rows); leave "
+            "these rows out"
+        )
+    check_finite(column)
+    return loss.read_y(column, classes)
+
+
+def _read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
+    if weights is None:
+        return np.ones(table.n_rows)
+    values = _numbers_of(weights, what, table)
+    if values.ndim != 1:
+        raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
+    if np.any(values < 0):
+        row = int(np.flatnonzero(values < 0)[0])
+        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]!r}")
+    return values
+
+
+def _read_data(
+    table: Any,
+    y: Any,
+    loss: Loss,
+    weights: Any,
+    offset: Any,
+    exposure: Any,
+    validation: Any,
+    bins: Bins,
+    patience: int | None,
+    seed: int,
+    classes: tuple[Any, ...] | None = None,
+) -> tuple[Data, Settings]:
+    """Everything the rows say, checked; and how it was said."""
+    data = read(table)
+    if not data.names:
+        raise ValueError("the table has no columns")
+    if data.n_rows == 0:
+        raise ValueError("the table has no rows")
+    y_values, found = _read_y(y, data, loss, classes or None)
+    loss = loss.with_classes(found) if found else loss
+    w = _read_weights(weights, data)
+    o = read_offset(data, offset, exposure, loss, loss.n_outputs)
+    if not np.any(w > 0):
+        raise ValueError("weights: all are zero; at least one row must have a positive weight")
+    kind, held = _validation_weights(validation, data, w, y_values if found else None, seed)
+    if kind == "table":
+        data, y_values, w, o, held = _append(validation, data, y_values, w, o, loss, found)
+    keep = (w > 0) | (held > 0)
+    if not keep.all():
+        data, y_values, w, o, held = data.take(keep), y_values[keep], w[keep], o[keep], held[keep]
+    training = held == 0
+    if not training.any():
+        raise ValueError("validation: all rows are held out; none is left for training")
+
+    def name(given: Any) -> str | None:
+        return given if isinstance(given, str) else None
+
+    settings = Settings(
+        bins=bins,
+        patience=patience,
+        seed=seed,
+        validation={"none": "none", "fraction": "fraction"}.get(kind, "rows"),  # type: ignore[arg-type]
+        fraction=float(validation) if kind == "fraction" else None,
+        target=name(y),
+        weights=name(weights),
+        offset=name(offset),
+        exposure=name(exposure),
+        needs_offset=any(g is not None and not isinstance(g, str) for g in (offset, exposure)),
+    )
+    y_values = np.ascontiguousarray(y_values)
+    return Data(data, y_values, o, training, w, held, found, loss), settings
+
+
+def _validation_weights(
+    validation: Any, table: Table, w: Floats, classes: Floats | None, seed: int
+) -> tuple[str, Floats]:
+    """What kind of validation was given, and the weights it holds out of the table's rows."""
+    n = table.n_rows
+    if validation is None:
+        return "none", np.zeros(n)
+    if isinstance(validation, tuple):
+        return "table", np.zeros(n)
+    if isinstance(validation, int | float | np.number) and not isinstance(validation, bool):
+        if not 0.0 < validation < 1.0:
+            raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
+        return "fraction", np.where(_split(float(validation), w, classes, seed), w, 0.0)
+    column = _column(validation, "validation", table)
+    held = _read_weights(column, table, "validation")
+    if not np.any(held > 0):
+        raise ValueError("validation: no row is held out; mark at least one")
+    mask = bool(getattr(column, "boolean", False))
+    return "rows", np.where(held > 0, w, 0.0) if mask else held
+
+
+def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDArray[np.bool_]:
+    """Rows held out at random; of every class its share."""
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(w), bool)
+    groups = [w > 0] if classes is None else [(w > 0) & (classes == c) for c in np.unique(classes)]
+    for group in groups:
+        rows = rng.permutation(np.flatnonzero(group))
+        held[rows[: int(np.floor(fraction * len(rows) + 0.5))]] = True
+    if not held.any():
+        raise ValueError(
+            f"validation: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
+        )
+    return held
+
+
+def _append(
+    validation: Any,
+    data: Table,
+    y: Floats,
+    w: Floats,
+    o: Floats,
+    loss: Loss,
+    classes: tuple[Any, ...],
+) -> Any:
+    """The rows with those of (table, y[, weights, offset]) below them."""
+    if not 2 <= len(validation) <= 4:
+        raise ValueError(
+            "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
+            f"got a tuple of {len(validation)}"
+        )
+    other, other_y, other_w, other_o = (*validation, None, None)[:4]
+    below = read(other)
+    if below.n_rows == 0:
+        raise ValueError("validation: its table has no rows")
+    new_y, _ = _read_y(other_y, below, loss, classes or None)
+    new_w = _read_weights(other_w, below, "validation weights")
+    new_o = read_offset(below, other_o, None, loss, loss.n_outputs)
+    held = np.concatenate([np.zeros(len(w)), new_w])
+    return (
+        data.below(below),
+        np.concatenate([y, new_y]),
+        np.concatenate([w, new_w]),
+        np.concatenate([o, new_o]),
+        held,
+    )
+
+
+def _start(start: Any, data: Data) -> Floats:
+    q = data.loss.n_outputs
+    if start is not None:
+        out = np.atleast_1d(np.asarray(start, dtype=np.float64))
+        if out.shape != (q,) or not np.isfinite(out).all():
+            raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
+        return out
+    t = data.training
+    out = data.loss.start(data.y[t], data.weights[t], data.offset[t])
+    if not np.isfinite(out).all():
+        raise ValueError(
+            f"the start of the {data.loss.name} loss is not finite ({out}); check y and offset"
+        )
+    return out
+
+
+def _scale(scale: Any, data: Data, start: Floats) -> float:
+    if isinstance(scale, str) and scale == "auto":
+        t = data.training
+        found = data.loss.scale(data.y[t], data.weights[t], data.offset[t], start)
+    elif isinstance(scale, int | float | np.number) and not isinstance(scale, bool):
+        found = float(scale)
+    else:
+        raise ValueError(f"scale: expected 'auto' or a number, got {scale!r}")
+    if not (np.isfinite(found) and found > 0):
+        raise ValueError(f"scale must be a positive number, got {found!r}")
+    return found

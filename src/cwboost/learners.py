@@ -1,0 +1,484 @@
+"""Learners as people write them: what a term is made of. Knows which encoder and which basis each
+kind takes from a training column; knows nothing of rows, parts, smoothing or the core.
+
+To add a learner: one class here (its encoder, its basis) and its name in `LEARNERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from .bases import (
+    Basis,
+    Extrapolate,
+    LevelBasis,
+    MarkBasis,
+    PowerBasis,
+    SplineBasis,
+    TensorBasis,
+)
+from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins, numbers_of, weighted_quantile
+from .table import Column, Floats
+
+STEP_BINS = 128
+TENSOR_KNOTS = 10
+DfKind = Literal["df2", "df1"]
+
+
+def _require(ok: bool, message: str) -> None:
+    if not ok:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """What all learners take, by keyword.
+
+    Most also take `df`, degrees of freedom with the constant included, which decide the smoothing.
+    By default all learners get the same net df, so that none is chosen for its flexibility.
+
+    Parameters
+    ----------
+    name : str, optional
+        Name of the term; by default the column.
+    smoothing : float, optional
+        The factor lambda of the penalty, instead of df.
+    df_kind : "df2" or "df1"
+        df = tr(2H - HH), or tr(H).
+    """
+
+    name: str | None = None
+    smoothing: float | None = None
+    df_kind: DfKind = "df2"
+
+    # A learner whose df counts no constant (Centered) says so.
+    df_beside: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        who = f"{type(self).__name__}({', '.join(map(repr, self.columns))})"
+        for column in self.columns:
+            if not isinstance(column, str):
+                raise TypeError(
+                    f"{who}: the column must be a name (a string), got {type(column).__name__}"
+                )
+        df = self.target_df
+        _require(df is None or self.smoothing is None, f"{who}: give df or smoothing, not both")
+        for label, value, low in (("df", df, "> 0"), ("smoothing", self.smoothing, ">= 0")):
+            if value is None:
+                continue
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            fine = number and np.isfinite(value) and (value > 0 or (value == 0 and low == ">= 0"))
+            _require(fine, f"{who}: {label} must be a finite number {low}, got {value!r}")
+        _require(
+            self.df_kind in ("df2", "df1"),
+            f"{who}: df_kind must be 'df2' or 'df1', got {self.df_kind!r}",
+        )
+        self._check(who)
+
+    def _check(self, who: str) -> None:
+        """Further checks of a learner's own parameters."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        column: str = self.column  # type: ignore[attr-defined]
+        return (column,)
+
+    @property
+    def target_df(self) -> float | None:
+        """The df asked for; None: by smoothing or by the default."""
+        df: float | None = getattr(self, "df", None)
+        return df
+
+    @property
+    def kind_name(self) -> str:
+        return type(self).__name__.lower()
+
+    def bin_rule(self, default: Bins) -> Bins:
+        """The rule by which numbers are merged into bins for the fit."""
+        own = getattr(self, "bins", None)
+        return default if own is None else as_bins(own)
+
+    def encoder(self, column: Column, weights: Floats) -> Encoder:  # noqa: ARG002
+        """The encoder for the column's training rows."""
+        numbers_of(column)
+        return Values()
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:
+        """The basis for training values without the missing cells; `missing`: there are some."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"type": type(self).__name__}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, Learner):
+                value = value.to_dict()
+            elif isinstance(value, Bins):
+                value = {"n": value.n, "points": value.points}
+            out[entry.name] = value
+        return out
+
+
+@dataclass(frozen=True)
+class Linear(Learner):
+    """A straight line, its intercept included unless `intercept=False` (then the column is centred).
+
+    Parameters
+    ----------
+    column : str
+    intercept : bool
+    bins : rule, optional
+        Instead of the fit's.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.arange(20.0)
+    >>> model = cb.fit({"x": x}, 1 + 2 * x, [cb.Linear("x")], optimizer=cb.Plain(1.0), n_iter=1)
+    >>> model.terms["x"].coef.round(6) + [model.start, 0]
+    array([1., 2.])
+    """
+
+    column: str
+    intercept: bool = True
+    bins: Any = None
+    df: float | None = field(default=None, kw_only=True)
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
+        low, high = float(values.min()), float(values.max())
+        if self.intercept:
+            center, first = low + (high - low) / 2, 0
+        else:
+            center, first = float(np.average(values, weights=weights)), 1
+        scale = float(np.max(np.abs([low - center, high - center])))
+        return PowerBasis(center=center, scale=scale, degree=1, first=first)
+
+
+@dataclass(frozen=True)
+class Polynomial(Learner):
+    """A polynomial, its intercept included.
+
+    Parameters
+    ----------
+    column : str
+    degree : int
+    bins : rule, optional
+        Instead of the fit's.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> cb.Polynomial("age", 3).degree
+    3
+    """
+
+    column: str
+    degree: int = 2
+    bins: Any = None
+    df: float | None = field(default=None, kw_only=True)
+
+    def _check(self, who: str) -> None:
+        whole = isinstance(self.degree, int) and not isinstance(self.degree, bool)
+        _require(
+            whole and 1 <= self.degree <= 20,
+            f"{who}: degree must be a whole number from 1 to 20, got {self.degree!r}",
+        )
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
+        low, high = float(values.min()), float(values.max())
+        return PowerBasis(center=low + (high - low) / 2, scale=(high - low) / 2, degree=self.degree)
+
+
+@dataclass(frozen=True)
+class Spline(Learner):
+    """A smooth curve: penalised B-splines (P-splines).
+
+    Parameters
+    ----------
+    column : str
+    df : float, optional
+        Degrees of freedom, constant and straight line (2) included.
+    knots : int
+        Inner knots; there are knots + degree + 1 coefficients.
+    degree : int
+    differences : int
+        Order of the differences that are penalised.
+    knot_placement : "uniform" or "quantile"
+        Equally spaced knots, or knots at quantiles of the training rows: the curve may bend more
+        where there are more rows. Quantile knots are for columns with outliers.
+    bins : rule, optional
+        Instead of the fit's.
+    extrapolate : "linear" or "constant"
+        How the curve goes on beyond the range of the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.linspace(0, 6, 200)
+    >>> model = cb.fit({"x": x}, np.sin(x), [cb.Spline("x", df=6)], n_iter=300)
+    >>> bool(np.abs(model.predict({"x": x}) - np.sin(x)).max() < 0.02)
+    True
+    """
+
+    column: str
+    df: float | None = None
+    knots: int = 20
+    degree: int = 3
+    differences: int = 2
+    knot_placement: Literal["uniform", "quantile"] = "uniform"
+    bins: Any = None
+    extrapolate: Extrapolate = "linear"
+
+    centered: ClassVar[bool] = False
+
+    def _check(self, who: str) -> None:
+        for label, low, high in (("knots", 0, 1000), ("degree", 0, 10), ("differences", 1, 10)):
+            value = getattr(self, label)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            _require(
+                whole and low <= value <= high,
+                f"{who}: {label} must be a whole number from {low} to {high}, got {value!r}",
+            )
+        _require(
+            self.differences < self.knots + self.degree + 1,
+            f"{who}: differences of order {self.differences} need more than "
+            f"{self.knots + self.degree + 1} coefficients; take more knots",
+        )
+        _require(
+            self.knot_placement in ("uniform", "quantile"),
+            f"{who}: knot_placement must be 'uniform' or 'quantile', got {self.knot_placement!r}",
+        )
+        _require(
+            self.extrapolate in ("linear", "constant"),
+            f"{who}: extrapolate must be 'linear' or 'constant', got {self.extrapolate!r}",
+        )
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:
+        low, high = float(values.min()), float(values.max())
+        if self.knot_placement == "uniform":
+            inner = np.linspace(low, high, self.knots + 2)
+        else:
+            shares = np.arange(1, self.knots + 1) / (self.knots + 1)
+            ranks = weighted_quantile(values, weights, shares)
+            inner = np.unique(np.concatenate([[low], ranks, [high]]))
+        if len(np.unique(inner)) < len(inner):
+            raise ValueError(
+                f"column {self.column!r}: its values from {low!r} to {high!r} are too close "
+                f"together for {self.knots} knots; rescale the column or take it out"
+            )
+        out = np.arange(1, self.degree + 1)
+        below = inner[0] - (inner[1] - inner[0]) * out[::-1]
+        above = inner[-1] + (inner[-1] - inner[-2]) * out
+        knots = np.concatenate([below, inner, above])
+        return SplineBasis(
+            knots=tuple(map(float, knots)),
+            degree=self.degree,
+            differences=min(self.differences, len(knots) - self.degree - 2),
+            extrapolate=self.extrapolate,
+            missing=missing and not self.centered,
+            centered=self.centered,
+        )
+
+
+@dataclass(frozen=True)
+class Centered(Spline):
+    """The smooth part of a curve without its straight line: Spline(df + 2) minus Linear.
+
+    Beside Linear(column) it lets the model decide whether an effect is a line or a curve. Its df
+    count neither constant nor line, so df=1 is as flexible as a line.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> [cb.Linear("age"), cb.Centered("age", df=1)][1].df
+    1
+    """
+
+    centered: ClassVar[bool] = True
+    df_beside: ClassVar[float] = 2.0
+
+    def _check(self, who: str) -> None:
+        super()._check(who)
+        _require(self.degree >= 1, f"{who}: degree must be at least 1 to hold straight lines")
+
+
+@dataclass(frozen=True)
+class Step(Learner):
+    """A step function: one level per quantile bin, neighbours pulled together.
+
+    Frequent values (a share of 1/bins or more) have a bin of their own, so that spikes stay spikes.
+
+    Parameters
+    ----------
+    column : str
+    df : float, optional
+    bins : int
+        How many steps at most.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> cb.Step("capital_gain", df=16).df
+    16
+    """
+
+    column: str
+    df: float | None = None
+    bins: int = STEP_BINS
+
+    def _check(self, who: str) -> None:
+        whole = isinstance(self.bins, int) and not isinstance(self.bins, bool)
+        _require(
+            whole and 2 <= self.bins <= 4096,
+            f"{who}: bins must be a whole number from 2 to 4096, got {self.bins!r}",
+        )
+
+    def bin_rule(self, default: Bins) -> Bins:
+        return default
+
+    def encoder(self, column: Column, weights: Floats) -> Encoder:
+        numbers = numbers_of(column)
+        known = ~numbers.missing
+        return Cuts.make(numbers.values[known], weights[known], self.bins)
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
+        return LevelBasis(n_levels=int(values.max()) + 1, differences=1, missing=missing)
+
+
+@dataclass(frozen=True)
+class Category(Learner):
+    """Effects of the levels of a column; missing cells are a level.
+
+    Parameters
+    ----------
+    column : str
+    df : float, optional
+    kind : "ridge" or "binary"
+        One learner that moves all levels, shrunk by a ridge penalty; or one unpenalised learner
+        per level, so that levels are chosen one by one.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> table = {"job": ["a", "b", "a", "c"] * 5}
+    >>> model = cb.fit(table, [1.0, 2, 1, 5] * 5, [cb.Category("job", kind="binary")], n_iter=1)
+    >>> model.choices
+    ['job=c']
+    """
+
+    column: str
+    df: float | None = None
+    kind: Literal["ridge", "binary"] = "ridge"
+
+    def _check(self, who: str) -> None:
+        _require(
+            self.kind in ("ridge", "binary"),
+            f"{who}: kind must be 'ridge' or 'binary', got {self.kind!r}",
+        )
+        _require(
+            self.kind == "ridge" or (self.df is None and self.smoothing is None),
+            f"{who}: binary levels are unpenalised and take neither df nor smoothing",
+        )
+
+    def encoder(self, column: Column, weights: Floats) -> Encoder:  # noqa: ARG002
+        return Levels.make(column)
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
+        n_levels = int(values.max()) + 1 if len(values) else 0
+        return LevelBasis(n_levels=n_levels, missing=missing)
+
+
+@dataclass(frozen=True)
+class Missing(Learner):
+    """The effect of a cell being missing; it stands beside learners that cannot show it.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> cb.Missing("income").columns
+    ('income',)
+    """
+
+    column: str
+
+    def _check(self, who: str) -> None:
+        _require(self.smoothing is None, f"{who}: it is unpenalised and takes no smoothing")
+
+    def encoder(self, column: Column, weights: Floats) -> Encoder:  # noqa: ARG002
+        return Levels(())  # every level is unseen, only missing cells are told apart
+
+    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
+        return MarkBasis(level=None)
+
+
+@dataclass(frozen=True)
+class Tensor(Learner):
+    """An interaction of two columns: all products of the two learners' bases.
+
+    Parameters
+    ----------
+    a, b : str or learner
+        A column's name stands for Spline(column, knots=10) if it is numeric, else for
+        Category(column). The learners' own df and smoothing are not used.
+    df : float, optional
+        Of the whole surface; more than the product of the margins' null spaces (4 for two
+        splines).
+    bins : rule, optional
+        Of either axis, at most 255.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> cb.Tensor("lon", "lat", df=8).columns
+    ('lon', 'lat')
+    """
+
+    a: str | Learner
+    b: str | Learner
+    df: float | None = None
+    bins: Any = None
+
+    def _check(self, who: str) -> None:
+        for margin in (self.a, self.b):
+            if isinstance(margin, str):
+                continue
+            fine = isinstance(margin, Learner) and not isinstance(margin, Tensor | Centered)
+            binary = isinstance(margin, Category) and margin.kind == "binary"
+            if not fine or binary:
+                raise TypeError(
+                    f"{who}: expected column names or learners of one column (not Centered, not "
+                    f"binary), got {margin!r}"
+                )
+        _require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(
+            margin.columns[0] if isinstance(margin, Learner) else margin
+            for margin in (self.a, self.b)
+        )
+
+    def margins(self, is_number: Callable[[str], bool]) -> tuple[Learner, Learner]:
+        """The two learners, names replaced by what they stand for."""
+
+        def margin(m: str | Learner) -> Learner:
+            if isinstance(m, Learner):
+                return m
+            return Spline(m, knots=TENSOR_KNOTS) if is_number(m) else Category(m)
+
+        return margin(self.a), margin(self.b)
+
+
+LEARNERS: dict[str, type[Learner]] = {
+    cls.__name__: cls
+    for cls in (Linear, Polynomial, Spline, Centered, Step, Category, Missing, Tensor)
+}
+
+BASES: dict[str, type[Basis]] = {
+    cls.kind: cls
+    for cls in (SplineBasis, PowerBasis, LevelBasis, MarkBasis, TensorBasis)
+}

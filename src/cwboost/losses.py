@@ -1,0 +1,509 @@
+"""Losses as people name them. Knows for each loss which y it takes, its start, its step scale and
+its response; the value and the residual on a row are the core's (loss.hpp) or, for a loss written
+in Python, the user's. Knows nothing of tables, learners or optimizers.
+
+Scores and offsets are (n, q) blocks here, y is (n,), weights are positive.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
+
+from . import _core
+from .bins import weighted_quantile
+from .table import Column, Floats, Labels, Numbers
+
+Target = tuple[Floats, tuple[Any, ...]]  # y as the core takes it, and the classes (or nothing)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What every loss says of itself; the defaults are those of a loss on plain numbers."""
+
+    name: ClassVar[str]
+    log_link: ClassVar[bool] = False
+
+    @property
+    def parameter(self) -> float:
+        """The one number that the core needs."""
+        return 0.0
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    def with_classes(self, classes: tuple[Any, ...]) -> Loss:  # noqa: ARG002
+        """The loss once the classes of y are known."""
+        return self
+
+    def read_y(self, y: Column, classes: tuple[Any, ...] | None = None) -> Target:  # noqa: ARG002
+        """y as floats, or an error that says which values are wrong."""
+        values = _numbers(y, self.name)
+        self.check_y(values)
+        return values, ()
+
+    def check_y(self, y: Floats) -> None:
+        """Raises if y is outside the loss's domain."""
+
+    def core(self, y: Floats) -> _core.Loss:  # noqa: ARG002
+        return _core.make_loss(self.name, self.parameter)
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        """(q,) the constant that minimises the weighted risk, given offsets (n, q)."""
+        raise NotImplementedError
+
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+        """The factor of every step: makes a rate mean the same in all units of y."""
+        return 1.0
+
+    def response(self, score: Floats) -> Floats:
+        """Scores (n, q) in the units of y: (n,), or (n, q) probabilities."""
+        return score[:, 0]
+
+
+def _numbers(y: Column, loss: str) -> Floats:
+    if isinstance(y, Labels):
+        raise TypeError(
+            f"y: the {loss} loss needs numbers, got text such as {(*y.levels, '')[0]!r}; for classes "
+            "use loss='binomial' or 'multinomial'"
+        )
+    return y.values
+
+
+def _refuse(bad: Any, y: Floats, what: str) -> None:
+    if np.any(bad):
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"y, row {row}: {what}, got {y[row]!r} ({int(bad.sum())} such rows)")
+
+
+def _root(derivative: Callable[[float], float], guess: float, width: float) -> float:
+    """Root of an increasing function near a guess."""
+    low, high = guess - width, guess + width
+    for _ in range(60):
+        if derivative(low) <= 0.0 <= derivative(high):
+            return float(brentq(derivative, low, high, xtol=1e-12, rtol=1e-14))
+        width *= 2.0
+        low, high = guess - width, guess + width
+    return float("nan")
+
+
+def _spread(y: Floats, w: Floats, offset: Floats) -> float:
+    """Weighted mean distance of y - offset from its median; 1 if all are equal."""
+    z = y - offset[:, 0]
+    spread = float(np.average(np.abs(z - weighted_quantile(z, w, 0.5)), weights=w))
+    return spread if spread > 0.0 else 1.0
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """(y - f)^2 / 2: the mean of y.
+
+    Examples
+    --------
+    >>> Squared().start(np.array([1.0, 3.0]), np.array([1.0, 1.0]), np.zeros((2, 1)))
+    array([2.])
+    """
+
+    name: ClassVar[str] = "squared"
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        return np.array([np.average(y - offset[:, 0], weights=w)])
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """tau (y - f) where y is above, (1 - tau) (f - y) where it is below: the tau-quantile of y.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> x = np.arange(100.0)
+    >>> model = cb.fit({"x": x}, x, loss=cb.Quantile(0.9), n_iter=0)
+    >>> model.start
+    89.5
+    """
+
+    tau: float = 0.5
+    name: ClassVar[str] = "quantile"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.tau < 1.0:
+            raise ValueError(f"Quantile: tau must be between 0 and 1, got {self.tau!r}")
+
+    @property
+    def parameter(self) -> float:
+        return self.tau
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        return np.array([weighted_quantile(y - offset[:, 0], w, self.tau)])
+
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+        return _spread(y, w, offset)
+
+
+@dataclass(frozen=True)
+class Absolute(Loss):
+    """|y - f|: the median of y.
+
+    Examples
+    --------
+    >>> Absolute().start(np.array([1.0, 3.0, 9.0]), np.ones(3), np.zeros((3, 1)))
+    array([3.])
+    """
+
+    name: ClassVar[str] = "absolute"
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        return Quantile(0.5).start(y, w, offset)
+
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+        return _spread(y, w, offset)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """(y - f)^2 / 2 up to delta, linear beyond: a mean that outliers do not carry away.
+
+    Examples
+    --------
+    >>> Huber(1.0).start(np.array([0.0, 0.0, 0.0, 100.0]), np.ones(4), np.zeros((4, 1))).round(4)
+    array([0.3333])
+    """
+
+    delta: float = 1.0
+    name: ClassVar[str] = "huber"
+
+    def __post_init__(self) -> None:
+        if not (self.delta > 0.0 and np.isfinite(self.delta)):
+            raise ValueError(f"Huber: delta must be positive, got {self.delta!r}")
+
+    @property
+    def parameter(self) -> float:
+        return self.delta
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        z = y - offset[:, 0]
+        middle = float(weighted_quantile(z, w, 0.5))
+
+        def derivative(c: float) -> float:
+            return -float(w @ np.clip(z - c, -self.delta, self.delta))
+
+        return np.array([_root(derivative, middle, self.delta)])
+
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+        return max(1.0, _spread(y, w, offset) / self.delta)
+
+
+def _read_classes(y: Column, classes: tuple[Any, ...] | None, loss: str) -> tuple[Floats, tuple[Any, ...]]:
+    """Codes of the classes of y, and the classes in sorted order (given, if they are known)."""
+    if isinstance(y, Numbers):
+        distinct, codes = np.unique(y.values, return_inverse=True)
+        found: list[Any] = [
+            bool(v) if y.boolean else int(v) if float(v).is_integer() else float(v) for v in distinct
+        ]
+    else:
+        used = np.unique(y.codes)
+        found = [y.levels[c] for c in used]
+        codes = np.searchsorted(used, y.codes)
+    if classes is None:
+        if len(found) < 2:
+            raise ValueError(
+                f"y has one class only, {found[0]!r}; the {loss} loss needs at least two"
+            )
+        if loss == "binomial" and len(found) > 2:
+            shown = ", ".join(repr(v) for v in found[:5]) + ", ..." * (len(found) > 5)
+            raise ValueError(
+                f"y: the binomial loss needs two classes, got {len(found)} ({shown}); use "
+                "loss='multinomial', or another loss if y is a number"
+            )
+        if loss == "multinomial" and len(found) > 1000:
+            raise ValueError(f"y has {len(found)} classes; is it a number? Use loss='squared'")
+        return codes.astype(np.float64), tuple(found)
+    position = {value: i for i, value in enumerate(classes)}
+    unknown = [value for value in found if value not in position]
+    if unknown:
+        raise ValueError(f"y: class {unknown[0]!r} does not occur in the training rows")
+    return np.array([float(position[v]) for v in found])[codes], classes
+
+
+@dataclass(frozen=True)
+class Binomial(Loss):
+    """log(1 + exp(-y f)), y in {-1, 1}: the log odds of the second of two classes.
+
+    Any two labels are taken; the second in sorted order is the positive class.
+
+    Examples
+    --------
+    >>> Binomial().response(np.array([[0.0]]))
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "binomial"
+
+    def read_y(self, y: Column, classes: tuple[Any, ...] | None = None) -> Target:
+        codes, found = _read_classes(y, classes, self.name)
+        return 2.0 * codes - 1.0, found
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        share = float(np.average(y > 0, weights=w))
+        if share in (0.0, 1.0):
+            raise ValueError(
+                "the training rows have one class only, so the start would be infinite; "
+                "choose other validation rows or weights"
+            )
+        guess = float(np.log(share / (1.0 - share)))
+        if not offset.any():
+            return np.array([guess])
+        center = guess - float(np.average(offset[:, 0], weights=w))
+
+        def derivative(c: float) -> float:
+            return -float(w @ (y * expit(-y * (offset[:, 0] + c))))
+
+        return np.array([_root(derivative, center, 1.0)])
+
+    def response(self, score: Floats) -> Floats:
+        return np.asarray(expit(score[:, 0]))
+
+
+@dataclass(frozen=True)
+class Multinomial(Loss):
+    """log(sum_k exp(f_k)) - f_y: a score per class, summing to zero.
+
+    Examples
+    --------
+    >>> Multinomial().with_classes(("a", "b")).response(np.zeros((1, 2)))
+    array([[0.5, 0.5]])
+    """
+
+    name: ClassVar[str] = "multinomial"
+    n_classes: int = field(default=0, repr=False)  # filled in when y is read
+
+    @property
+    def parameter(self) -> float:
+        return float(self.n_classes)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_classes
+
+    def with_classes(self, classes: tuple[Any, ...]) -> Loss:
+        return Multinomial(len(classes))
+
+    def read_y(self, y: Column, classes: tuple[Any, ...] | None = None) -> Target:
+        return _read_classes(y, classes, self.name)
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        member = y[:, None] == np.arange(self.n_classes)
+        shares = w @ member / w.sum()
+        if np.any(shares == 0.0):
+            raise ValueError(
+                "a class of y does not occur in the training rows, so its start would be minus "
+                "infinity; choose other validation rows or weights"
+            )
+        start = np.log(shares)
+        for _ in range(100 if offset.any() else 0):  # Newton, the constant direction left alone
+            p = softmax(offset + start, axis=1)
+            gradient = w @ (member - p) / w.sum()
+            hessian = np.diag(w @ p / w.sum()) - (p * w[:, None]).T @ p / w.sum()
+            step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+            start = start + step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
+            if np.abs(step).max() < 1e-12:
+                break
+        return np.asarray(start - start.mean())
+
+    def response(self, score: Floats) -> Floats:
+        return np.asarray(softmax(score, axis=1))
+
+
+@dataclass(frozen=True)
+class Tweedie(Loss):
+    """Tweedie deviance with a log link, variance = mean^power: 1 is poisson, 2 is gamma.
+
+    Examples
+    --------
+    >>> Tweedie(1.5).start(np.array([0.0, 2.0]), np.ones(2), np.zeros((2, 1)))
+    array([0.])
+    """
+
+    power: float = 1.5
+    name: ClassVar[str] = "tweedie"
+    log_link: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.power <= 2.0:
+            raise ValueError(f"Tweedie: power must be from 1 to 2, got {self.power!r}")
+
+    @property
+    def parameter(self) -> float:
+        return self.power
+
+    def core(self, y: Floats) -> _core.Loss:  # noqa: ARG002
+        limits = {1.0: "poisson", 2.0: "gamma"}
+        return _core.make_loss(limits.get(self.power, "tweedie"), self.power)
+
+    def check_y(self, y: Floats) -> None:
+        if self.power < 2.0:
+            _refuse(y < 0, y, f"the {self.name} loss needs numbers >= 0")
+        else:
+            _refuse(y <= 0, y, f"the {self.name} loss needs numbers > 0")
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        o, p = offset[:, 0], self.power
+        if not np.any(y > 0):
+            raise ValueError(
+                f"y is zero in all training rows, so the start of the {self.name} loss would be "
+                "minus infinity; there is nothing to fit"
+            )
+        top = o.max()  # against overflow of exp
+        share = np.log(w @ (y * np.exp((1 - p) * (o - top)))) - np.log(w @ np.exp((2 - p) * (o - top)))
+        return np.array([share - top])
+
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:
+        f, p = offset[:, 0] + start[0], self.power
+        curvature = (p - 1) * y * np.exp((1 - p) * f) + (2 - p) * np.exp((2 - p) * f)
+        return 1.0 / float(np.average(curvature, weights=w))
+
+    def response(self, score: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.exp(score[:, 0])
+
+
+@dataclass(frozen=True)
+class Poisson(Tweedie):
+    """exp(f) - y f, log link: the mean of counts.
+
+    Examples
+    --------
+    >>> Poisson().start(np.array([0.0, 2.0]), np.ones(2), np.zeros((2, 1)))
+    array([0.])
+    """
+
+    power: float = field(default=1.0, init=False, repr=False)
+    name: ClassVar[str] = "poisson"
+
+
+@dataclass(frozen=True)
+class Gamma(Tweedie):
+    """f + y exp(-f), log link: the mean of positive amounts.
+
+    Examples
+    --------
+    >>> Gamma().start(np.array([1.0, 3.0]), np.ones(2), np.zeros((2, 1))).round(6)
+    array([0.693147])
+    """
+
+    power: float = field(default=2.0, init=False, repr=False)
+    name: ClassVar[str] = "gamma"
+
+
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls
+    for cls in (
+        Squared, Absolute, Quantile, Huber, Binomial, Multinomial, Poisson, Gamma, Tweedie,
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PythonLoss(Loss):
+    """A loss written in Python: an object with vectorised methods
+
+    - `loss(y, score)` and `gradient(y, score)` (by the score), both (n,) -> (n,);
+    - `start(y, weights)` or `start(y, weights, offset)`, a number;
+    - if wanted `response(score)`, and `scale`, a number (default 1).
+
+    With an attribute `n_outputs` = q > 1, scores and gradients are (n, q) and the start is (q,).
+    """
+
+    user: Any
+    name: ClassVar[str] = "python"
+
+    def __post_init__(self) -> None:
+        lacking = [m for m in ("loss", "gradient", "start") if not callable(getattr(self.user, m, None))]
+        if lacking:
+            raise TypeError(
+                f"loss: expected a name ({', '.join(LOSSES)}), a loss such as cb.Quantile(0.9), or "
+                "an object with the methods loss, gradient and start; "
+                f"{type(self.user).__name__} lacks {', '.join(lacking)}"
+            )
+
+    @property
+    def n_outputs(self) -> int:
+        return int(getattr(self.user, "n_outputs", 1))
+
+    def core(self, y: Floats) -> _core.Loss:
+        def evaluate(score: Floats, want_residual: bool, want_loss: bool) -> tuple[Any, Any]:
+            at = self._shaped(score.T)
+            residual = loss = None
+            if want_residual:
+                gradient = self._checked("gradient", self.user.gradient(y, at), at.shape)
+                if np.isnan(gradient).any():
+                    row = int(np.flatnonzero(np.isnan(gradient).reshape(len(y), -1).any(axis=1))[0])
+                    raise ValueError(f"the loss's gradient is NaN in row {row} (y = {y[row]!r})")
+                residual = np.ascontiguousarray(-gradient.reshape(len(y), -1).T)
+            if want_loss:
+                loss = np.ascontiguousarray(self._checked("loss", self.user.loss(y, at), y.shape))
+            return residual, loss
+
+        return _core.python_loss(evaluate, self.n_outputs)
+
+    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+        arguments: list[Any] = [y, w]
+        takes = inspect.signature(self.user.start).parameters.values()
+        if len(takes) > 2 or any(p.kind is p.VAR_POSITIONAL for p in takes):
+            arguments.append(self._shaped(offset))
+        elif offset.any():
+            raise TypeError("the loss's start must take (y, weights, offset) when there are offsets")
+        shape = () if self.n_outputs == 1 else (self.n_outputs,)
+        return self._checked("start", self.user.start(*arguments), shape).reshape(-1)
+
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+        return float(getattr(self.user, "scale", 1.0))
+
+    def response(self, score: Floats) -> Floats:
+        at = self._shaped(score)
+        if not callable(getattr(self.user, "response", None)):
+            return at
+        return np.asarray(self.user.response(at), dtype=np.float64)
+
+    def _shaped(self, block: Floats) -> Floats:
+        return np.ascontiguousarray(block[:, 0] if self.n_outputs == 1 else block)
+
+    def _checked(self, what: str, value: Any, shape: tuple[int, ...]) -> Floats:
+        try:
+            out = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"the loss's {what} must return numbers, got {type(value).__name__}"
+            ) from None
+        if out.shape != shape:
+            raise ValueError(
+                f"the loss's {what} must return an array of shape {shape}, got {out.shape}"
+            )
+        return out
+
+
+def as_loss(loss: Any) -> Loss:
+    """A loss from its name, itself, or an object that is one in all but name.
+
+    Examples
+    --------
+    >>> as_loss("poisson")
+    Poisson()
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {loss!r}")
+        return LOSSES[loss]()
+    if isinstance(loss, type):
+        return as_loss(loss())
+    return PythonLoss(loss)

@@ -1,0 +1,554 @@
+"""The fitted model: frozen, without rows. Knows its terms, its path and how to predict; knows nothing of
+how it was fitted (fit.py) or drawn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .bins import Bins, Levels
+from .design import Plan
+from .losses import Loss
+from .optimizers import Optimizer
+from .table import Column, Floats, Numbers, Table, read, read_column
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The chronological record of a fit: all that is needed to be at any of its iterations."""
+
+    choices: Ints  # (M,) number of the term chosen
+    corrections: Ints  # (M,) of the correction's term, -1 where there was none
+    halvings: Ints  # (M,) how often the step was halved to keep the risk finite
+    updates: Floats  # coefficients of the choices, end to end, before rate and scale
+    correction_updates: Floats
+    risk: Floats  # (M + 1,) mean loss of the training rows
+    validation_risk: Floats  # (M + 1,) NaN without validation rows
+    switched_after: int  # Hybrid: its last accelerated iteration; -1: it did not switch
+    rewound_to: int  # Hybrid: the iterate it went on from
+    stopped: str  # why the fit ended
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.choices)
+
+    @classmethod
+    def from_core(cls, path: _core.Path) -> Path:
+        return cls(**{name: getattr(path, name) for name in cls.__dataclass_fields__})
+
+    def to_core(self, sizes: list[int], n_outputs: int) -> _core.Path:
+        return _core.Path(
+            self.choices,
+            self.corrections,
+            self.halvings,
+            self.updates,
+            self.correction_updates,
+            self.risk,
+            self.validation_risk,
+            self.switched_after,
+            self.rewound_to,
+            sizes,
+            n_outputs,
+        )
+
+    def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
+        """The first m iterations."""
+
+        def length(terms: Ints) -> int:
+            return int(sum(sizes[k] for k in terms[:m] if k >= 0)) * n_outputs
+
+        switched = 0 <= self.switched_after < m
+        return Path(
+            self.choices[:m],
+            self.corrections[:m],
+            self.halvings[:m],
+            self.updates[: length(self.choices)],
+            self.correction_updates[: length(self.corrections)],
+            self.risk[: m + 1],
+            self.validation_risk[: m + 1],
+            self.switched_after if switched else -1,
+            self.rewound_to if switched else -1,
+            self.stopped if m == self.n_iter else "shortened",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One term of the sum: a learner and its coefficients."""
+
+    plan: Plan = field(repr=False)
+    beta: Floats = field(repr=False)  # (n_coef, q) in the basis
+    smoothing: float
+    df: float
+    net_df: float
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def learner(self) -> Any:
+        return self.plan.learner
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.plan.columns
+
+    @property
+    def chosen(self) -> bool:
+        return bool(np.any(self.beta))
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients (n_coef,), or (n_coef, q) with several outputs.
+
+        Of the B-splines, of the levels, or of 1, x, x^2, ... for Linear and Polynomial.
+        """
+        public = self.plan.basis.public_coef(self.beta)
+        return public[:, 0] if public.shape[1] == 1 else public
+
+    @property
+    def levels(self) -> tuple[str | None, ...] | None:
+        """Levels that the coefficients of a Category belong to, None for missing cells."""
+        encoder, basis = self.plan.encoders[0], self.plan.basis
+        if len(self.columns) > 1 or not isinstance(encoder, Levels) or basis.kind != "levels":
+            return None
+        return (*encoder.levels, None)[: basis.n_coef]
+
+    @property
+    def mean(self) -> Floats:
+        """(q,) weighted mean of the uncentred effect over the training rows."""
+        assert self.plan.basis.mean is not None
+        return np.asarray(self.plan.basis.mean @ self.beta)
+
+    def effect_at(self, values: Floats) -> Floats:
+        """(n, q) centred effect at encoded values."""
+        return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What the model remembers of a training column."""
+
+    kind: Literal["numbers", "labels"]
+    low: float | None = None
+    high: float | None = None
+    missing: bool = False
+
+    @classmethod
+    def of(cls, column: Column) -> ColumnFacts:
+        missing = bool(column.missing.any())
+        if not isinstance(column, Numbers):
+            return cls("labels", missing=missing)
+        known = column.values[~column.missing]
+        if len(known) == 0:
+            return cls("numbers", missing=True)
+        return cls("numbers", float(known.min()), float(known.max()), missing)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the fit was asked for, as far as extending it or repeating it needs to know."""
+
+    bins: Bins
+    patience: int | None
+    seed: int
+    validation: Literal["none", "fraction", "rows"] = "none"
+    fraction: float | None = None
+    target: str | None = None
+    weights: str | None = None
+    offset: str | None = None  # name of the column
+    exposure: str | None = None
+    needs_offset: bool = False  # offset or exposure came as arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A sum of terms: score = intercept + offset + effects of the columns.
+
+    Made by `fit` and never changed; it holds no rows.
+
+    Attributes
+    ----------
+    terms : mapping of name to Term
+        All terms that could be chosen; `term.chosen` says which were.
+    n_iter : int
+        Iterations run.
+    best_iteration : int
+        The iteration that the coefficients are at: the last, or with validation rows the best.
+    classes : tuple
+        Classes of y for the binomial and multinomial losses.
+    """
+
+    loss: Loss
+    optimizer: Optimizer
+    terms: Mapping[str, Term]
+    columns: Mapping[str, ColumnFacts]
+    classes: tuple[Any, ...]
+    start_vector: Floats = field(repr=False)  # (q,)
+    scale: float
+    path: Path = field(repr=False)
+    best_iteration: int
+    settings: Settings = field(repr=False)
+    shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
+
+    # --- the path ---------------------------------------------------------------------------------
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.start_vector)
+
+    @property
+    def n_iter(self) -> int:
+        return self.path.n_iter
+
+    @property
+    def start(self) -> Any:
+        """The constant that the fit started from: a number, or (q,)."""
+        return _plain(self.start_vector)
+
+    @property
+    def intercept(self) -> Any:
+        """Start plus the means of the effects: a number, or (q,)."""
+        return _plain(self.start_vector + sum((t.mean for t in self.terms.values()), np.zeros(1)))
+
+    @property
+    def choices(self) -> list[str]:
+        """Name of the term chosen in each iteration."""
+        names = list(self.terms)
+        return [names[k] for k in self.path.choices]
+
+    @property
+    def corrections(self) -> list[str | None]:
+        """Accelerated: name of the correction's term in each iteration, None in plain ones."""
+        names = list(self.terms)
+        if not np.any(self.path.corrections >= 0):
+            return []
+        return [names[k] if k >= 0 else None for k in self.path.corrections]
+
+    @property
+    def risk(self) -> Floats:
+        """Mean loss of the training rows after 0..n_iter iterations."""
+        return self.path.risk
+
+    @property
+    def validation_risk(self) -> Floats | None:
+        """Mean loss of the validation rows after 0..n_iter iterations."""
+        return None if self.settings.validation == "none" else self.path.validation_risk
+
+    @property
+    def stopped(self) -> str:
+        """Why the fit ended."""
+        return self.path.stopped
+
+    def at(self, m: int) -> Model:
+        """The model as it was after m iterations.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = cb.fit({"x": x}, x**2, n_iter=20)
+        >>> len(model.at(5).choices), bool(model.at(5).risk[-1] == model.risk[5])
+        (5, True)
+        """
+        if isinstance(m, bool) or not isinstance(m, int | np.integer):
+            raise TypeError(f"at: expected a whole number, got {m!r}")
+        if not 0 <= m <= self.n_iter:
+            raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
+        sizes = self._sizes
+        path = self.path.until(int(m), sizes, self.n_outputs)
+        terms = with_coefficients(self.terms, path, int(m), self.optimizer, self)
+        same = m == self.best_iteration
+        return replace(
+            self,
+            terms=terms,
+            path=path,
+            best_iteration=int(m),
+            shares=self.shares if same else None,
+        )
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [len(term.beta) for term in self.terms.values()]
+
+    def extend(
+        self,
+        n: int,
+        table: Any,
+        y: Any = None,
+        *,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        validation: Any = None,
+        callback: Any = None,
+        time_limit: float | None = None,
+        n_threads: int | None = None,
+    ) -> Model:
+        """The model after n more iterations, given the rows of the fit again.
+
+        Equal to a fit that was longer from the start. What was given to `fit` by the name of a
+        column, and a validation fraction, need not be given again. After early stopping the path
+        goes on from its end; use `model.at(m).extend(...)` to go on from elsewhere.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> short = cb.fit({"x": x}, x**2, n_iter=20)
+        >>> long = short.extend(10, {"x": x}, x**2)
+        >>> bool(np.array_equal(long.risk, cb.fit({"x": x}, x**2, n_iter=30).risk))
+        True
+        """
+        from .fit import extend
+
+        return extend(
+            self,
+            n,
+            table,
+            y,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            validation=validation,
+            callback=callback,
+            time_limit=time_limit,
+            n_threads=n_threads,
+        )
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        table: Any,
+        kind: Literal["response", "score"] = "response",
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Floats:
+        """Predictions in the units of y (probabilities for classes), or scores.
+
+        Parameters
+        ----------
+        table : data frame, array or mapping with the columns of the chosen terms
+        kind : "response" or "score"
+        offset, exposure : array, number or name of a column, optional
+            Needed if the model was fitted with arrays of them; 0 (or exposure 1) says none.
+
+        Returns
+        -------
+        (n,) array; (n, q) for the multinomial loss.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> cb.fit({"x": x}, 3 * x, n_iter=200).predict({"x": [0.5]}).round(3)
+        array([1.5])
+        """
+        if kind not in ("response", "score"):
+            raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
+        data = read(table)
+        score = self._offset(data, offset, exposure) + self.start_vector
+        for effect in self._effects(data, centred=False).values():
+            score = score + effect
+        if kind == "response":
+            return self.loss.response(score)
+        return score[:, 0] if self.n_outputs == 1 else score
+
+    def contributions(self, table: Any) -> dict[str, Floats]:
+        """What each chosen term adds to the score of every row, centred: intercept + offset + their
+        sum is the score.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = cb.fit({"x": x}, 3 * x, n_iter=200)
+        >>> float((model.intercept + model.contributions({"x": [0.5]})["x"]).round(3)[0])
+        1.5
+        """
+        from .effects import Columns
+
+        found = self._effects(read(table), centred=True)
+        return Columns({k: v[:, 0] if self.n_outputs == 1 else v for k, v in found.items()})
+
+    def _effects(self, data: Table, centred: bool) -> dict[str, Floats]:
+        """(n, q) effects of the chosen terms at raw values; warns of levels never seen."""
+        out, unseen = {}, {}
+        for name, term in self.terms.items():
+            if not term.chosen:
+                continue
+            values = term.plan.encode([self._column(data, c) for c in term.columns])
+            rows = np.flatnonzero((values == -1.0).reshape(len(values), -1).any(axis=1))
+            if len(rows) and term.plan.encoders != (Levels(()),):
+                unseen[" and ".join(term.columns)] = len(rows)
+            effect = term.effect_at(values)
+            out[name] = effect if centred else effect + term.mean
+        if unseen:
+            found = ", ".join(f"{column} ({n} rows)" for column, n in unseen.items())
+            warnings.warn(
+                f"levels never seen in training, whose effect is taken as 0: {found}",
+                UserWarning,
+                stacklevel=3,
+            )
+        return out
+
+    def _column(self, data: Table, name: str) -> Column:
+        column = data[name]
+        kind = self.columns[name].kind
+        if kind == "labels" and isinstance(column, Numbers):
+            return column.labels()
+        return column
+
+    def _offset(self, data: Table, offset: Any, exposure: Any) -> Floats:
+        """(n, q) the offset of every row."""
+        chosen = (offset if offset is not None else self.settings.offset, exposure)
+        if exposure is None:
+            chosen = (chosen[0], self.settings.exposure)
+        if self.settings.needs_offset and offset is None and exposure is None:
+            raise ValueError(
+                "the model was fitted with an offset (or exposure) for every row; pass offset= or "
+                "exposure= for these rows, or offset=0 for none"
+            )
+        return read_offset(data, chosen[0], chosen[1], self.loss, self.n_outputs)
+
+    # --- looking at it ----------------------------------------------------------------------------
+
+    def effect(self, which: str, n: int = 200) -> dict[str, Any]:
+        """The centred effect of a term, or of a column (its terms added up), as a table.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9, n_iter=200)
+        >>> model.effect("g")["effect"].round(2)
+        array([-0.5,  0.5])
+        """
+        from .effects import effect
+
+        return effect(self, which, n)
+
+    def importance(
+        self,
+        kind: Literal["integral", "path"] = "integral",
+        *,
+        table: Any = None,
+        y: Any = None,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> dict[str, float]:
+        """How much of the fall of the risk is due to each chosen term, largest first.
+
+        "integral": the inner product of a term's contribution with the residual, along the straight
+        line from the start to the model; sums to the fall of the risk. "path" (Plain only): each
+        iteration's fall is credited to its choice. With `table` and `y`, on those rows.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = cb.fit({"x": x}, x**2, n_iter=20)
+        >>> bool(np.isclose(model.importance()["x"], model.risk[0] - model.risk[-1]))
+        True
+        """
+        from .effects import importance
+
+        rows = {"table": table, "y": y, "weights": weights, "offset": offset, "exposure": exposure}
+        return importance(self, kind, rows)
+
+    def summary(self) -> str:
+        """The model on a page, as text."""
+        from .effects import summary
+
+        return summary(self)
+
+    def save(self, file: Any) -> None:
+        """Writes the model as JSON; `cb.load` reads it."""
+        from .export import save
+
+        save(self, file)
+
+    def __repr__(self) -> str:
+        chosen = sum(term.chosen for term in self.terms.values())
+        return (
+            f"<cwboost.Model: {self.loss.name} loss, {type(self.optimizer).__name__}, "
+            f"{chosen} of {len(self.terms)} terms, iteration {self.best_iteration} of {self.n_iter}>"
+        )
+
+
+def _plain(vector: Floats) -> Any:
+    return float(vector[0]) if len(vector) == 1 else vector
+
+
+def with_coefficients(
+    terms: Mapping[str, Term], path: Path, m: int, optimizer: Optimizer, model: Any
+) -> Mapping[str, Term]:
+    """The terms with the coefficients of iteration m of a path."""
+    q = len(model.start_vector)
+    sizes = [term.plan.basis.n_coef for term in terms.values()]
+    flat = _core.replay(path.to_core(sizes, q), m, optimizer.core(), sizes, q, model.scale)
+    out, at = {}, 0
+    for (name, term), size in zip(terms.items(), sizes, strict=True):
+        out[name] = replace(term, beta=flat[at : at + size * q].reshape(q, size).T.copy())
+        at += size * q
+    return MappingProxyType(out)
+
+
+def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: int) -> Floats:
+    """(n, q) offsets: the offset given plus the logarithm of the exposure."""
+    n = data.n_rows
+    out = np.zeros((n, n_outputs))
+    if offset is not None:
+        block = _numbers_of(offset, "offset", data)
+        if block.ndim == 2 and block.shape != (n, n_outputs):
+            raise ValueError(f"offset: expected shape {(n, n_outputs)}, got {block.shape}")
+        if block.ndim == 1 and n_outputs > 1 and block.any():
+            raise ValueError(
+                f"offset: the {loss.name} loss has {n_outputs} scores per row; expected shape "
+                f"{(n, n_outputs)}, got {block.shape}"
+            )
+        out += block if block.ndim == 2 else block[:, None]
+    if exposure is not None:
+        if not loss.log_link:
+            raise ValueError(
+                f"exposure: the {loss.name} loss has no log link; use offset, or loss='poisson'"
+            )
+        values = _numbers_of(exposure, "exposure", data)
+        if np.any(values <= 0):
+            row = int(np.flatnonzero(values <= 0)[0])
+            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]!r}")
+        out += np.log(values)[:, None]
+    return out
+
+
+def _numbers_of(given: Any, what: str, data: Table) -> Floats:
+    """Finite numbers for every row, from the name of a column, an array, or one number."""
+    if isinstance(given, int | float | np.number) and not isinstance(given, bool):
+        given = np.full(data.n_rows, float(given))
+    if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] > 1:
+        values = given.astype(np.float64)
+    else:
+        column = data[given] if isinstance(given, str) else read_column(given, what)
+        if not isinstance(column, Numbers):
+            raise TypeError(f"{what}: expected numbers, got text")
+        values = column.values
+    if len(values) != data.n_rows:
+        raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
+    bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{what}, row {row}: expected a finite number, got {values[row]!r}")
+    return values

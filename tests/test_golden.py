@@ -1,0 +1,60 @@
+"""cwboost against R's compboost and mboost: every golden file, choices equal, numbers to rounding.
+
+Knows nothing of the references' conventions; `golden_cases` does.
+"""
+
+from __future__ import annotations
+
+import golden_cases
+import numpy as np
+import pytest
+
+import cwboost as cb
+
+TOLERANCE = golden_cases.TOLERANCE
+
+
+def fitted(case):
+    loss = {"quantile": cb.Quantile(case.tau), "huber": cb.Huber(case.delta)}
+    return cb.fit(
+        case.columns,
+        case.y,
+        case.learners(cb),
+        loss=loss.get(case.loss, case.loss),
+        optimizer=case.optimizer(cb),
+        n_iter=case.n_iter,
+        bins=case.bins,
+        weights=case.weights,
+        start=case.start,
+        scale=case.scale,
+    )
+
+
+@pytest.mark.parametrize("name", golden_cases.case_names())
+def test_same_as_the_reference(name):
+    case = golden_cases.load(name)
+    model = fitted(case)
+    assert model.choices == list(case.choices)
+    if case.corrections is not None:
+        assert model.corrections == list(case.corrections)
+    np.testing.assert_allclose(model.risk, case.risk, rtol=TOLERANCE["risk"])
+    for label, coef in case.coef.items():
+        scale = np.abs(coef).max()
+        found = model.terms[label].coef
+        np.testing.assert_allclose(found, coef, rtol=0, atol=TOLERANCE["coef"] * scale)
+    for m, coefs in (case.coef_after or {}).items():
+        at = model.at(m)
+        for label, coef in coefs.items():
+            scale = np.abs(coef).max()
+            found = at.terms[label].coef
+            np.testing.assert_allclose(found, coef, rtol=0, atol=TOLERANCE["coef"] * scale)
+    for label, smoothing in case.smoothing.items():
+        np.testing.assert_allclose(
+            model.terms[label].smoothing, smoothing, rtol=TOLERANCE["smoothing"], atol=1e-9
+        )
+    head = {column: values[:20] for column, values in case.columns.items()}
+    score = model.predict(head, kind="score")
+    np.testing.assert_allclose(score, case.predictions, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"])
+    if case.response is not None:
+        response = model.predict(head)
+        np.testing.assert_allclose(response, case.response, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"])
