@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
@@ -47,8 +48,8 @@ nb::ndarray<nb::numpy, T> to_numpy(std::vector<T> values) {
 
 // --- losses -------------------------------------------------------------------------------------
 
-// A loss in Python: evaluate(score (q, n), want_residual, want_loss) -> (residual (q, n), loss (n)),
-// None where not wanted. Shapes are checked in losses.py.
+// A loss in Python: evaluate(score (q, n), want_residual, want_loss) -> (residual (q, n), loss
+// (n)), None where not wanted. Shapes are checked in losses.py.
 class PythonLoss final : public Loss {
  public:
   PythonLoss(nb::callable evaluate, Size n_outputs)
@@ -130,7 +131,8 @@ void bind_rows(nb::module_& m) {
       [](nb::callable evaluate, Size n_outputs) -> std::shared_ptr<Loss> {
         return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs);
       },
-      "evaluate"_a, "n_outputs"_a = 1);
+      "evaluate"_a, "n_outputs"_a = 1,
+      nb::sig("def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss"));
 
   m.attr("NO_SLOT") = no_slot;
   m.attr("ONES_SLOT") = ones_slot;
@@ -163,7 +165,12 @@ void bind_rows(nb::module_& m) {
       .def_ro("b", &Joint::b)
       .def_ro("part", &Joint::part);
   nb::class_<Add>(m, "Add", "slot[i] += bin_values[bin[i]]")
-      .def(nb::init<Slot, Set, Vec>(), "slot"_a, "set"_a, "bin_values"_a)
+      .def(
+          "__init__",
+          [](Add* self, Slot slot, Set set, const Reals& values) {
+            new (self) Add{slot, set, Vec(values.data(), values.data() + values.size())};
+          },
+          "slot"_a, "set"_a, "bin_values"_a)
       .def_ro("slot", &Add::slot)
       .def_ro("set", &Add::set)
       .def_prop_ro(
@@ -213,8 +220,7 @@ void bind_rows(nb::module_& m) {
           "read",
           [](const HeldRows& self, Slot slot) {
             const In values = self.read(slot);
-            return to_numpy(Vec(values.begin(), values.end()),
-                            {self.n_outputs(), self.n_rows()});
+            return to_numpy(Vec(values.begin(), values.end()), {self.n_outputs(), self.n_rows()});
           },
           "slot"_a);
 }
@@ -386,8 +392,8 @@ nb::ndarray<nb::numpy, Real> replay(const Path& path, int m, const Optimizer& op
 }
 
 void bind_boost(nb::module_& m) {
-  nb::class_<Plain>(m, "Plain").def(
-      "__init__", [](Plain* self, Real rate) { new (self) Plain{rate}; }, "rate"_a);
+  nb::class_<Plain>(m, "Plain")
+      .def("__init__", [](Plain* self, Real rate) { new (self) Plain{rate}; }, "rate"_a);
   nb::class_<Accelerated>(m, "Accelerated")
       .def(
           "__init__",
@@ -398,8 +404,7 @@ void bind_boost(nb::module_& m) {
   nb::class_<Hybrid>(m, "Hybrid")
       .def(
           "__init__",
-          [](Hybrid* self, Real rate, Real momentum, int switch_after, bool rewind,
-             bool then_all) {
+          [](Hybrid* self, Real rate, Real momentum, int switch_after, bool rewind, bool then_all) {
             new (self) Hybrid{{rate, momentum}, {rate}, switch_after, rewind, then_all};
           },
           "rate"_a, "momentum"_a, "switch_after"_a, "rewind"_a, "then_all"_a);
@@ -424,9 +429,7 @@ void bind_boost(nb::module_& m) {
           nb::rv_policy::move)
       .def_prop_ro(
           "halvings",
-          [](const Path& p) {
-            return per_move(p, [](const Move& move) { return move.halvings; });
-          },
+          [](const Path& p) { return per_move(p, [](const Move& move) { return move.halvings; }); },
           nb::rv_policy::move)
       .def_prop_ro(
           "updates", [](const Path& p) { return to_numpy(flatten(p, &Move::choice)); },
@@ -436,8 +439,7 @@ void bind_boost(nb::module_& m) {
           [](const Path& p) { return to_numpy(flatten(p, &Move::correction)); },
           nb::rv_policy::move)
       .def_prop_ro(
-          "risk", [](const Path& p) { return per_risk(p, &Risks::training); },
-          nb::rv_policy::move)
+          "risk", [](const Path& p) { return per_risk(p, &Risks::training); }, nb::rv_policy::move)
       .def_prop_ro(
           "validation_risk", [](const Path& p) { return per_risk(p, &Risks::validation); },
           nb::rv_policy::move)

@@ -30,7 +30,7 @@ constexpr Slot slot_f = 0, slot_r = 1, slot_g = 2, slot_h = 3, slot_c = 4;
 
 constexpr Part training_part = 0, validation_part = 1, all_part = 2;
 
-constexpr Real tie = 1e-9;       // gains closer than this are equal: the first listed wins
+constexpr Real tie = 1e-9;        // gains closer than this are equal: the first listed wins
 constexpr int max_halvings = 60;  // a step this small cannot be what makes the risk infinite
 
 struct Update {
@@ -51,11 +51,11 @@ struct Risks {
 
 // The chronological record: every iteration run, also those a rewind or early stopping left behind.
 struct Path {
-  std::vector<Move> moves;  // of iterations 1..M
+  std::vector<Move> moves;   // of iterations 1..M
   std::vector<Risks> risks;  // after iterations 0..M
-  int switched_after = -1;  // Hybrid: the last accelerated iteration
-  int rewound_to = -1;      // Hybrid: the iterate it went on from
-  std::string stopped;      // why it ended
+  int switched_after = -1;   // Hybrid: the last accelerated iteration
+  int rewound_to = -1;       // Hybrid: the iterate it went on from
+  std::string stopped;       // why it ended
 
   int n_iter() const { return static_cast<int>(moves.size()); }
 };
@@ -239,7 +239,8 @@ struct Plain {
 };
 
 // ACWB, m = 1, 2, ..:  v = 2 / (m + 1);  g = (1 - v) f + v h;  r = residual at g;
-//   f = g + rate b(r);  c = r + m / (m + 1) (c - b(c)) of the previous c;  h += momentum rate / v b(c).
+//   f = g + rate b(r);  c = r + m / (m + 1) (c - b(c)) of the previous c;  h += momentum rate / v
+//   b(c).
 struct Accelerated {
   Real rate;
   Real momentum;
@@ -248,15 +249,14 @@ struct Accelerated {
 
   Risks begin(Point& point) {
     h = point.f;
-    const auto batch =
-        batch_of(Mix{slot_h, 1.0, slot_f, 0.0, slot_f}, point.risks_at_f(no_slot));
+    const auto batch = batch_of(Mix{slot_h, 1.0, slot_f, 0.0, slot_f}, point.risks_at_f(no_slot));
     return point.risks(point.rows().run(batch).back());
   }
 
   Risks step(Point& point, Chooser& chooser, int m, Move& move) {
     const Real v = 2.0 / (m + 1.0);
-    auto batch = batch_of(Mix{slot_g, 1.0 - v, slot_f, v, slot_h},
-                          Residual{slot_g, slot_r, {point.part()}});
+    auto batch =
+        batch_of(Mix{slot_g, 1.0 - v, slot_f, v, slot_h}, Residual{slot_g, slot_r, {point.part()}});
     if (m == 1) {
       batch.push_back(Mix{slot_c, 1.0, slot_r, 0.0, slot_r});
     } else {

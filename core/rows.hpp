@@ -19,7 +19,7 @@
 
 namespace cwboost {
 
-using Slot = int;  // a block (rows, outputs) that the rows keep: a score or a residual
+using Slot = int;   // a block (rows, outputs) that the rows keep: a score or a residual
 using Part = Size;  // a weight vector over the rows
 using Set = Size;   // a bin index
 
@@ -74,9 +74,10 @@ std::vector<Verb> batch_of(Verbs&&... verbs) {
 }
 
 struct Reply {
-  Real moved = 0.0;       // Residual: weighted norm of the change of `out`
-  Vec risk;               // Residual: weighted mean loss, per part
-  std::vector<Vec> sums;  // BinSums: slot by slot, set by set; Joint: one table (n_bins a, n_bins b)
+  Real moved = 0.0;  // Residual: weighted norm of the change of `out`
+  Vec risk;          // Residual: weighted mean loss, per part
+  std::vector<Vec>
+      sums;  // BinSums: slot by slot, set by set; Joint: one table (n_bins a, n_bins b)
 };
 
 class Rows {
@@ -182,8 +183,7 @@ class LocalRows : public Rows {
     const Size n = n_rows();
     if (loss_->whole()) loss_->evaluate(0, n, n, y_.data(), score.data(), residual, loss);
     blocks(n, [&](Size b, Size begin, Size end) {
-      if (!loss_->whole())
-        loss_->evaluate(begin, end, n, y_.data(), score.data(), residual, loss);
+      if (!loss_->whole()) loss_->evaluate(begin, end, n, y_.data(), score.data(), residual, loss);
       take(b, begin, end);
     });
   }
@@ -335,8 +335,8 @@ class LocalRows : public Rows {
         for (Size j = 0; j < total.size(); ++j) total[j] += tasks[t].sums[j];
       auto from = total.begin();
       for (Size s = 0; s < verb.slots.size(); ++s) {
-        const auto length = static_cast<std::ptrdiff_t>(
-            n_bins * (verb.slots[s] == ones_slot ? 1 : n_outputs()));
+        const auto length =
+            static_cast<std::ptrdiff_t>(n_bins * (verb.slots[s] == ones_slot ? 1 : n_outputs()));
         reply.sums[s * n_sets + k].assign(from, from + length);
         from += length;
       }

@@ -93,7 +93,7 @@ def difference_penalty(n_coef: int, order: int) -> Floats:
 
 
 def with_missing(basis_rows: csr_array, missing: NDArray[np.bool_]) -> csr_array:
-    """Rows of the cells that are there, spread over all rows, and a column that marks the others."""
+    """Rows of the cells that are there, spread over all rows, and a column marking the others."""
     where = np.flatnonzero(~missing)
     spread = csr_array(
         (np.ones(len(where)), (where, np.arange(len(where)))), shape=(len(missing), len(where))
@@ -252,7 +252,7 @@ class LevelBasis(Basis):
 class MarkBasis(Basis):
     """One unpenalised coefficient: 1 at one level, 0 elsewhere; `level` None marks missing cells.
 
-    For levels seen in training: an unseen one is unknown, and so is a missing cell unless `missing`.
+    Of levels seen in training: an unseen one is unknown, so is a missing cell unless `missing`.
     The mark of missing cells knows every value.
     """
 
@@ -309,7 +309,7 @@ class TensorBasis(Basis):
         a, b = self.a.matrix(values[:, 0]), self.b.matrix(values[:, 1])
         in_a, in_b = np.diff(a.indptr), np.diff(b.indptr)
         row = np.repeat(np.arange(len(values)), in_a * in_b)
-        # Within a row the product runs over all pairs of entries: position p is (p // in_b, p % in_b).
+        # Within a row position p is the pair of entries (p // in_b, p % in_b).
         begin = np.concatenate([[0], np.cumsum(in_a * in_b)])
         p = np.arange(begin[-1]) - begin[row]
         i, j = a.indptr[row] + p // in_b[row], b.indptr[row] + p % in_b[row]

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import is_whole
 from .table import Column, Floats, Labels, Numbers
 
 AUTO_POINTS = 1024  # up to so many distinct values "auto" is exact
@@ -53,8 +54,7 @@ class Bins:
 
     def __post_init__(self) -> None:
         known = ("auto", "sqrt", "root4", "exact")
-        whole = isinstance(self.n, int | np.integer) and not isinstance(self.n, bool)
-        if not (whole and self.n >= 2) and self.n not in known:  # type: ignore[operator]
+        if not (is_whole(self.n) and self.n >= 2) and self.n not in known:
             raise ValueError(
                 f"bins: expected one of {', '.join(map(repr, known))} or a whole number of at "
                 f"least 2, got {self.n!r}"
@@ -120,7 +120,7 @@ class Points:
         first, last, size = self.points[0], self.points[-1], len(self.points)
         step = (last - first) / (size - 1)
         index = np.floor((values - first) / step + 0.5).astype(np.int64)
-        return np.minimum(index, size - 1)
+        return np.asarray(np.minimum(index, size - 1))
 
 
 def nearest(points: Floats, values: Floats) -> NDArray[np.int64]:
@@ -236,8 +236,10 @@ def not_numbers(column: Labels) -> str:
         what = f"strings such as {column.levels[0]!r}" if column.levels else "text"
     else:
         rows = int(np.isin(column.codes, [column.levels.index(level) for level in bad]).sum())
-        what = f"strings ({bad[0]!r} in {rows} rows)" if len(bad) == 1 else (
-            f"strings ({bad[0]!r}, {bad[1]!r}, ... in {rows} rows)"
+        what = (
+            f"strings ({bad[0]!r} in {rows} rows)"
+            if len(bad) == 1
+            else (f"strings ({bad[0]!r}, {bad[1]!r}, ... in {rows} rows)")
         )
     return f"column {column.name!r}: expected numbers, got {what}; pass it as Category or clean it"
 

@@ -1,5 +1,5 @@
-"""Learners + columns -> bin indices, bases and systems. Knows which learners share a bin index, which
-columns are constant, and how every learner gets its smoothing; knows nothing of losses and scores.
+"""Learners + columns -> bin indices, bases and systems. Knows which learners share a bin index,
+which columns are constant, and how every learner gets its smoothing; knows nothing of losses.
 
 `plan_terms` decides from the training rows what each term is (a `Plan` is all the model keeps of
 it), `make_sets` bins all rows, and `make_systems` sets up the normal equations for one part.
@@ -25,7 +25,9 @@ from .smoothing import System, factorize, find_smoothing, spectrum
 from .table import Column, Floats, Labels, Numbers, Table
 
 NET_DF = 4.0  # of learners that say nothing else: a Spline of df 5
-COMPONENT_NET_DF = 1.0  # if there are Centered learners: a straight line is as flexible as any other
+COMPONENT_NET_DF = (
+    1.0  # if there are Centered learners: a straight line is as flexible as any other
+)
 MAX_TENSOR_BINS = 255  # per axis
 MISSING_LEVEL = "missing"
 
@@ -106,7 +108,7 @@ def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list
         warnings.warn(
             "constant in the training rows and therefore left out: " + ", ".join(dropped),
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return kept
 
@@ -130,10 +132,11 @@ def _add_missing(learners: list[Learner], training: dict[str, Column]) -> list[L
     out: list[Learner] = []
     for learner in learners:
         out.append(learner)
-        if isinstance(learner, cannot) and learner.columns[0] not in shown:
-            if training[learner.columns[0]].missing.any():
-                out.append(Missing(learner.columns[0]))
-                shown.add(learner.columns[0])
+        column = learner.columns[0]
+        lacks = isinstance(learner, cannot) and column not in shown
+        if lacks and training[column].missing.any():
+            out.append(Missing(column))
+            shown.add(column)
     return out
 
 
@@ -199,7 +202,9 @@ def _plan_single(
     assert isinstance(encoder, Levels)
     assert isinstance(basis, LevelBasis)
     prefix = learner.name or learner.column
-    marks: list[tuple[str, int | None]] = [(f"{prefix}={x}", i) for i, x in enumerate(encoder.levels)]
+    marks: list[tuple[str, int | None]] = [
+        (f"{prefix}={x}", i) for i, x in enumerate(encoder.levels)
+    ]
     if basis.missing:
         marks.append((f"{prefix}={MISSING_LEVEL}", None))
     return [
@@ -235,8 +240,9 @@ class Sets:
     of_term: list[int]  # number of the set of each plan
 
 
-def make_sets(plans: Sequence[Plan], table: Table, training: NDArray[np.bool_], weights: Floats,
-              default: Bins) -> Sets:
+def make_sets(
+    plans: Sequence[Plan], table: Table, training: NDArray[np.bool_], weights: Floats, default: Bins
+) -> Sets:
     """Bins for all rows by rules that see the training rows."""
     sets: list[IndexSet] = []
     made: dict[Any, int] = {}

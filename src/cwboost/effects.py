@@ -5,6 +5,7 @@ Knows grids and sums over terms; knows nothing of drawing (plots) or of how a mo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,11 +57,14 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     if len(axes) == 2:
         i, j = np.meshgrid(np.arange(len(axes[0])), np.arange(len(axes[1])), indexing="ij")
         axes = [axes[0][i.ravel()], axes[1][j.ravel()]]
-    grid = {name: _as_column(model.columns[name], axis, name) for name, axis in zip(columns, axes, strict=True)}
+    grid = {
+        name: _as_column(model.columns[name], axis, name)
+        for name, axis in zip(columns, axes, strict=True)
+    }
     total = np.zeros((len(axes[0]), model.n_outputs))
     for term in terms:
         total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
-    out = Columns({name: axis for name, axis in zip(columns, axes, strict=True)})
+    out = Columns(zip(columns, axes, strict=True))
     if model.n_outputs == 1:
         out["effect"] = total[:, 0]
     else:
@@ -146,7 +150,9 @@ def _path_shares(model: Model) -> Floats:
         )
     m = model.best_iteration
     falls = -np.diff(model.risk[: m + 1])
-    return np.bincount(model.path.choices[:m], falls, minlength=len(model.terms))
+    return np.asarray(
+        np.bincount(model.path.choices[:m], falls, minlength=len(model.terms)), dtype=np.float64
+    )
 
 
 def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
@@ -211,10 +217,8 @@ def summary(model: Model) -> str:
 
 
 def _term_lines(model: Model, chosen: list[str]) -> list[str]:
-    picked = {name: 0 for name in chosen}
-    for choice in model.choices[: model.best_iteration]:
-        if choice in picked:
-            picked[choice] += 1
+    m = model.best_iteration
+    picked = Counter([*model.choices[:m], *model.corrections[:m]])
     shares = importance(model, "integral", {"table": None}) if model.shares is not None else {}
     order = list(shares) or sorted(chosen, key=lambda name: -picked[name])
     top = max([*shares.values(), 0.0]) or 1.0

@@ -294,7 +294,9 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
                 return _typed(value, option, where)
             except ModelFileError:
                 continue
-        raise ModelFileError(f"{where}: got {_kind(value)} ({str(value)[:60]!r}), which does not fit")
+        raise ModelFileError(
+            f"{where}: got {_kind(value)} ({str(value)[:60]!r}), which does not fit"
+        )
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -312,7 +314,9 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
     return value
 
 
-def _dataclass(cls: type, reader: _Reader, special: dict[str, Callable[[Any], Any]] | None = None) -> Any:
+def _dataclass(
+    cls: type, reader: _Reader, special: dict[str, Callable[[Any], Any]] | None = None
+) -> Any:
     """A dataclass from an object whose keys are its fields."""
     hints = get_type_hints(cls)
     arguments = {}
@@ -381,7 +385,10 @@ def _terms(top: _Reader, q: int, columns: dict[str, ColumnFacts]) -> dict[str, T
             for j, e in enumerate(reader.get("encoders", list))
         )
         reader.require(
-            len(encoders) == len(learner.columns), "encoders", "expected one per column", len(encoders)
+            len(encoders) == len(learner.columns),
+            "encoders",
+            "expected one per column",
+            len(encoders),
         )
         basis = _basis(reader.child("basis"))
         beta = _coefficients(reader, basis.n_coef, q)
@@ -390,7 +397,11 @@ def _terms(top: _Reader, q: int, columns: dict[str, ColumnFacts]) -> dict[str, T
         _check_encoders(reader, basis, encoders)
         plan = Plan(name, learner, encoders, basis, reader.get("net_df_aimed_at", float | None))
         terms[name] = Term(
-            plan, beta, reader.get("smoothing", float), reader.get("df", float), reader.get("net_df", float)
+            plan,
+            beta,
+            reader.get("smoothing", float),
+            reader.get("df", float),
+            reader.get("net_df", float),
         )
     return terms
 
@@ -409,11 +420,15 @@ def _coefficients(reader: _Reader, n_coef: int, q: int) -> Floats:
 def _check_encoders(reader: _Reader, basis: Basis, encoders: tuple[Encoder, ...]) -> None:
     """Codes that an encoder can give must be levels that the basis has."""
     parts = [basis.a, basis.b] if basis.kind == "tensor" else [basis]  # type: ignore[attr-defined]
-    reader.require(len(parts) == len(encoders), "basis", "expected one margin per column", basis.kind)
+    reader.require(
+        len(parts) == len(encoders), "basis", "expected one margin per column", basis.kind
+    )
     for part, encoder in zip(parts, encoders, strict=True):
         n_levels = getattr(part, "n_levels", None)
         if n_levels is not None:
-            n_codes = encoder.n_bins if isinstance(encoder, Cuts) else len(getattr(encoder, "levels", ()))
+            n_codes = (
+                encoder.n_bins if isinstance(encoder, Cuts) else len(getattr(encoder, "levels", ()))
+            )
             good = not isinstance(encoder, Values) and n_codes == n_levels
             reader.require(good, "encoders", f"expected {n_levels} levels", n_codes)
 
@@ -473,7 +488,9 @@ def _basis(reader: _Reader) -> Basis:
         reader.require(rising and enough, "knots", "expected enough increasing numbers", len(knots))
     if kind == "powers":
         scale, degree, first = basis.scale, basis.degree, basis.first  # type: ignore[attr-defined]
-        reader.require(scale > 0 and first <= degree <= 100 and first <= 1, "degree", "expected fit", degree)
+        reader.require(
+            scale > 0 and first <= degree <= 100 and first <= 1, "degree", "expected fit", degree
+        )
     return basis
 
 

@@ -1,7 +1,7 @@
 """fit(...) -> Model, and extend. The only caller of the core's boost.
 
-Knows the order of the work: read and check the data, split off validation rows, plan the terms, bin the rows,
-set up the systems, boost, and make the model from the path. Nothing starts before all is checked.
+Knows the order of the work: read and check the data, split off validation rows, plan the terms,
+bin the rows, set up the systems, boost, make the model of the path. All is checked before any work.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .bins import Bins, as_bins
+from .checks import is_number, is_whole
 from .design import (
     Plan,
     Sets,
@@ -341,9 +342,9 @@ class _Problem:
         m = best_iteration(path, model.optimizer, self.data.has_validation)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
-        model = replace(model, shares=self.shares(model))
         if path.stopped == "interrupted":
-            raise Interrupted(model)
+            raise Interrupted(replace(model, shares=None))
+        model = replace(model, shares=self.shares(model))
         if path.stopped == "diverged":
             warnings.warn(
                 f"the risk ran away after {path.n_iter} iterations and the fit stopped there; "
@@ -434,9 +435,7 @@ def _check_optimizer(optimizer: Any) -> Optimizer:
     return optimizer
 
 
-def _check_counts(
-    n_iter: Any, patience: Any, time_limit: Any, n_threads: Any
-) -> None:
+def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
     for name, value, least in (
         ("n_iter", n_iter, 0),
         ("patience", patience, 1),
@@ -444,17 +443,14 @@ def _check_counts(
     ):
         if value is None and name != "n_iter":
             continue
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < least:
+        if not is_whole(value) or not least <= value < 2**31 - 1:
             raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
-        if value > 2**31 - 2:
-            raise ValueError(f"{name} must be below 2**31 - 1, got {value!r}")
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
 
 
 def _seed(random_state: Any) -> int:
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+    if is_whole(random_state):
         if random_state < 0:
             raise ValueError(f"random_state must be >= 0, got {random_state!r}")
         return int(random_state)
@@ -527,7 +523,8 @@ def _read_data(
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
     kind, held = _validation_weights(validation, data, w, y_values if found else None, seed)
     if kind == "table":
-        data, y_values, w, o, held = _append(validation, data, y_values, w, o, loss, found)
+        given = (weights, offset, exposure)
+        data, y_values, w, o, held = _append(validation, given, data, y_values, w, o, loss, found)
     keep = (w > 0) | (held > 0)
     if not keep.all():
         data, y_values, w, o, held = data.take(keep), y_values[keep], w[keep], o[keep], held[keep]
@@ -563,8 +560,8 @@ def _validation_weights(
         return "none", np.zeros(n)
     if isinstance(validation, tuple):
         return "table", np.zeros(n)
-    if isinstance(validation, int | float | np.number) and not isinstance(validation, bool):
-        if not 0.0 < validation < 1.0:
+    if np.ndim(validation) == 0 and not isinstance(validation, str):
+        if not is_number(validation) or not 0.0 < validation < 1.0:
             raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
         return "fraction", np.where(_split(float(validation), w, classes, seed), w, 0.0)
     column = _column(validation, "validation", table)
@@ -592,6 +589,7 @@ def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDA
 
 def _append(
     validation: Any,
+    given: tuple[Any, Any, Any],
     data: Table,
     y: Floats,
     w: Floats,
@@ -599,7 +597,11 @@ def _append(
     loss: Loss,
     classes: tuple[Any, ...],
 ) -> Any:
-    """The rows with those of (table, y[, weights, offset]) below them."""
+    """The rows with those of (table, y[, weights, offset]) below them.
+
+    Weights, offset and exposure that the fit was given by the name of a column are the validation
+    table's own columns of that name.
+    """
     if not 2 <= len(validation) <= 4:
         raise ValueError(
             "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
@@ -610,8 +612,16 @@ def _append(
     if below.n_rows == 0:
         raise ValueError("validation: its table has no rows")
     new_y, _ = _read_y(other_y, below, loss, classes or None)
-    new_w = _read_weights(other_w, below, "validation weights")
-    new_o = read_offset(below, other_o, None, loss, loss.n_outputs)
+    by_weights, by_offset, by_exposure = (g if isinstance(g, str) else None for g in given)
+    if other_o is None and by_offset is None and by_exposure is None and o.any():
+        raise ValueError(
+            "validation: the rows of the fit have an offset or exposure, these have none; pass "
+            "(table, y, weights, offset)"
+        )
+    if other_o is not None:
+        by_offset, by_exposure = other_o, None
+    new_w = _read_weights(by_weights if other_w is None else other_w, below, "validation weights")
+    new_o = read_offset(below, by_offset, by_exposure, loss, loss.n_outputs)
     held = np.concatenate([np.zeros(len(w)), new_w])
     return (
         data.below(below),
@@ -642,7 +652,7 @@ def _scale(scale: Any, data: Data, start: Floats) -> float:
     if isinstance(scale, str) and scale == "auto":
         t = data.training
         found = data.loss.scale(data.y[t], data.weights[t], data.offset[t], start)
-    elif isinstance(scale, int | float | np.number) and not isinstance(scale, bool):
+    elif is_number(scale):
         found = float(scale)
     else:
         raise ValueError(f"scale: expected 'auto' or a number, got {scale!r}")

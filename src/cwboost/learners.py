@@ -22,6 +22,7 @@ from .bases import (
     TensorBasis,
 )
 from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins, numbers_of, weighted_quantile
+from .checks import is_number, is_whole
 from .table import Column, Floats
 
 STEP_BINS = 128
@@ -68,11 +69,11 @@ class Learner:
         df = self.target_df
         _require(df is None or self.smoothing is None, f"{who}: give df or smoothing, not both")
         for label, value, low in (("df", df, "> 0"), ("smoothing", self.smoothing, ">= 0")):
-            if value is None:
-                continue
-            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            fine = number and np.isfinite(value) and (value > 0 or (value == 0 and low == ">= 0"))
-            _require(fine, f"{who}: {label} must be a finite number {low}, got {value!r}")
+            fine = is_number(value) and (value > 0 or (value == 0 and low == ">= 0"))
+            _require(
+                value is None or fine,
+                f"{who}: {label} must be a finite number {low}, got {value!r}",
+            )
         _require(
             self.df_kind in ("df2", "df1"),
             f"{who}: df_kind must be 'df2' or 'df1', got {self.df_kind!r}",
@@ -125,7 +126,7 @@ class Learner:
 
 @dataclass(frozen=True)
 class Linear(Learner):
-    """A straight line, its intercept included unless `intercept=False` (then the column is centred).
+    """A straight line with its intercept; with `intercept=False` of the centred column, without.
 
     Parameters
     ----------
@@ -182,9 +183,8 @@ class Polynomial(Learner):
     df: float | None = field(default=None, kw_only=True)
 
     def _check(self, who: str) -> None:
-        whole = isinstance(self.degree, int) and not isinstance(self.degree, bool)
         _require(
-            whole and 1 <= self.degree <= 20,
+            is_whole(self.degree) and 1 <= self.degree <= 20,
             f"{who}: degree must be a whole number from 1 to 20, got {self.degree!r}",
         )
 
@@ -238,9 +238,8 @@ class Spline(Learner):
     def _check(self, who: str) -> None:
         for label, low, high in (("knots", 0, 1000), ("degree", 0, 10), ("differences", 1, 10)):
             value = getattr(self, label)
-            whole = isinstance(value, int) and not isinstance(value, bool)
             _require(
-                whole and low <= value <= high,
+                is_whole(value) and low <= value <= high,
                 f"{who}: {label} must be a whole number from {low} to {high}, got {value!r}",
             )
         _require(
@@ -331,9 +330,8 @@ class Step(Learner):
     bins: int = STEP_BINS
 
     def _check(self, who: str) -> None:
-        whole = isinstance(self.bins, int) and not isinstance(self.bins, bool)
         _require(
-            whole and 2 <= self.bins <= 4096,
+            is_whole(self.bins) and 2 <= self.bins <= 4096,
             f"{who}: bins must be a whole number from 2 to 4096, got {self.bins!r}",
         )
 
@@ -446,12 +444,13 @@ class Tensor(Learner):
         for margin in (self.a, self.b):
             if isinstance(margin, str):
                 continue
-            fine = isinstance(margin, Learner) and not isinstance(margin, Tensor | Centered)
-            binary = isinstance(margin, Category) and margin.kind == "binary"
-            if not fine or binary:
+            refused = isinstance(margin, Tensor | Centered | Missing) or (
+                isinstance(margin, Category) and margin.kind == "binary"
+            )
+            if refused or not isinstance(margin, Learner):
                 raise TypeError(
-                    f"{who}: expected column names or learners of one column (not Centered, not "
-                    f"binary), got {margin!r}"
+                    f"{who}: expected column names or learners of one column (not Centered, "
+                    f"Missing or binary), got {margin!r}"
                 )
         _require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
 
@@ -479,6 +478,5 @@ LEARNERS: dict[str, type[Learner]] = {
 }
 
 BASES: dict[str, type[Basis]] = {
-    cls.kind: cls
-    for cls in (SplineBasis, PowerBasis, LevelBasis, MarkBasis, TensorBasis)
+    cls.kind: cls for cls in (SplineBasis, PowerBasis, LevelBasis, MarkBasis, TensorBasis)
 }

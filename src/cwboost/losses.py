@@ -71,8 +71,8 @@ class Loss:
 def _numbers(y: Column, loss: str) -> Floats:
     if isinstance(y, Labels):
         raise TypeError(
-            f"y: the {loss} loss needs numbers, got text such as {(*y.levels, '')[0]!r}; for classes "
-            "use loss='binomial' or 'multinomial'"
+            f"y: the {loss} loss needs numbers, got text such as {(*y.levels, '')[0]!r}; for "
+            "classes use loss='binomial' or 'multinomial'"
         )
     return y.values
 
@@ -201,12 +201,15 @@ class Huber(Loss):
         return max(1.0, _spread(y, w, offset) / self.delta)
 
 
-def _read_classes(y: Column, classes: tuple[Any, ...] | None, loss: str) -> tuple[Floats, tuple[Any, ...]]:
+def _read_classes(
+    y: Column, classes: tuple[Any, ...] | None, loss: str
+) -> tuple[Floats, tuple[Any, ...]]:
     """Codes of the classes of y, and the classes in sorted order (given, if they are known)."""
     if isinstance(y, Numbers):
         distinct, codes = np.unique(y.values, return_inverse=True)
         found: list[Any] = [
-            bool(v) if y.boolean else int(v) if float(v).is_integer() else float(v) for v in distinct
+            bool(v) if y.boolean else int(v) if float(v).is_integer() else float(v)
+            for v in distinct
         ]
     else:
         used = np.unique(y.codes)
@@ -362,7 +365,9 @@ class Tweedie(Loss):
                 "minus infinity; there is nothing to fit"
             )
         top = o.max()  # against overflow of exp
-        share = np.log(w @ (y * np.exp((1 - p) * (o - top)))) - np.log(w @ np.exp((2 - p) * (o - top)))
+        share = np.log(w @ (y * np.exp((1 - p) * (o - top)))) - np.log(
+            w @ np.exp((2 - p) * (o - top))
+        )
         return np.array([share - top])
 
     def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:
@@ -426,7 +431,9 @@ class PythonLoss(Loss):
     name: ClassVar[str] = "python"
 
     def __post_init__(self) -> None:
-        lacking = [m for m in ("loss", "gradient", "start") if not callable(getattr(self.user, m, None))]
+        lacking = [
+            m for m in ("loss", "gradient", "start") if not callable(getattr(self.user, m, None))
+        ]
         if lacking:
             raise TypeError(
                 f"loss: expected a name ({', '.join(LOSSES)}), a loss such as cb.Quantile(0.9), or "
@@ -460,7 +467,9 @@ class PythonLoss(Loss):
         if len(takes) > 2 or any(p.kind is p.VAR_POSITIONAL for p in takes):
             arguments.append(self._shaped(offset))
         elif offset.any():
-            raise TypeError("the loss's start must take (y, weights, offset) when there are offsets")
+            raise TypeError(
+                "the loss's start must take (y, weights, offset) when there are offsets"
+            )
         shape = () if self.n_outputs == 1 else (self.n_outputs,)
         return self._checked("start", self.user.start(*arguments), shape).reshape(-1)
 

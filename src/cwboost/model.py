@@ -1,12 +1,12 @@
-"""The fitted model: frozen, without rows. Knows its terms, its path and how to predict; knows nothing of
-how it was fitted (fit.py) or drawn.
+"""The fitted model: frozen, without rows. Knows its terms, its path and how to predict; knows
+nothing of how it was fitted (fit.py) or drawn.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .bins import Bins, Levels
+from .checks import is_number, is_whole
 from .design import Plan
 from .losses import Loss
 from .optimizers import Optimizer
@@ -37,6 +38,11 @@ class Path:
     switched_after: int  # Hybrid: its last accelerated iteration; -1: it did not switch
     rewound_to: int  # Hybrid: the iterate it went on from
     stopped: str  # why the fit ended
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
 
     @property
     def n_iter(self) -> int:
@@ -91,6 +97,9 @@ class Term:
     smoothing: float
     df: float
     net_df: float
+
+    def __post_init__(self) -> None:
+        self.beta.flags.writeable = False
 
     @property
     def name(self) -> str:
@@ -262,7 +271,7 @@ class Model:
         >>> len(model.at(5).choices), bool(model.at(5).risk[-1] == model.risk[5])
         (5, True)
         """
-        if isinstance(m, bool) or not isinstance(m, int | np.integer):
+        if not is_whole(m):
             raise TypeError(f"at: expected a whole number, got {m!r}")
         if not 0 <= m <= self.n_iter:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
@@ -481,12 +490,23 @@ class Model:
 
         save(self, file)
 
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        state |= {"terms": dict(self.terms), "columns": dict(self.columns)}
+        return _restore, (state,)
+
     def __repr__(self) -> str:
         chosen = sum(term.chosen for term in self.terms.values())
         return (
             f"<cwboost.Model: {self.loss.name} loss, {type(self.optimizer).__name__}, "
-            f"{chosen} of {len(self.terms)} terms, iteration {self.best_iteration} of {self.n_iter}>"
+            f"{chosen} of {len(self.terms)} terms, "
+            f"iteration {self.best_iteration} of {self.n_iter}>"
         )
+
+
+def _restore(state: dict[str, Any]) -> Model:
+    proxies = {name: MappingProxyType(state[name]) for name in ("terms", "columns")}
+    return Model(**(state | proxies))
 
 
 def _plain(vector: Floats) -> Any:
@@ -536,7 +556,7 @@ def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: 
 
 def _numbers_of(given: Any, what: str, data: Table) -> Floats:
     """Finite numbers for every row, from the name of a column, an array, or one number."""
-    if isinstance(given, int | float | np.number) and not isinstance(given, bool):
+    if is_number(given):
         given = np.full(data.n_rows, float(given))
     if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] > 1:
         values = given.astype(np.float64)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-import numpy as np
-
 from . import _core
+from .checks import is_number, is_whole
 
 
 class Parameters:
@@ -28,8 +27,7 @@ class Parameters:
 
     def _check_positive(self, name: str, zero: bool = False) -> None:
         value = getattr(self, name)
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not (number and np.isfinite(value) and (value > 0 or (zero and value == 0))):
+        if not (is_number(value) and (value > 0 or (zero and value == 0))):
             raise ValueError(
                 f"{type(self).__name__}: {name} must be a positive number, got {value!r}"
             )
@@ -114,8 +112,7 @@ class Hybrid(Parameters):
     def core(self) -> _core.Hybrid:
         self._check_positive("rate")
         self._check_positive("momentum", zero=True)
-        whole = isinstance(self.switch_after, int | np.integer)
-        if not whole or isinstance(self.switch_after, bool) or self.switch_after < 1:
+        if not is_whole(self.switch_after) or self.switch_after < 1:
             raise ValueError(
                 f"Hybrid: switch_after must be a whole number >= 1, got {self.switch_after!r}"
             )

@@ -301,7 +301,9 @@ def _read_objects(values: list[Any], name: str) -> Column:
     if set(kinds) == {"text"}:
         return _labels(name, [None if m else str(v) for v, m in zip(values, missing, strict=True)])
     if set(kinds) == {"date"}:
-        stamps = np.array([None if m else v for v, m in zip(values, missing, strict=True)], "M8[us]")
+        stamps = np.array(
+            [None if m else v for v, m in zip(values, missing, strict=True)], "M8[us]"
+        )
         return _read_array(stamps, name)
     found = ", ".join(f"{kind} ({example[kind]!r} in {n} rows)" for kind, n in kinds.items())
     raise TypeError(

@@ -1,0 +1,242 @@
+"""The core of cwboost: rows behind verbs, learners, the boosting loop."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, overload
+
+import numpy
+from numpy.typing import NDArray
+
+
+class Loss:
+    """A loss on one row."""
+
+    @property
+    def n_outputs(self) -> int: ...
+
+def make_loss(name: str, parameter: float = 0.0) -> Loss: ...
+
+def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss: ...
+
+NO_SLOT: int = -1
+
+ONES_SLOT: int = -2
+
+TRAINING: int = 0
+
+VALIDATION: int = 1
+
+ALL: int = 2
+
+class Fill:
+    """out = offset + start"""
+
+    def __init__(self, out: int, start: Sequence[float]) -> None: ...
+
+    @property
+    def out(self) -> int: ...
+
+    @property
+    def start(self) -> list[float]: ...
+
+class Residual:
+    """out = -dloss/dscore at `at` -> moved, risk per part"""
+
+    def __init__(self, at: int, out: int, parts: Sequence[int]) -> None: ...
+
+    @property
+    def at(self) -> int: ...
+
+    @property
+    def out(self) -> int: ...
+
+    @property
+    def parts(self) -> list[int]: ...
+
+class MeanResidual:
+    """out = residual averaged from one score to another"""
+
+    def __init__(self, start: int, to: int, out: int) -> None: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def to(self) -> int: ...
+
+    @property
+    def out(self) -> int: ...
+
+class BinSums:
+    """sums of w x per bin -> sums, slot by slot, set by set"""
+
+    def __init__(self, slots: Sequence[int], sets: Sequence[int], part: int) -> None: ...
+
+    @property
+    def slots(self) -> list[int]: ...
+
+    @property
+    def sets(self) -> list[int]: ...
+
+    @property
+    def part(self) -> int: ...
+
+class Joint:
+    """weights of the joint bins of two sets -> sums[0]"""
+
+    def __init__(self, a: int, b: int, part: int) -> None: ...
+
+    @property
+    def a(self) -> int: ...
+
+    @property
+    def b(self) -> int: ...
+
+    @property
+    def part(self) -> int: ...
+
+class Add:
+    """slot[i] += bin_values[bin[i]]"""
+
+    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def slot(self) -> int: ...
+
+    @property
+    def set(self) -> int: ...
+
+    @property
+    def bin_values(self) -> NDArray[numpy.float64]: ...
+
+class Mix:
+    """out = a x + b y"""
+
+    def __init__(self, out: int, a: float, x: int, b: float, y: int) -> None: ...
+
+    @property
+    def out(self) -> int: ...
+
+    @property
+    def a(self) -> float: ...
+
+    @property
+    def x(self) -> int: ...
+
+    @property
+    def b(self) -> float: ...
+
+    @property
+    def y(self) -> int: ...
+
+class Reply:
+    """What a verb answers."""
+
+    def __init__(self, moved: float = 0.0, risk: Sequence[float] = [], sums: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> None: ...
+
+    @property
+    def moved(self) -> float: ...
+
+    @property
+    def risk(self) -> list[float]: ...
+
+    @property
+    def sums(self) -> list[NDArray[numpy.float64]]: ...
+
+class IndexSet:
+    """A bin index of 8, 16 or 32 bits."""
+
+    @overload
+    def __init__(self, index: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], n_bins: int) -> None: ...
+
+    @overload
+    def __init__(self, index: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], n_bins: int) -> None: ...
+
+    @overload
+    def __init__(self, index: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], n_bins: int) -> None: ...
+
+    @property
+    def n_bins(self) -> int: ...
+
+class Rows:
+    """The row side, behind its verbs; may be subclassed."""
+
+    def __init__(self) -> None: ...
+
+    def n_outputs(self) -> int: ...
+
+    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Joint | Add | Mix]) -> list[Reply]: ...
+
+class LocalRows(Rows):
+    """Rows in this process."""
+
+    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1) -> None: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def read(self, slot: int) -> NDArray[numpy.float64]: ...
+
+class Learner:
+    """Bin sums -> coefficients and gain; back to bin values."""
+
+    def __init__(self, set: int, begin: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], column: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], gram: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], factor: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], removed: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, weigher: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    @property
+    def set(self) -> int: ...
+
+    @property
+    def n_coef(self) -> int: ...
+
+    def fit(self, sums: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple[NDArray[numpy.float64], float]: ...
+
+class Plain:
+    def __init__(self, rate: float) -> None: ...
+
+class Accelerated:
+    def __init__(self, rate: float, momentum: float) -> None: ...
+
+class Hybrid:
+    def __init__(self, rate: float, momentum: float, switch_after: int, rewind: bool, then_all: bool) -> None: ...
+
+class Path:
+    """The chronological record of a fit."""
+
+    @overload
+    def __init__(self) -> None: ...
+
+    @overload
+    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int) -> None: ...
+
+    @property
+    def choices(self) -> NDArray[numpy.int32]: ...
+
+    @property
+    def corrections(self) -> NDArray[numpy.int32]: ...
+
+    @property
+    def halvings(self) -> NDArray[numpy.int32]: ...
+
+    @property
+    def updates(self) -> NDArray[numpy.float64]: ...
+
+    @property
+    def correction_updates(self) -> NDArray[numpy.float64]: ...
+
+    @property
+    def risk(self) -> NDArray[numpy.float64]: ...
+
+    @property
+    def validation_risk(self) -> NDArray[numpy.float64]: ...
+
+    @property
+    def switched_after(self) -> int: ...
+
+    @property
+    def rewound_to(self) -> int: ...
+
+    @property
+    def stopped(self) -> str: ...
+
+def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, has_validation: bool, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None) -> Path: ...
+
+def replay(path: Path, m: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, scale: float) -> NDArray[numpy.float64]: ...
