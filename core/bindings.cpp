@@ -136,10 +136,6 @@ void bind_rows(nb::module_& m) {
 
   m.attr("NO_SLOT") = no_slot;
   m.attr("ONES_SLOT") = ones_slot;
-  m.attr("TRAINING") = training_part;
-  m.attr("VALIDATION") = validation_part;
-  m.attr("ALL") = all_part;
-
   nb::class_<Fill>(m, "Fill", "out = offset + start")
       .def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
       .def_ro("out", &Fill::out)
@@ -343,10 +339,17 @@ using After = std::function<bool(int, Real, Real, int)>;
 
 Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                const std::vector<const HeldLearner*>& all, const Optimizer& optimizer, Vec start,
-               Real scale, bool has_validation, int n_iter, int patience, const Path& history,
-               std::optional<double> time_limit, const std::optional<After>& after) {
+               Real scale, Part training_part, std::optional<Part> validation_part, Part all_part,
+               int n_iter, int patience, const Path& history, std::optional<double> time_limit,
+               const std::optional<After>& after) {
   std::vector<Learner> for_training, for_all;
-  Problem problem{&rows, &for_training, &for_all, {}, std::move(start), scale, has_validation};
+  Problem problem{&rows,
+                  &for_training,
+                  &for_all,
+                  {},
+                  std::move(start),
+                  scale,
+                  {training_part, validation_part, all_part}};
   for (const auto* learner : training) {
     for_training.push_back(*learner);
     problem.n_coef.push_back(learner->n_coef());
@@ -386,7 +389,7 @@ nb::ndarray<nb::numpy, Real> replay(const Path& path, int m, const Optimizer& op
                                     std::vector<Size> n_coef, Size n_outputs, Real scale) {
   if (m < 0 || m > path.n_iter()) throw std::invalid_argument("replay: no such iteration");
   NoRows nowhere(n_outputs);
-  Boost boost({&nowhere, nullptr, nullptr, std::move(n_coef), {}, scale, false}, optimizer);
+  Boost boost({&nowhere, nullptr, nullptr, std::move(n_coef), {}, scale, {}}, optimizer);
   boost.run(path, {m, 0});
   return to_numpy(Vec(boost.coef()));
 }
@@ -448,8 +451,8 @@ void bind_boost(nb::module_& m) {
       .def_ro("stopped", &Path::stopped);
 
   m.def("boost", &run_boost, "rows"_a, "training"_a, "all"_a, "optimizer"_a, "start"_a, "scale"_a,
-        "has_validation"_a, "n_iter"_a, "patience"_a, "history"_a, "time_limit"_a.none(),
-        "after"_a.none());
+        "training_part"_a, "validation_part"_a.none(), "all_part"_a, "n_iter"_a, "patience"_a,
+        "history"_a, "time_limit"_a.none(), "after"_a.none());
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
 }
 

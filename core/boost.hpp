@@ -11,6 +11,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -28,10 +29,16 @@ namespace cwboost {
 // c the corrected residual.
 constexpr Slot slot_f = 0, slot_r = 1, slot_g = 2, slot_h = 3, slot_c = 4;
 
-constexpr Part training_part = 0, validation_part = 1, all_part = 2;
+// Which of the rows' weight vectors a fit uses; a fold or a bag is another choice of them.
+struct Parts {
+  Part training = 0;
+  std::optional<Part> validation = {};
+  Part all = 0;  // Hybrid goes on with it
+};
 
 constexpr Real tie = 1e-9;        // gains closer than this are equal: the first listed wins
-constexpr int max_halvings = 60;  // a step this small cannot be what makes the risk infinite
+constexpr Real leap = 10.0;       // a risk that rises by so many times its size has leapt
+constexpr int max_halvings = 60;  // a step this small cannot be what makes it leap
 
 struct Update {
   int learner = -1;
@@ -41,7 +48,7 @@ struct Update {
 struct Move {  // all that one iteration decided
   Update choice;
   Update correction;  // Accelerated only
-  int halvings = 0;   // how often the step was halved to keep the risk finite
+  int halvings = 0;   // how often the step was halved to keep the risk from leaping
 };
 
 struct Risks {
@@ -70,8 +77,8 @@ struct Stopped {
 // Scores of the rows and, in step with them, the coefficients of all learners end to end.
 class Point {
  public:
-  Point(Rows& rows, const std::vector<Size>& n_coef, Real step_scale)
-      : scale(step_scale), rows_(rows) {
+  Point(Rows& rows, const Parts& parts, const std::vector<Size>& n_coef, Real step_scale)
+      : scale(step_scale), rows_(rows), parts_(parts), part_(parts.training) {
     for (const Size d : n_coef) begin_.push_back(begin_.back() + d * rows.n_outputs());
     f.assign(begin_.back(), 0.0);
   }
@@ -111,18 +118,32 @@ class Point {
 
   // The last verb of every iteration: risks at f, and the residual there if a slot is given.
   Verb risks_at_f(Slot out) const {
-    std::vector<Part> parts{part_};
-    if (part_ != training_part) parts.push_back(training_part);
-    if (has_validation) parts.push_back(validation_part);
+    std::vector<Part> parts{part_, parts_.training};
+    if (parts_.validation) parts.push_back(*parts_.validation);
     return Residual{slot_f, out, parts};
   }
   Risks risks(const Reply& reply) const {
-    Risks out{reply.risk.at(part_ == training_part ? 0 : 1)};
-    if (has_validation) out.validation = reply.risk.back();
+    Risks out{reply.risk.at(1)};
+    if (parts_.validation) out.validation = reply.risk.at(2);
     return out;
   }
-  // Of the rows that are fitted; others may run away without harm.
-  static bool finite(const Reply& reply) { return std::isfinite(reply.risk.at(0)); }
+  // The risk of the rows that are fitted is infinite or has leapt: a step far too long. (Other rows
+  // may run away without harm, and a risk may rise.)
+  bool leapt(const Reply& reply) const {
+    const Real risk = reply.risk.at(0);
+    return !(risk <= last_ + leap * (std::abs(last_) + std::abs(first_)));
+  }
+  void accept(const Reply& reply) {
+    last_ = reply.risk.at(0);
+    if (std::isnan(first_)) first_ = last_;
+  }
+
+  // Runs a batch that ends with risks_at_f, before the first step of a phase.
+  Risks begin(const std::vector<Verb>& batch) {
+    const Reply reply = rows_.run(batch).back();
+    accept(reply);
+    return risks(reply);
+  }
 
   Rows& rows() const { return rows_; }
   Part part() const { return part_; }
@@ -130,14 +151,16 @@ class Point {
 
   Vec f;
   Real scale;
-  bool has_validation = false;
 
  private:
   std::ptrdiff_t at(Size k) const { return static_cast<std::ptrdiff_t>(begin_[k]); }
 
   Rows& rows_;
   const std::vector<Learner>* learners_ = nullptr;
-  Part part_ = training_part;
+  Parts parts_;
+  Part part_;
+  Real first_ = std::numeric_limits<Real>::quiet_NaN();  // risk of the fitted rows at the start
+  Real last_ = 0.0;                                      // and after the last step
   std::vector<Size> begin_{0};
 };
 
@@ -207,19 +230,20 @@ class Recorded final : public Chooser {
 // --- optimizers ---------------------------------------------------------------------------------
 
 // Takes the step `f += step * choice` in coefficients and rows and sends the rest of the batch with
-// it. A step that makes the risk infinite is halved until it does not, and that is recorded.
+// it. A step that makes the risk leap is halved until it does not, and that is recorded.
 inline Risks descend(Point& point, Move& move, Real step, bool live, std::vector<Verb> batch,
                      Slot residual_slot) {
   step = std::ldexp(step, -move.halvings);
   batch.push_back(point.add(slot_f, move.choice, step));
   batch.push_back(point.risks_at_f(residual_slot));
   Reply reply = point.rows().run(batch).back();
-  while (live && !Point::finite(reply)) {
+  while (live && point.leapt(reply)) {
     if (++move.halvings > max_halvings) throw Stopped{"diverged"};
     step *= 0.5;
     batch = batch_of(point.add(slot_f, move.choice, -step), point.risks_at_f(residual_slot));
     reply = point.rows().run(batch).back();
   }
+  point.accept(reply);
   point.move(point.f, move.choice, step);
   return point.risks(reply);
 }
@@ -228,9 +252,7 @@ inline Risks descend(Point& point, Move& move, Real step, bool live, std::vector
 struct Plain {
   Real rate;
 
-  Risks begin(Point& point) {
-    return point.risks(point.rows().run(batch_of(point.risks_at_f(slot_r))).back());
-  }
+  Risks begin(Point& point) { return point.begin(batch_of(point.risks_at_f(slot_r))); }
 
   Risks step(Point& point, Chooser& chooser, int, Move& move) {
     move = chooser.next(point, {}, std::array{slot_r});
@@ -250,7 +272,7 @@ struct Accelerated {
   Risks begin(Point& point) {
     h = point.f;
     const auto batch = batch_of(Mix{slot_h, 1.0, slot_f, 0.0, slot_f}, point.risks_at_f(no_slot));
-    return point.risks(point.rows().run(batch).back());
+    return point.begin(batch);
   }
 
   Risks step(Point& point, Chooser& chooser, int m, Move& move) {
@@ -321,7 +343,7 @@ struct Problem {
   std::vector<Size> n_coef;                        // per learner
   Vec start;                                       // per output
   Real scale;
-  bool has_validation;
+  Parts parts;
 };
 
 struct Until {
@@ -336,15 +358,13 @@ class Boost {
   Boost(const Problem& problem, Optimizer optimizer)
       : problem_(problem),
         optimizer_(std::move(optimizer)),
-        point_(*problem.rows, problem.n_coef, problem.scale) {
-    point_.has_validation = problem.has_validation;
-  }
+        point_(*problem.rows, problem.parts, problem.n_coef, problem.scale) {}
 
   // Follows `history` and goes on from its end; the path so far is sound whenever this throws.
   void run(const Path& history, const Until& until) {
     Recorded recorded(history.moves);
     Search search;
-    point_.use(problem_.training, training_part);
+    point_.use(problem_.training, problem_.parts.training);
     point_.reset(point_.f, problem_.start);
     path.risks.push_back(std::visit([&](auto& o) { return o.begin(point_); }, optimizer_));
     compare(history, 0);
@@ -414,7 +434,7 @@ class Boost {
     Vec coef = point_.f;
     if (path.rewound_to < m) coef = replay(path.rewound_to);
     hybrid.switched = true;
-    if (hybrid.then_all && problem_.training) point_.use(problem_.all, all_part);
+    if (hybrid.then_all && problem_.training) point_.use(problem_.all, problem_.parts.all);
     if (path.rewound_to < m) point_.reset(std::move(coef), problem_.start);
     hybrid.second.begin(point_);
   }
@@ -432,7 +452,7 @@ class Boost {
   }
 
   bool must_stop(const Path& history, int patience) const {
-    if (!problem_.has_validation || patience <= 0) return false;
+    if (!problem_.parts.validation || patience <= 0) return false;
     int since = best_iteration(path.risks);
     if (const auto* hybrid = std::get_if<Hybrid>(&optimizer_)) {
       if (!hybrid->switched || hybrid->then_all) return false;

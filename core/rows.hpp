@@ -96,7 +96,7 @@ class NoRows final : public Rows {
   explicit NoRows(Size n_outputs) : n_outputs_(n_outputs) {}
   Size n_outputs() const override { return n_outputs_; }
   std::vector<Reply> run(const std::vector<Verb>& batch) override {
-    return std::vector<Reply>(batch.size(), Reply{0.0, {0.0, 0.0}, {}});
+    return std::vector<Reply>(batch.size(), Reply{0.0, {0.0, 0.0, 0.0}, {}});
   }
 
  private:
@@ -311,7 +311,16 @@ class LocalRows : public Rows {
           task.sums.assign(set.n_bins * planes.size(), 0.0);
           std::visit(
               [&](auto index) {
-                for (Size p = 0; p < planes.size(); ++p) {
+                Size p = 0;
+                for (; p + 1 < planes.size(); p += 2) {  // two planes share a pass
+                  Real* const sums = task.sums.data() + p * set.n_bins;
+                  Real* const more = sums + set.n_bins;
+                  for (Size i = task.begin; i < task.end; ++i) {
+                    sums[index[i]] += planes[p][i];
+                    more[index[i]] += planes[p + 1][i];
+                  }
+                }
+                if (p < planes.size()) {
                   Real* const sums = task.sums.data() + p * set.n_bins;
                   for (Size i = task.begin; i < task.end; ++i) sums[index[i]] += planes[p][i];
                 }

@@ -21,12 +21,6 @@ NO_SLOT: int = -1
 
 ONES_SLOT: int = -2
 
-TRAINING: int = 0
-
-VALIDATION: int = 1
-
-ALL: int = 2
-
 class Fill:
     """out = offset + start"""
 
@@ -237,6 +231,6 @@ class Path:
     @property
     def stopped(self) -> str: ...
 
-def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, has_validation: bool, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None) -> Path: ...
+def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, training_part: int, validation_part: int | None, all_part: int, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None) -> Path: ...
 
 def replay(path: Path, m: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, scale: float) -> NDArray[numpy.float64]: ...

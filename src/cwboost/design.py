@@ -22,7 +22,7 @@ from .bases import Basis, LevelBasis, MarkBasis, TensorBasis
 from .bins import Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
 from .learners import Category, Centered, Learner, Linear, Missing, Polynomial, Spline, Tensor
 from .smoothing import System, factorize, find_smoothing, spectrum
-from .table import Column, Floats, Labels, Numbers, Table
+from .table import Column, Floats, Numbers, Table
 
 NET_DF = 4.0  # of learners that say nothing else: a Spline of df 5
 COMPONENT_NET_DF = (
@@ -379,8 +379,3 @@ def core_learner(number: int, matrix: csr_array, system: System) -> _core.Learne
         system.removed,
         system.weigher,
     )
-
-
-def describe_columns(table: Table, names: Sequence[str]) -> dict[str, str]:
-    """Kind of each column, for the model: "numbers" or "labels"."""
-    return {name: "labels" if isinstance(table[name], Labels) else "numbers" for name in names}

@@ -48,6 +48,7 @@ from .table import Column, Floats, Table, check_finite, read, read_column
 
 THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
+TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 
 
 class Interrupted(KeyboardInterrupt):
@@ -73,7 +74,7 @@ class Data:
 
     @property
     def parts(self) -> list[Floats]:
-        """Training, validation, all: in the order of the core's part numbers."""
+        """Training, validation, all."""
         training = np.where(self.training, self.weights, 0.0)
         everything = np.where(self.training, self.weights, self.validation_weights)
         return [training, self.validation_weights, everything]
@@ -280,7 +281,7 @@ class _Problem:
             parts,
             _threads(n_threads, len(data.y)),
         )
-        bin_weights = _bin_weights(rows, sets, _core.TRAINING)
+        bin_weights = _bin_weights(rows, sets, TRAINING)
         plans = with_mean_rows(plans, sets, bin_weights)
         matrices = [
             plan.basis.matrix(sets.sets[k].values)
@@ -304,7 +305,7 @@ class _Problem:
         everything: list[_core.Learner] = []
         if isinstance(optimizer, Hybrid) and optimizer.then == "all":
             # The same df on all rows; the smoothing that gives them is found anew.
-            everything = core(systems(_bin_weights(rows, sets, _core.ALL), [None] * len(plans)))
+            everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
         return cls(data, plans, sets, rows, training, core(training), everything, matrices)
 
     def terms(self) -> list[Term]:
@@ -331,7 +332,9 @@ class _Problem:
             model.optimizer.core(),
             list(model.start_vector),
             model.scale,
-            self.data.has_validation,
+            TRAINING,
+            VALIDATION if self.data.has_validation else None,
+            ALL,
             n_iter,
             model.settings.patience or 0,
             history,
@@ -368,7 +371,7 @@ class _Problem:
                 batch.append(_core.Add(SLOT_F, self.sets.of_term[k], effects[k].ravel()))
         batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))
         wanted = [self.sets.of_term[k] for k in effects]
-        batch.append(_core.BinSums([SLOT_R], wanted, _core.TRAINING))
+        batch.append(_core.BinSums([SLOT_R], wanted, TRAINING))
         sums = self.rows.run(batch)[-1].sums
         out = np.zeros(len(model.terms))
         for (k, effect), s in zip(effects.items(), sums, strict=True):

@@ -30,7 +30,7 @@ class Path:
 
     choices: Ints  # (M,) number of the term chosen
     corrections: Ints  # (M,) of the correction's term, -1 where there was none
-    halvings: Ints  # (M,) how often the step was halved to keep the risk finite
+    halvings: Ints  # (M,) how often the step was halved to keep the risk from leaping
     updates: Floats  # coefficients of the choices, end to end, before rate and scale
     correction_updates: Floats
     risk: Floats  # (M + 1,) mean loss of the training rows

@@ -5,7 +5,10 @@ nothing of bins, learners or models. A column is one of two things:
 
 - `Numbers`: float64, NaN where missing. Integers, floats, decimals and booleans; dates and
   datetimes are days since 1970-01-01, durations are days.
-- `Labels`: text levels and a code per row, -1 where missing. Strings and categorical columns.
+- `Labels`: text levels and a code per row, -1 where missing. Strings and categorical columns;
+  levels are in declared order if the type has one (ordered categories, Enum), else sorted.
+
+A column without any value is `Numbers`, whatever its type says.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -152,28 +156,58 @@ def _raw_columns(table: Any) -> dict[str, Any]:
     if isinstance(table, Mapping):
         return {_name(name): column for name, column in table.items()}
     if isinstance(table, list | tuple):
-        table = np.asarray(table)
+        return {f"x{j}": column for j, column in enumerate(_transposed(table))}
     if isinstance(table, np.ndarray):
+        if table.dtype.names:  # a structured array
+            return {name: table[name] for name in table.dtype.names}
         if table.ndim != 2:
             raise ValueError(
                 f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
             )
         return {f"x{j}": table[:, j] for j in range(table.shape[1])}
-    native_names = [_name(name) for name in getattr(table, "columns", ()) if isinstance(name, str)]
-    _refuse_duplicates(native_names)
     try:
+        frame = _frame(table)
+        return {_name(name): frame.get_column(name) for name in frame.columns}
+    except DuplicateError:
+        names = [
+            str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))
+        ]
+        twice = next((name for name in names if names.count(name) > 1), "?")
+        raise ValueError(
+            f"column {twice!r} is in the table more than once; rename one of them"
+        ) from None
+
+
+def _transposed(rows: Sequence[Any]) -> list[list[Any]]:
+    """The columns of a list of rows."""
+    for i, row in enumerate(rows):
+        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray):
+            raise TypeError(
+                f"the table is a list: expected rows of cells, got {_shown(row)} as row {i}; "
+                "pass a dict of columns"
+            )
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"rows differ in length: row 0 has {len(rows[0])} cells, row {i} has {len(row)}"
+            )
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _frame(table: Any) -> nw.DataFrame[Any]:
+    try:
+        if hasattr(table, "__arrow_c_array__"):  # a record batch
+            return nw.from_arrow(table, backend="pyarrow")
         frame = nw.from_native(table)
     except TypeError:
         frame = None
-    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame):
         raise TypeError(
             "the table must be a data frame (pandas, polars, Arrow, ...), a 2-d array or a dict of "
             f"columns; got {type(table).__name__}"
         )
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    _refuse_duplicates(frame.columns)
-    return {_name(name): frame.get_column(name) for name in frame.columns}
+    return frame
 
 
 def _name(name: Any) -> str:
@@ -185,21 +219,14 @@ def _name(name: Any) -> str:
     return name
 
 
-def _refuse_duplicates(names: list[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"column {name!r} is in the table more than once; rename one of them")
-        seen.add(name)
-
-
 def _length(name: str, column: Any) -> int:
-    try:
-        return len(column)
-    except TypeError:
+    scalar = isinstance(column, str | bytes) or getattr(column, "ndim", 1) == 0
+    if scalar or not hasattr(column, "__len__"):
         raise TypeError(
-            f"column {name!r}: expected an array or a series, got {type(column).__name__}"
-        ) from None
+            f"column {name!r}: expected an array or a series, got {_shown(column)}; give a value "
+            "for every row"
+        )
+    return len(column)
 
 
 def read_column(values: Any, name: str) -> Column:
@@ -212,14 +239,20 @@ def read_column(values: Any, name: str) -> Column:
     """
     if isinstance(values, Numbers | Labels):
         return values
+    if type(values).__module__.startswith("pandas") and hasattr(values, "to_series"):
+        values = values.to_series()  # an index
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return _read_series(series, name)
-    array = np.asarray(series) if not isinstance(series, list | tuple) else _as_array(series)
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.astype(object).filled(None)
+    array = _as_array(values) if isinstance(values, list | tuple) else np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.ndim == 0:
+        raise TypeError(f"{name}: expected a value for every row, got {_shown(values)}")
     if array.ndim != 1:
-        raise ValueError(f"{name!r}: expected one dimension, got an array of shape {array.shape}")
+        raise ValueError(f"{name}: expected one dimension, got an array of shape {array.shape}")
     return _read_array(array, name)
 
 
@@ -228,7 +261,8 @@ def _as_array(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
     if all(isinstance(v, float | int | np.number) and not isinstance(v, bool) for v in values):
         return np.asarray(values)
     out = np.empty(len(values), dtype=object)
-    out[:] = values
+    for i, value in enumerate(values):  # out[:] = values would unpack lists
+        out[i] = value
     return out
 
 
@@ -237,31 +271,45 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
     if isinstance(dtype, nw.Boolean):
         return Numbers(name, _floats(series), boolean=True)
     if dtype.is_integer():
-        return _integers(series, name)
+        return _integers(_floats(series), name)
     if dtype.is_numeric():
         return Numbers(name, _floats(series))
-    if isinstance(dtype, nw.Enum):
-        return _labels(name, _objects(series.cast(nw.String)), order=tuple(dtype.categories))
-    if isinstance(dtype, nw.String | nw.Categorical):
-        return _labels(name, _objects(series.cast(nw.String)))
+    if isinstance(dtype, nw.String):
+        return _labels(name, series.to_list())
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        ordered = isinstance(dtype, nw.Enum)
+        return _read_categories(series.to_list(), name, dtype.categories if ordered else None)
     if isinstance(dtype, nw.Datetime | nw.Date):
         return Numbers(name, _floats(series.dt.timestamp("us")) / MICROSECONDS_PER_DAY)
     if isinstance(dtype, nw.Duration):
         return Numbers(name, _floats(series.dt.total_microseconds()) / MICROSECONDS_PER_DAY)
-    return _read_array(np.asarray(series.to_numpy()), name)
+    return _read_objects(series.to_list(), name)
 
 
 def _floats(series: nw.Series[Any]) -> Floats:
-    return np.ascontiguousarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    if not isinstance(series.dtype, nw.Float64):
+        series = series.cast(nw.Float64)
+    return np.ascontiguousarray(series.to_numpy(), dtype=np.float64)
 
 
-def _objects(series: nw.Series[Any]) -> list[Any]:
-    return list(series.to_list())
-
-
-def _integers(series: nw.Series[Any], name: str) -> Numbers:
-    values = _floats(series)
+def _integers(values: Floats, name: str) -> Numbers:
     return Numbers(name, values, exact=not np.any(np.abs(values) > MAX_EXACT_INTEGER))
+
+
+def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None) -> Column:
+    """Categories of any type as text: numbers as numbers are written, the rest by `str`."""
+
+    def text(value: Any) -> str:
+        kind = _kind_of(value)
+        return (
+            format_number(value, kind == "boolean") if kind in ("number", "boolean") else str(value)
+        )
+
+    distinct = {value: text(value) for value in set(values) if not _is_missing(value)}
+    if order is None and distinct and {_kind_of(value) for value in distinct} == {"number"}:
+        order = sorted(distinct)
+    levels = None if order is None else tuple(dict.fromkeys(text(value) for value in order))
+    return _labels(name, [distinct.get(value) for value in values], levels)
 
 
 def _read_array(array: NDArray[Any], name: str) -> Column:
@@ -269,19 +317,32 @@ def _read_array(array: NDArray[Any], name: str) -> Column:
     if kind == "b":
         return Numbers(name, array.astype(np.float64), boolean=True)
     if kind in "iu":
-        values = array.astype(np.float64)
-        return Numbers(name, values, exact=not np.any(np.abs(values) > MAX_EXACT_INTEGER))
+        return _integers(array.astype(np.float64), name)
     if kind == "f":
-        return Numbers(name, np.ascontiguousarray(array, dtype=np.float64))
+        with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
+            return Numbers(name, np.ascontiguousarray(array, dtype=np.float64))
     if kind in "Mm":
-        days = array.astype(f"{kind}8[us]").astype(np.int64) / MICROSECONDS_PER_DAY
-        return Numbers(name, np.where(np.isnat(array), np.nan, days))
-    if kind in "OU" or array.dtype.kind == "T":
-        return _read_objects(list(array), name)
+        return Numbers(name, _days(array, name))
+    if kind in "OUT":
+        return _read_objects(array.tolist(), name)
     raise TypeError(
-        f"column {name!r}: expected numbers, text or dates, got {array.dtype} "
-        f"({_kind_of(array[0]) if len(array) else 'no'} values); convert it first"
+        f"column {name!r}: expected numbers, text or dates, got {array.dtype}; convert it"
     )
+
+
+def _days(stamps: NDArray[Any], name: str) -> Floats:
+    """Days since 1970-01-01, or days of a duration, to the microsecond."""
+    kind = stamps.dtype.kind
+    exact = stamps.astype(f"{kind}8[us]")
+    missing = np.isnat(stamps)
+    wrapped = (exact.astype(f"{kind}8[D]") != stamps.astype(f"{kind}8[D]")) & ~missing
+    if wrapped.any():
+        row = int(np.flatnonzero(wrapped)[0])
+        raise ValueError(
+            f"column {name!r}, row {row}: {stamps[row]} is too far away to count in microseconds; "
+            "pass it as a number"
+        )
+    return np.where(missing, np.nan, exact.astype(np.int64) / MICROSECONDS_PER_DAY)
 
 
 def _read_objects(values: list[Any], name: str) -> Column:
@@ -293,23 +354,27 @@ def _read_objects(values: list[Any], name: str) -> Column:
             kind = _kind_of(value)
             kinds[kind] = kinds.get(kind, 0) + 1
             example.setdefault(kind, value)
-    if set(kinds) <= {"boolean"} and kinds:
+    if set(kinds) == {"boolean"}:
         return Numbers(name, _convert(values, missing, name), boolean=True)
     if set(kinds) <= {"number", "boolean"}:
-        floats = _convert(values, missing, name)
-        return Numbers(name, floats, exact=not np.any(np.abs(floats) > MAX_EXACT_INTEGER))
+        return _integers(_convert(values, missing, name), name)
     if set(kinds) == {"text"}:
         return _labels(name, [None if m else str(v) for v, m in zip(values, missing, strict=True)])
-    if set(kinds) == {"date"}:
-        stamps = np.array(
-            [None if m else v for v, m in zip(values, missing, strict=True)], "M8[us]"
-        )
-        return _read_array(stamps, name)
-    found = ", ".join(f"{kind} ({example[kind]!r} in {n} rows)" for kind, n in kinds.items())
+    if set(kinds) in ({"date"}, {"duration"}):
+        stamps = [None if m else _naive(v) for v, m in zip(values, missing, strict=True)]
+        return _read_array(np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]"), name)
+    found = ", ".join(f"{kind} ({_shown(example[kind])} in {n} rows)" for kind, n in kinds.items())
     raise TypeError(
         f"column {name!r}: expected numbers or text, got {found}; "
         "make it one kind, for instance strings for Category"
     )
+
+
+def _naive(stamp: Any) -> Any:
+    """A stamp without its time zone: in UTC."""
+    if getattr(stamp, "tzinfo", None) is None:
+        return stamp
+    return stamp.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _convert(values: list[Any], missing: list[bool], name: str) -> Floats:
@@ -320,39 +385,53 @@ def _convert(values: list[Any], missing: list[bool], name: str) -> Floats:
                 out[row] = float(value)
             except OverflowError:
                 raise ValueError(
-                    f"column {name!r}, row {row}: an integer of {len(str(value))} digits does not "
-                    "fit a 64-bit float; rescale the column"
+                    f"column {name!r}, row {row}: the number is too large for a 64-bit float; "
+                    "rescale the column"
                 ) from None
     return out
 
 
 def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return True
-    return isinstance(value, float | np.floating | decimal.Decimal) and bool(value != value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()
+    return isinstance(value, float | np.floating) and bool(value != value)
 
 
 def _kind_of(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "boolean"
-    if isinstance(value, numbers.Real | decimal.Decimal | np.number) and not np.iscomplexobj(value):
+    if isinstance(value, datetime.timedelta | np.timedelta64):  # the latter calls itself an integer
+        return "duration"
+    if isinstance(value, numbers.Real | decimal.Decimal):
         return "number"
     if isinstance(value, str):
         return "text"
     if isinstance(value, datetime.date | np.datetime64):
         return "date"
-    if isinstance(value, complex | np.complexfloating):
+    if isinstance(value, numbers.Complex):
         return "complex number"
     return type(value).__name__
 
 
-def _labels(name: str, values: list[str | None], order: tuple[str, ...] | None = None) -> Labels:
+def _shown(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) -> Column:
+    """Labels from text; what is not text is missing."""
     found: dict[str, int] = {}
     codes = np.fromiter(
-        (-1 if v is None else found.setdefault(v, len(found)) for v in values),
+        (found.setdefault(v, len(found)) if isinstance(v, str) else -1 for v in values),
         dtype=np.int64,
         count=len(values),
     )
+    if not found:
+        return Numbers(name, np.full(len(values), np.nan))
     levels = sorted(found) if order is None else [level for level in order if level in found]
     position = {level: i for i, level in enumerate(levels)}
     remap = np.array([position[level] for level in found] + [-1], dtype=np.int64)
@@ -386,8 +465,10 @@ def concat(first: Column, second: Column) -> Column:
         position = {level: i for i, level in enumerate(levels)}
         remap = np.array([position[level] for level in second.levels] + [-1], dtype=np.int64)
         return Labels(first.name, np.concatenate([first.codes, remap[second.codes]]), levels)
-    if all(column.missing.all() for column in (second,)):
+    if second.missing.all():
         return concat(first, _all_missing(first, len(second)))
+    if first.missing.all():
+        return concat(_all_missing(second, len(first)), second)
     raise TypeError(
         f"column {first.name!r}: {_kind(first)} in the first table, {_kind(second)} in the second"
     )

@@ -1,0 +1,54 @@
+"""Fits at the default rate in all units of y: the step scale at work.
+
+Knows simulated problems with a known truth; knows nothing of how the scale is computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+
+rng = np.random.default_rng(7)
+N = 2000
+TABLE = {"a": rng.uniform(size=N), "b": rng.normal(size=N), "noise": rng.normal(size=N)}
+SHAPE = np.sin(5 * TABLE["a"]) + 0.4 * TABLE["b"]
+
+
+def share_explained(model: cb.Model) -> float:
+    """Squared correlation of the score with the true one."""
+    return float(np.corrcoef(model.predict(TABLE, kind="score"), SHAPE)[0, 1] ** 2)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", cb.Tweedie(1.5)])
+@pytest.mark.parametrize("mean", [0.5, 5.0, 500.0, 5e5])
+def test_log_link(loss, mean):
+    mu = mean * np.exp(SHAPE - SHAPE.mean())
+    draw = np.random.default_rng(1)
+    y = draw.poisson(mu).astype(float) if loss == "poisson" else mu * draw.gamma(5.0, 0.2, N)
+    model = cb.fit(TABLE, y, loss=loss)
+    assert np.isfinite(model.risk).all()
+    assert (np.diff(model.risk) <= 0).all()
+    assert share_explained(model) > (0.7 if mean < 1 and loss == "poisson" else 0.9)
+    assert model.predict(TABLE).mean() == pytest.approx(y.mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", cb.Quantile(0.3), "huber"])
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e5])
+def test_units_of_numbers(loss, unit):
+    y = unit * (SHAPE + 0.3 * np.random.default_rng(2).normal(size=N))
+    model = cb.fit(TABLE, y, loss=loss)
+    assert share_explained(model) > 0.9
+
+
+def test_without_the_scale_counts_overflow_or_crawl():
+    """What the scale is for; the step that would overflow is halved and recorded."""
+    y = np.random.default_rng(1).poisson(500 * np.exp(SHAPE)).astype(float)
+    model = cb.fit(TABLE, y, loss="poisson", scale=1.0, n_iter=50)
+    assert np.isfinite(model.risk).all()
+    assert model.path.halvings.any()
+    assert "halved" in model.summary()
+    again = model.at(30)
+    short = cb.fit(TABLE, y, loss="poisson", scale=1.0, n_iter=30)
+    np.testing.assert_allclose(again.predict(TABLE), short.predict(TABLE), rtol=1e-9)
