@@ -9,9 +9,12 @@
 ['group', 'x']
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .bins import Bins
 from .export import load
 from .fit import Interrupted, fit
+from .formula import FormulaError
 from .learners import (
     Category,
     Centered,
@@ -33,8 +36,11 @@ from .losses import (
     Squared,
     Tweedie,
 )
-from .model import Model, Term
+from .model import Edit, Model, Term
 from .optimizers import Accelerated, Hybrid, Plain
+
+if TYPE_CHECKING:
+    from .estimators import CWBClassifier, CWBRegressor
 
 __version__ = "0.1.0"
 
@@ -43,8 +49,12 @@ __all__ = [
     "Accelerated",
     "Binomial",
     "Bins",
+    "CWBClassifier",
+    "CWBRegressor",
     "Category",
     "Centered",
+    "Edit",
+    "FormulaError",
     "Gamma",
     "Huber",
     "Hybrid",
@@ -66,3 +76,17 @@ __all__ = [
     "fit",
     "load",
 ]
+
+_LAZY = ("CWBClassifier", "CWBRegressor")  # scikit-learn is imported when they are asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from . import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

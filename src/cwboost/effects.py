@@ -124,15 +124,17 @@ def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, fl
     if kind not in ("integral", "path"):
         raise ValueError(f"kind must be 'integral' or 'path', got {kind!r}")
     if kind == "path":
+        model._refuse_edited("importance(kind='path')")
         shares = _path_shares(model)
     elif rows["table"] is not None:
         shares = _shares_on(model, rows)
     elif model.shares is not None:
         shares = model.shares
     else:
+        which = "the edited model" if model.edits else "this iterate"
         raise ValueError(
-            "the importance of this iterate is not stored, and a model holds no rows; pass table= "
-            "and y="
+            f"the importance of {which} is not stored, and a model holds no rows; pass table= and "
+            "y="
         )
     found = {
         name: float(share)
@@ -211,6 +213,9 @@ def summary(model: Model) -> str:
         risk = model.validation_risk
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}")
     lines.append(f"intercept {np.round(model.intercept, 6)}")
+    if model.edits:
+        lines += ["", "edited after the fit (the risks are the fit's):"]
+        lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
     chosen = [name for name, term in model.terms.items() if term.chosen]
     lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
     return "\n".join(lines)

@@ -31,6 +31,8 @@ from .design import (
     plan_terms,
     with_mean_rows,
 )
+from .formula import parse
+from .learners import Learner
 from .losses import Loss, as_loss
 from .model import (
     ColumnFacts,
@@ -110,9 +112,10 @@ def fit(
     Parameters
     ----------
     table : data frame, 2-d array (columns x0, x1, ...) or mapping of columns
-    y : array, or the name of a column
+    y : array, the name of a column, or a formula such as "y ~ s(age, df=4) + job"
     learners : list of learners, optional
-        By default a Spline for every numeric column and a Category for every other.
+        By default a Spline for every numeric column and a Category for every other. Not beside
+        a formula, which has them.
     loss : str or loss
         "squared", "absolute", "quantile", "huber", "binomial", "multinomial", "poisson", "gamma",
         "tweedie", an instance such as `Quantile(0.9)`, or an object with the vectorised methods
@@ -159,6 +162,10 @@ def fit(
     _check_counts(n_iter, patience, time_limit, n_threads)
     rule = as_bins(bins)
     seed = _seed(random_state)
+    if isinstance(y, str) and "~" in y:
+        table = read(table)
+        if y not in table:
+            y, learners = _read_formula(y, table, learners, (weights, offset, exposure, validation))
     data, settings = _read_data(
         table, y, as_loss(loss), weights, offset, exposure, validation, rule, patience, seed
     )
@@ -473,6 +480,16 @@ def _column(given: Any, what: str, table: Table) -> Column:
     if len(column) != table.n_rows:
         raise ValueError(f"{what} has {len(column)} rows, the table has {table.n_rows}")
     return column
+
+
+def _read_formula(
+    formula: str, table: Table, learners: Any, given: tuple[Any, ...]
+) -> tuple[str, list[Learner]]:
+    if learners is not None:
+        raise ValueError(
+            f"learners: the formula {formula!r} says which there are; give one or the other"
+        )
+    return parse(formula, table, exclude=[name for name in given if isinstance(name, str)])
 
 
 def _read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:

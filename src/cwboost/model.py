@@ -181,6 +181,24 @@ class Settings:
     needs_offset: bool = False  # offset or exposure came as arrays
 
 
+EditKind = Literal["zero", "rounded", "smoothed", "monotone", "set_level"]
+Literals = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change made to a model after its fit (edit.py makes them).
+
+    `model.edit(e.what, e.term, **dict(e.parameters))` does the same to another model.
+    """
+
+    what: EditKind
+    term: str  # name of the term, or of the column whose terms were changed
+    parameters: tuple[tuple[Literals | tuple[Literals, ...], ...], ...]  # pairs of name and value
+    shift: tuple[float, ...]  # (q,) what moved from the term to the start, so as to centre it
+    words: str  # what was changed, and by how much
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A sum of terms: score = intercept + offset + effects of the columns.
@@ -197,6 +215,8 @@ class Model:
         The iteration that the coefficients are at: the last, or with validation rows the best.
     classes : tuple
         Classes of y for the binomial and multinomial losses.
+    edits : tuple of Edit
+        What was changed after the fit, in order.
     """
 
     loss: Loss
@@ -210,6 +230,7 @@ class Model:
     best_iteration: int
     settings: Settings = field(repr=False)
     shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
+    edits: tuple[Edit, ...] = ()
 
     # --- the path ---------------------------------------------------------------------------------
 
@@ -223,7 +244,10 @@ class Model:
 
     @property
     def start(self) -> Any:
-        """The constant that the fit started from: a number, or (q,)."""
+        """The constant that the fit started from: a number, or (q,).
+
+        In an edited model it also holds the means of the terms that were edited.
+        """
         return _plain(self.start_vector)
 
     @property
@@ -275,6 +299,7 @@ class Model:
             raise TypeError(f"at: expected a whole number, got {m!r}")
         if not 0 <= m <= self.n_iter:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
+        self._refuse_edited("at")
         sizes = self._sizes
         path = self.path.until(int(m), sizes, self.n_outputs)
         terms = with_coefficients(self.terms, path, int(m), self.optimizer, self)
@@ -322,6 +347,7 @@ class Model:
         """
         from .fit import extend
 
+        self._refuse_edited("extend")
         return extend(
             self,
             n,
@@ -335,6 +361,38 @@ class Model:
             time_limit=time_limit,
             n_threads=n_threads,
         )
+
+    def _refuse_edited(self, method: str) -> None:
+        if self.edits:
+            raise ValueError(
+                f"{method}: the model was edited after its fit, and its path does not lead to it; "
+                "take the model before the edits, cwboost.edit.unedited(model), and repeat them"
+            )
+
+    def edit(self, what: str, term: str, **parameters: Any) -> Model:
+        """A new model with one term changed by hand; its `edits` and `summary` say so.
+
+        Parameters
+        ----------
+        what : "zero", "rounded", "smoothed", "monotone" or "set_level"
+            A function of `cwboost.edit`, where the parameters are explained.
+        term : name of a term
+        **parameters
+            Of that function.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9, n_iter=200)
+        >>> edited = model.edit("set_level", "g", level="b", effect=0.25)
+        >>> edited.predict({"g": ["a", "b"]}).round(2)
+        array([0.  , 0.75])
+        >>> edited.edits[0].words
+        "'g': effect of level 'b' set from 0.5 to 0.25; scores move by up to 0.25"
+        """
+        from .edit import apply
+
+        return apply(self, what, term, **parameters)
 
     # --- prediction -------------------------------------------------------------------------------
 
@@ -500,7 +558,8 @@ class Model:
         return (
             f"<cwboost.Model: {self.loss.name} loss, {type(self.optimizer).__name__}, "
             f"{chosen} of {len(self.terms)} terms, "
-            f"iteration {self.best_iteration} of {self.n_iter}>"
+            f"iteration {self.best_iteration} of {self.n_iter}"
+            f"{', edited' if self.edits else ''}>"
         )
 
 

@@ -1,0 +1,616 @@
+"""The scikit-learn face: CWBRegressor and CWBClassifier.
+
+Knows scikit-learn's conventions (its checks of X and y, metadata routing, tags) and which settings
+of the engine the defaults mean; knows nothing of bins, bases or boosting. The fitted model is
+`estimator.model_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GroupShuffleSplit
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _check_sample_weight,
+    _check_y,
+    _get_feature_names,
+    check_is_fitted,
+    validate_data,
+)
+
+from . import _core
+from .fit import _seed, fit
+from .learners import Learner
+from .losses import Loss, as_loss
+from .model import Model
+from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
+from .table import Floats, Table, read
+from .terms import make_learners
+
+HOLD_OUT_FROM = 1000  # rows; fewer are all needed for the fit
+HOLD_OUT = 0.2  # share of the rows, or of the groups
+N_ITER_WATCHED = 1000  # with validation rows to stop at the best
+N_ITER_BLIND = 200  # without: diabetes and Friedman's data are best at 100-200 and lose at 1000
+FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
+
+
+class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What both estimators are: reading of tables, the fit and the terms."""
+
+    _asked: int  # iterations that the last fit was asked for
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012 (routed as to scikit-learn's splitters)
+
+    def __init__(self, **parameters: Any) -> None:
+        for name, value in parameters.items():
+            setattr(self, name, value)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+    # --- the fit ----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        validation: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Fits the model.
+
+        Parameters
+        ----------
+        X : table or array of shape (n_samples, n_features)
+            Numbers, text, categories, dates; missing cells are fine.
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+        offset, exposure : array of shape (n_samples,) or name of a column, optional
+            Fixed part of the score; exposure is exp(offset), for losses with a log link. A model
+            fitted with arrays needs them in `predict`, too. With more than two classes the offset
+            has the shape (n_samples, n_classes).
+        validation : mask of shape (n_samples,), or (X, y[, sample_weight[, offset]]), optional
+            The rows to hold out, or further rows, instead of a share at random.
+        groups : array of shape (n_samples,), optional
+            Rows of a group are held out together.
+        """
+        if self.warm_start and hasattr(self, "model_"):
+            self._rows(X, y, sample_weight)  # checked even if there is nothing to do
+            asked = self._n_iter_asked(self.model_.settings.validation != "none")
+            more = asked - self.model_.n_iter
+            if asked < self._asked:
+                raise ValueError(
+                    f"warm_start: n_iter = {asked} is less than the {self._asked} of the last fit; "
+                    "raise it, or set warm_start=False"
+                )
+            if more > 0 and self.model_.stopped not in FINAL:
+                self.extend(more, X, y, sample_weight, offset, exposure, validation, groups)
+            self._asked = asked
+            return self
+        table, codes, weights = self._rows(X, y, sample_weight, reset=True)
+        seed = _seed(self.random_state)
+        held = self._held_out(validation, groups, len(codes), weights, seed)
+        offset, exposure = self._or_own(offset, exposure)
+        asked = self._n_iter_asked(held is not None)
+        model = fit(
+            table,
+            codes,
+            self._learners(table, weights, (offset, exposure)),
+            self._loss(),
+            self._optimizer(held is not None),
+            asked,
+            self.bins,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            validation=held,
+            patience=self.patience,
+            time_limit=self.time_limit,
+            random_state=seed,
+            n_threads=self._n_threads(),
+        )
+        return self._keep(model, asked)
+
+    def extend(
+        self,
+        n: int,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        validation: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Goes on for n more iterations, given again what `fit` was given."""
+        check_is_fitted(self)
+        old = self.model_
+        table, codes, weights = self._rows(X, y, sample_weight)
+        if old.settings.validation == "rows":
+            validation = self._held_out(validation, groups, len(codes), weights, old.settings.seed)
+        offset, exposure = self._or_own(offset, exposure)
+        model = replace(old, classes=tuple(range(len(old.classes)))).extend(
+            n,
+            table,
+            codes,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            validation=validation,
+            time_limit=self.time_limit,
+            n_threads=self._n_threads(),
+        )
+        return self._keep(model, model.n_iter)
+
+    def _keep(self, model: Model, asked: int) -> Self:
+        """The model, with the labels of its classes instead of their numbers."""
+        labels = self.classes_.tolist() if model.classes else ()
+        self.model_ = replace(model, classes=tuple(labels))
+        self._asked = asked
+        return self
+
+    # --- what the engine is told ------------------------------------------------------------------
+
+    def _read(self, X: Any, reset: bool = False) -> Table:
+        """X, checked as scikit-learn does, with the names that its columns had in the fit."""
+        if _is_table(X):
+            table = _read_frame(self, X, reset)
+        else:
+            if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
+                X = np.asarray(X, dtype=object)  # NumPy would have made text of the numbers
+            X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+            table = read(X)
+        names = self._column_names()
+        if table.names == names:
+            return table
+        if len(table.names) != len(names):
+            raise ValueError(
+                f"X has {len(table.names)} features, but {type(self).__name__} is expecting "
+                f"{len(names)} features as input."
+            )
+        return read({new: table[old] for new, old in zip(names, table.names, strict=True)})
+
+    def _column_names(self) -> tuple[str, ...]:
+        named = getattr(self, "feature_names_in_", None)
+        return tuple(f"x{j}" for j in range(self.n_features_in_)) if named is None else tuple(named)
+
+    def _rows(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool = False
+    ) -> tuple[Table, NDArray[Any], Floats | None]:
+        """The table, y as numbers, and the weights of the rows (None: all are 1)."""
+        table = self._read(X, reset)
+        target = self._read_y(y, reset)
+        if len(target) != table.n_rows:
+            raise ValueError(f"y has {len(target)} rows, X has {table.n_rows}")
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, target, dtype=np.float64)
+        return table, target, self._weights(target, sample_weight)
+
+    def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
+        """y as numbers."""
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
+        return sample_weight
+
+    def _or_own(self, offset: Any, exposure: Any) -> tuple[Any, Any]:
+        """Offset and exposure of a call, else those that the estimator was made with."""
+        own = getattr(self, "exposure", None)
+        return self.offset if offset is None else offset, own if exposure is None else exposure
+
+    def _held_out(self, given: Any, groups: Any, n: int, weights: Floats | None, seed: int) -> Any:
+        """The engine's `validation`; None: no rows are held out."""
+        if isinstance(given, tuple) and len(given) > 1:
+            X, y, *rest = given
+            return self._read(X), self._read_y(y), *rest
+        if given is not None:
+            return given
+        share = self.validation
+        if share not in ("auto", None) and n < 2:
+            raise ValueError(f"validation: of n_samples = {n} no row can be held out")
+        if isinstance(share, str):
+            if share not in ("auto", "last"):
+                raise ValueError(
+                    f"validation: expected 'auto', 'last', a fraction or None, got {share!r}; give "
+                    "an own split to fit(..., validation=)"
+                )
+            if share == "last":
+                return np.arange(n) >= np.floor((1.0 - HOLD_OUT) * n)
+            present = n if weights is None else int(np.count_nonzero(weights))
+            share = HOLD_OUT if present >= HOLD_OUT_FROM else None
+        if share is None or groups is None:
+            return share
+        split = GroupShuffleSplit(1, test_size=share, random_state=seed % 2**32)
+        mask = np.zeros(n, dtype=bool)
+        mask[next(split.split(mask, groups=groups))[1]] = True
+        return mask
+
+    def _n_iter_asked(self, watched: bool) -> Any:
+        if isinstance(self.n_iter, str) and self.n_iter == "auto":
+            return N_ITER_WATCHED if watched else N_ITER_BLIND
+        return self.n_iter
+
+    def _optimizer(self, watched: bool) -> Optimizer:
+        """The optimizer; Plain for a Hybrid that has no rows to tell it when to switch, unless both
+        were asked for (which the engine refuses)."""
+        found = self.optimizer
+        if isinstance(found, str):
+            names = {name.lower(): make for name, make in OPTIMIZERS.items()}
+            if found not in names:
+                raise ValueError(
+                    f"optimizer: expected {', '.join(map(repr, names))} or an object such as "
+                    f"cb.Plain(rate=0.05), got {found!r}"
+                )
+            found = names[found]()
+        lenient = isinstance(self.optimizer, str) or self.validation is not None
+        if isinstance(found, Hybrid) and not watched and lenient:
+            return Plain(rate=found.rate)
+        return found  # type: ignore[no-any-return]
+
+    def _learners(self, table: Table, weights: Floats | None, used: Sequence[Any]) -> list[Learner]:
+        exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+        exclude += [name for name in used if isinstance(name, str)]
+        if weights is not None:
+            table = table.take(weights > 0)  # a row of weight zero is absent
+        return make_learners(table, self.terms, self.learners, exclude)
+
+    def _n_threads(self) -> int | None:
+        return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+
+    # --- the fitted model -------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """What each chosen term adds to the score of every row.
+
+        Returns
+        -------
+        array of shape (n_samples, n_terms), or the data frame asked for by `set_output`
+            With `intercept_` and the offset it sums to the score. With more than two classes a
+            column per term and class.
+        """
+        check_is_fitted(self)
+        table = self._read(X)
+        parts = [np.empty((table.n_rows, 0)), *self.model_.contributions(table).values()]
+        return np.column_stack(parts)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`: the chosen terms."""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        names = [name for name, term in self.model_.terms.items() if term.chosen]
+        if self.model_.n_outputs > 1:
+            names = [f"{name}[{label}]" for name in names for label in self.model_.classes]
+        return np.asarray(names, dtype=object)
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations run; `model_.best_iteration` is the one that was kept."""
+        return int(self.model_.n_iter)
+
+    @property
+    def intercept_(self) -> Any:
+        """The score where all effects are zero: a number, or one per class."""
+        return self.model_.intercept
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """(n_features_in_,) share of every column in the fall of the risk.
+
+        A term of two columns counts half for each. `model_.importance()` has the shares by term.
+        """
+        check_is_fitted(self)
+        out = dict.fromkeys(self._column_names(), 0.0)
+        for name, share in self.model_.importance().items():
+            columns = self.model_.terms[name].columns
+            for column in columns:
+                out[column] += share / len(columns)
+        shares = np.array(list(out.values()))
+        return shares / shares.sum() if shares.sum() > 0 else shares
+
+
+def _checked_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    return np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
+
+
+def _is_table(X: Any) -> bool:
+    structured = isinstance(X, np.ndarray) and X.dtype.names is not None
+    marks = ("collect_schema", "__arrow_c_stream__", "column_names", "columns")
+    frame = len(getattr(X, "shape", (0, 0))) == 2 and any(hasattr(X, mark) for mark in marks)
+    return structured or frame or (isinstance(X, Mapping) and not issparse(X))
+
+
+def _read_frame(estimator: Any, X: Any, reset: bool) -> Table:
+    """A table of named columns; their names are noted, or compared with those noted."""
+    bare = hasattr(X, "set_axis") and not any(isinstance(name, str) for name in X.columns)
+    table = read(X.set_axis([f"x{j}" for j in range(X.shape[1])], axis=1) if bare else X)
+    if bare or _get_feature_names(X) is not None:  # scikit-learn knows this kind of table
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    else:
+        names, known = list(table.names), getattr(estimator, "feature_names_in_", None)
+        if reset:
+            estimator.n_features_in_ = len(names)
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        elif known is not None and names != list(known):
+            raise ValueError(
+                "The feature names should match those that were passed during fit: expected "
+                f"{', '.join(known)}, got {', '.join(names)}"
+            )
+    if not table.n_rows or not table.names:
+        lacking = "feature(s)" if table.n_rows else "sample(s)"
+        shape = (table.n_rows, len(table.names))
+        raise ValueError(f"Found array with 0 {lacking} (shape={shape}) while 1 is required.")
+    return table
+
+
+class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
+    """Componentwise boosting for numbers: score = intercept + offset + effects of the columns.
+
+    Parameters
+    ----------
+    loss : str or loss
+        "squared", "absolute", "quantile", "huber", "poisson", "gamma", "tweedie", an instance such
+        as `cb.Quantile(0.9)`, or a loss written in Python.
+    terms : {"auto", "linear", "smooth", "step", "components"}
+        What numeric columns get; others get a Category.
+    learners : list of learners, optional
+        Terms such as `cb.Spline("age", df=4)` or `cb.Tensor("lon", "lat")`: these only, or with
+        `...` in the list these and `terms` for the columns that they do not name.
+    exclude : list of column names, optional
+        Columns that get no term.
+    optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
+        An object such as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable. Hybrid without
+        validation rows is Plain.
+    n_iter : int or "auto"
+        Most iterations; "auto": 1000 with validation rows to stop at the best, else 200.
+    bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
+        How numbers are merged for the fit.
+    validation : "auto", float, "last" or None
+        Share of the rows held out to find the best iteration; "auto": 0.2 from 1,000 rows on, none
+        below; "last": the last 0.2 of the rows (for rows in time order). `fit` takes own splits.
+    patience : int or None
+        Stop after so many iterations without a new best validation risk.
+    offset, exposure : name of a column of X, optional
+        Fixed part of the score; exposure is exp(offset). The column is then no feature, and
+        `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.
+    warm_start : bool
+        Go on from the last fit when `fit` is called again with a larger `n_iter`, on the same data.
+    time_limit : float, optional
+        Seconds after which the fit stops.
+    random_state : int, RandomState, Generator or None
+        For the rows held out.
+    n_jobs : int, optional
+        Threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    model_ : cwboost.Model
+        Effects, explanations, export: all that the estimator does not show itself.
+    n_iter_ : int
+    intercept_ : float
+    feature_importances_ : array of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : array of str
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> regressor = cb.CWBRegressor().fit(X, np.sin(6 * X[:, 0]))
+    >>> regressor.feature_importances_.round(2)
+    array([1., 0.])
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        *,
+        terms: Any = "auto",
+        learners: Any = None,
+        exclude: Any = None,
+        optimizer: Any = "hybrid",
+        n_iter: int | str = "auto",
+        bins: Any = "auto",
+        validation: Any = "auto",
+        patience: int | None = 50,
+        offset: str | None = None,
+        exposure: str | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            loss=loss, terms=terms, learners=learners, exclude=exclude, optimizer=optimizer,
+            n_iter=n_iter, bins=bins, validation=validation, patience=patience, offset=offset,
+            exposure=exposure, warm_start=warm_start, time_limit=time_limit,
+            random_state=random_state, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def _loss(self) -> Loss:
+        loss = as_loss(self.loss)
+        if loss.name in ("binomial", "multinomial"):
+            raise ValueError(f"loss: {loss.name} is for classes; use CWBClassifier")
+        return loss
+
+    def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
+        return np.asarray(_checked_y(self, y, y_numeric=True), dtype=np.float64)
+
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Floats:
+        """(n_samples,) predictions in the units of y.
+
+        `offset=0` predicts without the offsets of a model that was fitted with arrays of them.
+        """
+        check_is_fitted(self)
+        return self.model_.predict(self._read(X), offset=offset, exposure=exposure)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> float:
+        """Share of the deviance explained, D^2; for the squared loss that is R^2.
+
+        1 - deviance of the model / deviance of offset + the best constant on these rows.
+        """
+        check_is_fitted(self)
+        model, (table, target, weights) = self.model_, self._rows(X, y, sample_weight)
+        w = np.ones(len(target)) if weights is None else weights
+        o = model._offset(table, offset, exposure)
+        score = model.predict(table, kind="score", offset=offset, exposure=exposure)
+        best = 0.0
+        if model.loss.log_link:  # the risk at y itself is not zero
+            with np.errstate(divide="ignore"):
+                best = _risk(model.loss, target, np.maximum(np.log(target), -700.0), w)
+        left = _risk(model.loss, target, score, w) - best
+        total = _risk(model.loss, target, o + model.loss.start(target, w, o), w) - best
+        if total > 0:
+            return 1.0 - left / total
+        return 1.0 if left <= 0 else 0.0  # as r2_score says of a constant y
+
+
+def _risk(loss: Loss, y: Floats, score: Floats, w: Floats) -> float:
+    """Weighted mean loss at scores (n,) or (n, q)."""
+    block = np.ascontiguousarray(score.reshape(len(y), -1).T)
+    rows = _core.LocalRows(loss.core(y), y, block, [], [w])
+    batch: list[Any] = [_core.Fill(0, [0.0] * len(block)), _core.Residual(0, 1, [0])]
+    return float(rows.run(batch)[-1].risk[0])
+
+
+class CWBClassifier(ClassifierMixin, _CWB):  # type: ignore[misc]
+    """Componentwise boosting for classes: binomial loss for two, multinomial for more.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied with `sample_weight`.
+    offset : name of a column of X, optional
+        Fixed part of the score. The column is then no feature. Arrays go to `fit`.
+    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, warm_start, \
+time_limit, random_state, n_jobs
+        As of `CWBRegressor`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    model_, n_iter_, intercept_, feature_importances_, n_features_in_, feature_names_in_
+        As of `CWBRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> classifier = cb.CWBClassifier().fit(X, np.where(X[:, 0] > 0.5, "yes", "no"))
+    >>> classifier.predict([[0.1, 0.5], [0.9, 0.5]])
+    array(['no', 'yes'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        *,
+        class_weight: Any = None,
+        terms: Any = "auto",
+        learners: Any = None,
+        exclude: Any = None,
+        optimizer: Any = "hybrid",
+        n_iter: int | str = "auto",
+        bins: Any = "auto",
+        validation: Any = "auto",
+        patience: int | None = 50,
+        offset: str | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
+            optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
+            patience=patience, offset=offset, warm_start=warm_start, time_limit=time_limit,
+            random_state=random_state, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def _loss(self) -> Loss:
+        return as_loss("binomial" if len(self.classes_) == 2 else "multinomial")
+
+    def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
+        """Numbers of the classes, which are those of y if `reset`."""
+        y = _checked_y(self, y)
+        if reset:
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                raise ValueError(f"y has one class only, {y[0]}; a classifier needs at least two")
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        known = self.classes_[codes] == y
+        if not np.all(known):
+            raise ValueError(f"y: class {y[~known][0]} does not occur in the training rows")
+        return np.asarray(codes)
+
+    def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
+        if self.class_weight is None:
+            return sample_weight
+        w = np.ones(len(y)) if sample_weight is None else sample_weight
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            totals = np.bincount(y, w, minlength=len(self.classes_))  # so weights = repeated rows
+            of_class = w.sum() / (len(totals) * np.where(totals > 0, totals, 1.0))
+        else:
+            kinds = self.classes_
+            of_class = compute_class_weight(self.class_weight, classes=kinds, y=kinds[y])
+        return np.asarray(w * of_class[y])
+
+    def decision_function(self, X: Any, offset: Any = None) -> Floats:
+        """(n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""
+        check_is_fitted(self)
+        return self.model_.predict(self._read(X), kind="score", offset=offset)
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Floats:
+        """(n_samples, n_classes) logarithms of the probabilities."""
+        score = self.decision_function(X, offset)
+        if score.ndim == 2:
+            return np.asarray(log_softmax(score, axis=1))
+        return np.column_stack([-np.logaddexp(0.0, score), -np.logaddexp(0.0, -score)])
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Floats:
+        """(n_samples, n_classes) probabilities."""
+        return np.exp(self.predict_log_proba(X, offset))
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """(n_samples,) the most probable class."""
+        score = self.decision_function(X, offset)
+        best = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(np.intp)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))

@@ -1,0 +1,88 @@
+"""Which learners a table gets when people name a style instead of learners.
+
+Knows the styles and what each makes of a column; knows nothing of how learners work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .learners import Category, Centered, Learner, Linear, Spline, Step
+from .table import Column, Labels, Numbers, Table
+
+Style = Literal["auto", "linear", "smooth", "step", "components"]
+
+FEW = 10  # distinct numbers up to which a curve and its steps are one thing
+
+
+def _is_number(column: Column) -> bool:
+    return isinstance(column, Numbers) and not column.boolean
+
+
+def _auto(column: Numbers) -> list[Learner]:
+    """A curve, and steps beside it where there are enough values to tell them apart: the fit
+    takes the curve where the data are smooth and the steps where they jump or spike."""
+    distinct = np.unique(column.values[~column.missing])
+    if len(distinct) <= 2:
+        return [Linear(column.name)]
+    if len(distinct) <= FEW:
+        return [Step(column.name)]
+    return [Spline(column.name), Step(column.name)]
+
+
+STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
+    "auto": _auto,
+    "linear": lambda column: [Linear(column.name)],
+    "smooth": lambda column: [Spline(column.name)],
+    "step": lambda column: [Step(column.name)],
+    "components": lambda column: [Linear(column.name), Centered(column.name)],
+}
+
+
+def make_learners(
+    table: Table, terms: str = "auto", learners: Any = None, exclude: Sequence[str] = ()
+) -> list[Learner]:
+    """Learners for a table.
+
+    Parameters
+    ----------
+    table : Table
+    terms : "auto", "linear", "smooth", "step" or "components"
+        What numeric columns get; others get a Category. "auto": a Spline and a Step side by side;
+        "components": a Linear and a Centered.
+    learners : list of learners, optional
+        These and no others; with an Ellipsis in it (`[Spline("age", df=3), ...]`) these, and
+        `terms` for all columns that they do not name.
+    exclude : names of columns to leave out
+
+    Examples
+    --------
+    >>> from cwboost.table import read
+    >>> table = read({"age": [20.0, 30.0, 40.0], "job": ["a", "b", "a"]})
+    >>> [type(x).__name__ for x in make_learners(table, "components")]
+    ['Linear', 'Centered', 'Category']
+    >>> [type(x).__name__ for x in make_learners(table, "smooth", [Step("age"), ...])]
+    ['Step', 'Category']
+    """
+    if terms not in STYLES:
+        raise ValueError(f"terms: expected one of {', '.join(map(repr, STYLES))}, got {terms!r}")
+    for name in exclude:
+        table[name]  # raises, and says what the table has
+    if isinstance(learners, Learner):
+        learners = [learners]
+    given = [] if learners is None else [x for x in learners if x is not Ellipsis]
+    if learners is not None and len(given) == len(learners):
+        return given
+    named = {x.columns[0] for x in given if isinstance(x, Learner) and len(x.columns) == 1}
+    out = list(given)
+    for name in table.names:
+        if name not in named and name not in exclude:
+            column = table[name]
+            if isinstance(column, Labels) or not _is_number(column):
+                out.append(Category(name))
+            else:
+                out += STYLES[terms](column)
+    return out

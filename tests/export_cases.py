@@ -1,0 +1,168 @@
+"""Models and rows that the tests of the exports share: every kind of term, every loss, offsets, and
+names and levels that are out to break things.
+
+Knows how the models are made and which rows are hard for them (missing cells, levels never seen,
+values beyond the range, at every break and one float beside it). Does not know any export.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+import cwboost as cb
+import problems
+from cwboost.bins import Cuts
+from cwboost.pieces import pieces_of
+
+N = 240
+TOLERANCE = 1e-9  # a thousandth of what is promised
+
+KINDS = problems.KINDS | {
+    "spline, degree 0": lambda: [cb.Spline("u", 4, knots=6, degree=0, differences=1)],
+    "category, booleans": lambda: [cb.Category("t")],
+    "category, fractions": lambda: [cb.Category("f")],
+    "missing alone": lambda: [cb.Missing("h")],
+    "tensor, two splines": lambda: [
+        cb.Tensor(cb.Spline("u", knots=4), cb.Spline("v", knots=3), df=9)
+    ],
+    "tensor, two categories": lambda: [cb.Tensor("g", "h", df=6)],
+    "tensor, numbers as levels": lambda: [cb.Tensor(cb.Category("k"), cb.Step("v", bins=4), df=6)],
+    "tensor, constant beyond": lambda: [
+        cb.Tensor(cb.Spline("u", knots=3, extrapolate="constant"), cb.Linear("v"), df=6)
+    ],
+}
+
+HOSTILE_LEVELS = ["it's", 'a "b"', "two\nlines", "naïve ☃ 𝄞", "", "NULL", "NaN", "1e5", "_x0041_",
+                  "%s ? :x $1", "back\\slash", "'; DROP TABLE rows; --", " blanks ", "tab\t",
+                  "=1+1", "zero\0byte", "\x07", "line\r\nends"]  # fmt: skip
+HOSTILE_COLUMNS = ['q"u"ote', "new\nline -- ", "sélect", "'; DROP TABLE rows; --", "select",
+                   "score", "keep_1", "offset_1", "t", "a.b/c"]  # fmt: skip
+
+
+def make_table(seed: int = 0, n: int = N) -> dict[str, np.ndarray]:
+    table = problems.make_table(seed, n)
+    rng = np.random.default_rng(seed + 10)
+    table["t"] = rng.uniform(size=n) < 0.4
+    table["f"] = rng.choice([0.1, 0.30000000000000004, -2.5, 7.0], n)
+    return table
+
+
+@cache
+def kind_model(kind: str) -> cb.Model:
+    table = make_table()
+    y = problems.make_target(0, table, "squared") + 0.5 * table["t"] + table["f"] / 5
+    model = cb.fit(table, y, KINDS[kind](), n_iter=40)
+    return with_all_terms(model)
+
+
+def with_all_terms(model: cb.Model) -> cb.Model:
+    """The model, terms that were never chosen given some coefficients."""
+    rng = np.random.default_rng(9)
+    terms = {
+        name: term if term.chosen else replace(term, beta=rng.normal(0, 0.2, term.beta.shape))
+        for name, term in model.terms.items()
+    }
+    return replace(model, terms=MappingProxyType(terms))
+
+
+@cache
+def loss_model(loss: str) -> cb.Model:
+    table = make_table()
+    y = problems.make_target(0, table, loss)
+    learners = [
+        cb.Spline("u", df=4),
+        cb.Linear("v"),
+        cb.Centered("v", df=1),
+        cb.Step("z", df=3, bins=9),
+        cb.Category("g", df=2),
+        cb.Category("h", kind="binary"),
+        cb.Tensor(cb.Spline("u", knots=3), "g", df=6),
+    ]
+    return with_all_terms(cb.fit(table, y, learners, loss=problems.make_loss(loss), n_iter=60))
+
+
+@cache
+def hostile_model() -> cb.Model:
+    """One category column for each hostile name, all with the hostile levels."""
+    table = hostile_table()
+    y = np.random.default_rng(5).normal(size=len(table["x"]))
+    learners = [
+        *(cb.Category(name, name=f"{name}\n*/ --") for name in HOSTILE_COLUMNS),
+        cb.Spline("x", name="score"),
+        cb.Linear("x", name="SCORE"),
+        cb.Tensor(HOSTILE_COLUMNS[0], cb.Linear("x"), df=10),
+    ]
+    return with_all_terms(cb.fit(table, y, learners, n_iter=200))
+
+
+def hostile_table() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(4)
+    levels = np.array([*HOSTILE_LEVELS, None], dtype=object)
+    table: dict[str, Any] = {name: rng.choice(levels, N) for name in HOSTILE_COLUMNS}
+    return table | {"x": rng.normal(size=N)}
+
+
+def hard_rows(model: cb.Model, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Rows of the table, and rows with one cell (and with all cells) replaced by a hard value."""
+    rng = np.random.default_rng(6)
+    special = {name: _hard_values(model, name, table[name]) for name in table}
+    parts = [{name: column[:80] for name, column in table.items()}]
+    for name, values in special.items():
+        rows = rng.integers(0, len(table[name]), len(values))
+        parts.append({c: values if c == name else column[rows] for c, column in table.items()})
+    n = max(map(len, special.values()))
+    parts += [{name: _resized(values, n) for name, values in special.items()}]
+    parts += [{name: values[rng.integers(0, len(values), 60)] for name, values in special.items()}]
+    return {name: np.concatenate([part[name] for part in parts]) for name in table}
+
+
+def _resized(values: np.ndarray, n: int) -> np.ndarray:
+    return values[np.arange(n) % len(values)]
+
+
+def _hard_values(model: cb.Model, name: str, column: np.ndarray) -> np.ndarray:
+    if column.dtype == object:
+        return np.array([None, "never seen", 'Never\' "seen"\n', " it's ", "IT'S"], dtype=object)
+    if column.dtype == bool:
+        return np.array([True, False])
+    points = [column[~np.isnan(column)]]
+    for pieces in pieces_of(model):
+        for axis in pieces.axes:
+            if axis.column == name and axis.breaks is not None:
+                points.append(axis.breaks)
+    for term in model.terms.values():
+        for encoder, c in zip(term.plan.encoders, term.columns, strict=True):
+            if c == name and isinstance(encoder, Cuts):
+                points.append(np.array(encoder.cuts))
+    breaks = np.unique(np.concatenate(points[1:])) if len(points) > 1 else np.empty(0)
+    low, high = points[0].min(), points[0].max()
+    beyond = [np.nan, low - 1e-3, high + 1e-3, low - 30.0, high + 30.0, -1e4, 1e4, 0.0, -0.0]
+    beside = [np.nextafter(breaks, -np.inf), breaks, np.nextafter(breaks, np.inf)]
+    return np.concatenate([beyond, *beside])
+
+
+def predict(model: cb.Model, rows: Any, kind: str, **fixed: Any) -> np.ndarray:
+    """Predictions, as (n, q), without the warning of levels never seen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        out = model.predict(rows, kind=kind, **fixed)
+    return out.reshape(len(out), -1)
+
+
+def contributions(model: cb.Model, rows: Any) -> dict[str, np.ndarray]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = model.contributions(rows)
+    return {name: c.reshape(len(c), -1) for name, c in found.items()}
+
+
+def assert_same(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> None:
+    """Equal, by the larger of the absolute and the relative deviation."""
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
