@@ -13,6 +13,9 @@ import cwboost as cb
 
 TOLERANCE = golden_cases.TOLERANCE
 
+# One of the references' accelerated fits diverges, and cwboost says so.
+pytestmark = pytest.mark.filterwarnings("ignore:the training risk was least:RuntimeWarning")
+
 
 def fitted(case):
     loss = {"quantile": cb.Quantile(case.tau), "huber": cb.Huber(case.delta)}

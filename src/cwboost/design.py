@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from . import _core
-from .bases import Basis, LevelBasis, MarkBasis, TensorBasis
-from .bins import Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
+from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
 from .learners import Category, Centered, Learner, Linear, Missing, Polynomial, Spline, Tensor
 from .smoothing import System, factorize, find_smoothing, spectrum
 from .table import Column, Floats, Numbers, Table
@@ -50,6 +50,15 @@ class Plan:
         """Values that the basis is evaluated at: (n,), or (n, 2) for a pair of columns."""
         values = [e.encode(c) for e, c in zip(self.encoders, columns, strict=True)]
         return values[0] if len(values) == 1 else np.column_stack(values)
+
+    def count_unseen(self, values: Floats) -> int:
+        """Rows whose encoded values have a level that training did not have."""
+        axes = values.reshape(len(values), -1).T
+        unseen = np.zeros(len(values), bool)
+        for encoder, axis in zip(self.encoders, axes, strict=True):
+            if isinstance(encoder, Levels) and encoder.levels:
+                unseen |= axis == UNSEEN
+        return int(unseen.sum())
 
 
 # --- which learners ------------------------------------------------------------------------------
@@ -299,7 +308,10 @@ def _axis(
 
 
 def with_mean_rows(plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats]) -> list[Plan]:
-    """Plans whose bases know the mean row of the training rows, for values they do not know."""
+    """Plans whose bases know the mean row of the training rows, for values they do not know.
+
+    A plan that has been fitted knows it already.
+    """
     out = []
     for plan, number in zip(plans, sets.of_term, strict=True):
         values, w = sets.sets[number].values, bin_weights[number]
@@ -308,12 +320,16 @@ def with_mean_rows(plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floa
 
 
 def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
+    if basis.mean is not None:
+        return basis
     if isinstance(basis, TensorBasis):
         a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
         basis = replace(basis, a=a, b=b)
     known = basis.known(values) & (w > 0)
-    mean = basis.rows(values[known]).T @ w[known] / w[known].sum()
-    return replace(basis, mean=np.asarray(mean))
+    mean = np.asarray(basis.rows(values[known]).T @ w[known] / w[known].sum())
+    if isinstance(basis, PowerBasis) and basis.first == 1:  # centred where the fit sees it
+        return replace(basis, center=basis.center + basis.scale * float(mean[0]), mean=np.zeros(1))
+    return replace(basis, mean=mean)
 
 
 def make_system(plan: Plan, matrix: csr_array, w: Floats, smoothing: float | None = None) -> System:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from . import _core
 from .bins import Bins, Levels
-from .checks import is_number, is_whole
+from .checks import is_whole
+from .data import read_offset
 from .design import Plan
 from .losses import Loss
 from .optimizers import Optimizer
-from .table import Column, Floats, Numbers, Table, read, read_column
+from .table import Column, Floats, Numbers, Table, read
 
 Ints = NDArray[np.int32]
 
@@ -178,6 +179,7 @@ class Settings:
     weights: str | None = None
     offset: str | None = None  # name of the column
     exposure: str | None = None
+    held: str | None = None  # name of the column of validation
     needs_offset: bool = False  # offset or exposure came as arrays
 
 
@@ -400,9 +402,9 @@ class Model:
             if not term.chosen:
                 continue
             values = term.plan.encode([self._column(data, c) for c in term.columns])
-            rows = np.flatnonzero((values == -1.0).reshape(len(values), -1).any(axis=1))
-            if len(rows) and term.plan.encoders != (Levels(()),):
-                unseen[" and ".join(term.columns)] = len(rows)
+            n_unseen = term.plan.count_unseen(values)
+            if n_unseen:
+                unseen[" and ".join(term.columns)] = n_unseen
             effect = term.effect_at(values)
             out[name] = effect if centred else effect + term.mean
         if unseen:
@@ -525,50 +527,3 @@ def with_coefficients(
         out[name] = replace(term, beta=flat[at : at + size * q].reshape(q, size).T.copy())
         at += size * q
     return MappingProxyType(out)
-
-
-def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: int) -> Floats:
-    """(n, q) offsets: the offset given plus the logarithm of the exposure."""
-    n = data.n_rows
-    out = np.zeros((n, n_outputs))
-    if offset is not None:
-        block = _numbers_of(offset, "offset", data)
-        if block.ndim == 2 and block.shape != (n, n_outputs):
-            raise ValueError(f"offset: expected shape {(n, n_outputs)}, got {block.shape}")
-        if block.ndim == 1 and n_outputs > 1 and block.any():
-            raise ValueError(
-                f"offset: the {loss.name} loss has {n_outputs} scores per row; expected shape "
-                f"{(n, n_outputs)}, got {block.shape}"
-            )
-        out += block if block.ndim == 2 else block[:, None]
-    if exposure is not None:
-        if not loss.log_link:
-            raise ValueError(
-                f"exposure: the {loss.name} loss has no log link; use offset, or loss='poisson'"
-            )
-        values = _numbers_of(exposure, "exposure", data)
-        if np.any(values <= 0):
-            row = int(np.flatnonzero(values <= 0)[0])
-            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]!r}")
-        out += np.log(values)[:, None]
-    return out
-
-
-def _numbers_of(given: Any, what: str, data: Table) -> Floats:
-    """Finite numbers for every row, from the name of a column, an array, or one number."""
-    if is_number(given):
-        given = np.full(data.n_rows, float(given))
-    if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] > 1:
-        values = given.astype(np.float64)
-    else:
-        column = data[given] if isinstance(given, str) else read_column(given, what)
-        if not isinstance(column, Numbers):
-            raise TypeError(f"{what}: expected numbers, got text")
-        values = column.values
-    if len(values) != data.n_rows:
-        raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
-    bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{what}, row {row}: expected a finite number, got {values[row]!r}")
-    return values
