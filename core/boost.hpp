@@ -481,7 +481,8 @@ class Boost {
     }
     // A history that ended for want of patience is given it anew.
     const int ended = history.n_iter();
-    if (ended > 0 && ended - best_iteration(history.risks) >= patience)
+    if (ended > 0 &&
+        ended - std::max(best_iteration(history.risks), history.switched_after) >= patience)
       since = std::max(since, ended);
     return path.n_iter() - since >= patience;
   }

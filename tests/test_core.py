@@ -477,12 +477,12 @@ def test_loss_written_in_python(n_threads):
         np.testing.assert_allclose(path.updates, expected.updates, rtol=1e-10, atol=1e-13)
 
 
-class Oops(Exception):
+class OopsError(Exception):
     pass
 
 
 def raises(*_args):
-    raise Oops("from Python")
+    raise OopsError("from Python")
 
 
 class FailingRows(core.Rows):
@@ -496,7 +496,7 @@ class FailingRows(core.Rows):
     def run(self, batch):
         self.left -= 1
         if self.left < 0:
-            raise Oops("from Python")
+            raise OopsError("from Python")
         return self.inner.run(batch)
 
 
@@ -505,12 +505,12 @@ class FailingRows(core.Rows):
 def test_exceptions_come_back_as_themselves(name, n_threads):
     problem, optimizer = Problem(), OPTIMIZERS[name]
     for after in (0, 1, 2, 9):
-        with pytest.raises(Oops, match="from Python"):
+        with pytest.raises(OopsError, match="from Python"):
             boost(problem, FailingRows(problem.rows(n_threads), after), optimizer)
-    with pytest.raises(Oops, match="from Python"):
+    with pytest.raises(OopsError, match="from Python"):
         boost(problem, problem.rows(n_threads, loss=core.python_loss(raises)), optimizer)
     rows = problem.rows(n_threads)
-    with pytest.raises(Oops, match="from Python"):
+    with pytest.raises(OopsError, match="from Python"):
         boost(problem, rows, optimizer, after=raises)
     assert len(boost(problem, rows, optimizer).choices) == 12  # the rows are as good as before
 
@@ -575,8 +575,8 @@ NONE = {
     "core.Path(), None, None)",
     "rows": "core.boost(None, p.learners(), [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
     "core.Path(), None, None)",
-    "no learners for all rows": "core.boost(p.rows(), p.learners(), [], OPTIMIZERS['hybrid'], [0.0],"
-    " 1.0, 0, 1, 2, 12, 0, core.Path(), None, None)",
+    "no learners for all rows": "core.boost(p.rows(), p.learners(), [], OPTIMIZERS['hybrid'], "
+    "[0.0], 1.0, 0, 1, 2, 12, 0, core.Path(), None, None)",
     "no learners": "core.boost(p.rows(), [], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
     "core.Path(), None, None).choices[0]",
     "a history of other learners": "core.boost(p.rows(), p.learners()[:1], [], core.Plain(0.2), "
@@ -796,8 +796,8 @@ def test_loop_refuses_learners_that_do_not_fit_the_rows(optimizer):
             core.boost(problem.rows(), [*good, bad], [*good, bad], optimizer, [0.0], 1.0, TRAINING,
                        VALIDATION, ALL, 5, 0, empty, None, None)  # fmt: skip
     with pytest.raises((ValueError, IndexError)):  # one start per output
-        core.boost(problem.rows(), good, good, optimizer, [0.0, 0.0], 1.0, TRAINING, VALIDATION, ALL,
-                   5, 0, empty, None, None)  # fmt: skip
+        core.boost(problem.rows(), good, good, optimizer, [0.0, 0.0], 1.0, TRAINING, VALIDATION,
+                   ALL, 5, 0, empty, None, None)  # fmt: skip
     with pytest.raises((ValueError, IndexError)):  # no such part
         core.boost(problem.rows(), good, good, optimizer, [0.0], 1.0, TRAINING, 9, ALL, 5, 0, empty,
                    None, None)  # fmt: skip

@@ -312,7 +312,7 @@ def test_other_files(content, message, tmp_path):
 def test_truncated_anywhere(tmp_path):
     fit("tensor").save(tmp_path / "m.json")
     raw = (tmp_path / "m.json").read_bytes()
-    cuts = {*range(0, len(raw) - 1, max(1, len(raw) // 300)), *range(len(raw) - 40, len(raw) - 1)}
+    cuts = {*range(0, len(raw) - 1, max(1, len(raw) // 150)), *range(len(raw) - 40, len(raw) - 1)}
     for at in cuts:
         (tmp_path / "cut.json").write_bytes(raw[:at])
         with pytest.raises(ModelFileError):
@@ -500,7 +500,7 @@ def test_random_mutations(seed):
     shallow = [p for p in paths if len(p) < 5]
     assert survives(data)
     outcomes = []
-    for _ in range(250):
+    for _ in range(150):
         mutant = data
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             path = rng.choice(paths if rng.random() < 0.4 else shallow)

@@ -15,6 +15,8 @@ from .checks import is_number
 from .losses import Loss
 from .table import Column, Floats, Numbers, Table, check_finite, read, read_column
 
+MIN_Y, MAX_Y = 1e-140, 1e140  # sums of squares stay within 64-bit floats
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -87,7 +89,13 @@ def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) ->
             "these rows out"
         )
     check_finite(column)
-    return loss.read_y(column, classes)
+    values, found = loss.read_y(column, classes)
+    top = float(np.abs(values).max(initial=0.0))
+    if not (top == 0.0 or MIN_Y < top < MAX_Y):
+        raise ValueError(
+            f"y: its largest number is {top:g}, whose square a 64-bit float cannot hold; rescale y"
+        )
+    return values, found
 
 
 def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
@@ -98,7 +106,10 @@ def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
         raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
     if np.any(values < 0):
         row = int(np.flatnonzero(values < 0)[0])
-        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]!r}")
+        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]:g}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(values.sum()):
+            raise ValueError(f"{what}: their sum is too large for a 64-bit float; rescale them")
     return values
 
 
@@ -234,7 +245,7 @@ def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: 
         values = numbers_for(exposure, "exposure", data)
         if np.any(values <= 0):
             row = int(np.flatnonzero(values <= 0)[0])
-            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]!r}")
+            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]:g}")
         out += np.log(values)[:, None]
     return out
 
@@ -244,7 +255,9 @@ def numbers_for(given: Any, what: str, data: Table) -> Floats:
     if is_number(given):
         given = np.full(data.n_rows, float(given))
     if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] > 1:
-        values = given.astype(np.float64)
+        values = np.column_stack(
+            [numbers_for(given[:, j], what, data) for j in range(given.shape[1])]
+        )
     else:
         column = data[given] if isinstance(given, str) else read_column(given, what)
         if not isinstance(column, Numbers):
@@ -252,8 +265,8 @@ def numbers_for(given: Any, what: str, data: Table) -> Floats:
         values = column.values
     if len(values) != data.n_rows:
         raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
-    bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    bad = ~np.isfinite(values)
     if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{what}, row {row}: expected a finite number, got {values[row]!r}")
+        row = int(np.argwhere(bad)[0][0])
+        raise ValueError(f"{what}, row {row}: expected a finite number, got {values[bad][0]:g}")
     return values

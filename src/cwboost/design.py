@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,17 @@ from scipy.sparse import csr_array
 from . import _core
 from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, TensorBasis
 from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
-from .learners import Category, Centered, Learner, Linear, Missing, Polynomial, Spline, Tensor
+from .learners import (
+    Category,
+    Centered,
+    Learner,
+    Linear,
+    Missing,
+    Polynomial,
+    Spline,
+    Step,
+    Tensor,
+)
 from .smoothing import System, factorize, find_smoothing, spectrum
 from .table import Column, Floats, Numbers, Table
 
@@ -29,6 +39,7 @@ COMPONENT_NET_DF = (
     1.0  # if there are Centered learners: a straight line is as flexible as any other
 )
 MAX_TENSOR_BINS = 255  # per axis
+MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
 MISSING_LEVEL = "missing"
 
 
@@ -53,7 +64,7 @@ class Plan:
 
     def count_unseen(self, values: Floats) -> int:
         """Rows whose encoded values have a level that training did not have."""
-        axes = values.reshape(len(values), -1).T
+        axes = values.reshape(len(values), len(self.encoders)).T
         unseen = np.zeros(len(values), bool)
         for encoder, axis in zip(self.encoders, axes, strict=True):
             if isinstance(encoder, Levels) and encoder.levels:
@@ -78,6 +89,8 @@ def default_learners(table: Table, exclude: Sequence[str]) -> list[Learner]:
 def check_learners(learners: Any, table: Table) -> list[Learner]:
     if isinstance(learners, Learner | str):
         learners = [learners]
+    if not isinstance(learners, Iterable):
+        learners = [learners]
     out: list[Learner] = []
     for learner in learners:
         if not isinstance(learner, Learner):
@@ -99,6 +112,8 @@ def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list
     kept: list[Learner] = []
     dropped: list[str] = []
     for learner in learners:
+        if isinstance(learner, Category):
+            training[learner.column].labels()  # refuses integers that only look alike
         facts = [_variety(training[name]) for name in learner.columns]
         constant = [
             name
@@ -110,7 +125,7 @@ def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list
         if constant:
             dropped += [name for name in constant if name not in dropped]
         elif isinstance(learner, few) and facts[0][0] < 2:
-            kept.append(Missing(learner.columns[0], name=learner.name))
+            kept.append(Step(learner.columns[0], name=learner.name))  # its value, and missing
         else:
             kept.append(learner)
     if dropped:
@@ -235,6 +250,11 @@ def _plan_tensor(
         encoders.append(encoder)
         bases.append(basis)
     a, b = bases
+    if a.n_coef * b.n_coef > MAX_TENSOR_COEF:
+        raise ValueError(
+            f"Tensor{learner.columns}: {a.n_coef} x {b.n_coef} coefficients are more than "
+            f"{MAX_TENSOR_COEF}; take fewer knots or levels"
+        )
     return Plan(name, learner, tuple(encoders), TensorBasis(a=a, b=b), net_df)
 
 
@@ -264,10 +284,15 @@ def make_sets(
 
     of_term = []
     for plan in plans:
-        rule = plan.learner.bin_rule(default)
+        tensor = isinstance(plan.learner, Tensor)
+        rules = (
+            plan.learner.axis_rules(default)
+            if isinstance(plan.learner, Tensor)
+            else [plan.learner.bin_rule(default)]
+        )
         axes = [
-            _axis(table[name], encoder, rule, training, weights, tensor=len(plan.columns) == 2)
-            for name, encoder in zip(plan.columns, plan.encoders, strict=True)
+            _axis(table[name], encoder, rule, training, weights, tensor)
+            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
         ]
         keys = tuple(key for key, _ in axes)
         if len(axes) == 1:

@@ -67,7 +67,10 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
         total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
     out = Columns(zip(columns, axes, strict=True))
     if model.n_outputs == 1:
-        out["effect"] = total[:, 0]
+        key = "effect"
+        while key in out:  # a column of this name
+            key += "_"
+        out[key] = total[:, 0]
     else:
         for o in range(model.n_outputs):
             label = model.classes[o] if model.classes else o

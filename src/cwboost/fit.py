@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from . import _core
 from .bins import Bins, as_bins
@@ -38,6 +39,7 @@ from .smoothing import System
 from .table import Floats
 
 THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
+MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 
@@ -273,11 +275,12 @@ class _Problem:
                 for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
             ]
 
-        training = systems(bin_weights, given)
         everything: list[_core.Learner] = []
-        if isinstance(optimizer, Hybrid) and optimizer.then == "all":
-            # The same df on all rows; the smoothing that gives them is found anew.
-            everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
+        with threadpool_limits(1, user_api="blas"):  # many small systems; threads only wait
+            training = systems(bin_weights, given)
+            if isinstance(optimizer, Hybrid) and optimizer.then == "all":
+                # The same df on all rows; the smoothing that gives them is found anew.
+                everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
         return cls(data, plans, sets, rows, training, core(training), everything, matrices)
 
     def terms(self) -> list[Term]:
@@ -314,6 +317,11 @@ class _Problem:
             _adapted(callback, names),
         )
         path = Path.from_core(found)
+        if not np.isfinite(path.risk[0]):
+            raise ValueError(
+                f"the {self.data.loss.name} loss is not finite at the start ({path.risk[0]}); "
+                "check the loss, or rescale y"
+            )
         m = best_iteration(path, model.optimizer, self.data.has_validation)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
@@ -428,9 +436,10 @@ def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -
         ("patience", patience, 1),
         ("n_threads", n_threads, 1),
     ):
+        most = MAX_THREADS if name == "n_threads" else 2**31 - 2
         if value is None and name != "n_iter":
             continue
-        if not is_whole(value) or not least <= value < 2**31 - 1:
+        if not is_whole(value) or not least <= value <= most:
             raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
@@ -454,7 +463,10 @@ def _seed(random_state: Any) -> int:
 def _start(start: Any, data: Data) -> Floats:
     q = data.loss.n_outputs
     if start is not None:
-        out = np.atleast_1d(np.asarray(start, dtype=np.float64))
+        try:
+            out = np.atleast_1d(np.asarray(start, dtype=np.float64))
+        except (TypeError, ValueError):
+            out = np.array([np.nan])
         if out.shape != (q,) or not np.isfinite(out).all():
             raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
         return out

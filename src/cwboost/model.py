@@ -154,6 +154,7 @@ class ColumnFacts:
     low: float | None = None
     high: float | None = None
     missing: bool = False
+    boolean: bool = False
 
     @classmethod
     def of(cls, column: Column) -> ColumnFacts:
@@ -163,7 +164,7 @@ class ColumnFacts:
         known = column.values[~column.missing]
         if len(known) == 0:
             return cls("numbers", missing=True)
-        return cls("numbers", float(known.min()), float(known.max()), missing)
+        return cls("numbers", float(known.min()), float(known.max()), missing, column.boolean)
 
 
 @dataclass(frozen=True)
@@ -372,8 +373,15 @@ class Model:
             raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
         data = read(table)
         score = self._offset(data, offset, exposure) + self.start_vector
-        for effect in self._effects(data, centred=False).values():
-            score = score + effect
+        with np.errstate(over="ignore", invalid="ignore"):
+            for effect in self._effects(data, centred=False).values():
+                score = score + effect
+        if np.isnan(score).any():
+            row = int(np.flatnonzero(np.isnan(score).any(axis=1))[0])
+            raise ValueError(
+                f"row {row} of the table: the score is not a number; the row is too far away from "
+                "the training rows"
+            )
         if kind == "response":
             return self.loss.response(score)
         return score[:, 0] if self.n_outputs == 1 else score
@@ -417,11 +425,14 @@ class Model:
         return out
 
     def _column(self, data: Table, name: str) -> Column:
-        column = data[name]
-        kind = self.columns[name].kind
-        if kind == "labels" and isinstance(column, Numbers):
-            return column.labels()
-        return column
+        column, facts = data[name], self.columns[name]
+        if not isinstance(column, Numbers):
+            return column
+        if facts.boolean and not np.any(
+            (column.values != 0) & (column.values != 1) & ~column.missing
+        ):
+            return replace(column, boolean=True)  # 0 and 1 are known as False and True
+        return column.labels() if facts.kind == "labels" else column
 
     def _offset(self, data: Table, offset: Any, exposure: Any) -> Floats:
         """(n, q) the offset of every row."""
