@@ -110,6 +110,7 @@ void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optiona
   std::vector<In> weights;
   std::vector<nb::object> keep{nb::cast(y)};
   for (const auto* set : sets) {
+    if (!set) throw nb::type_error("sets: expected index sets, got None");
     index.push_back(*set);
     keep.push_back(set->keep);
   }
@@ -209,8 +210,8 @@ void bind_rows(nb::module_& m) {
       .def("n_outputs", &Rows::n_outputs)
       .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<HeldRows, Rows>(m, "LocalRows", "Rows in this process.")
-      .def("__init__", &make_rows, "loss"_a, "y"_a.noconvert(), "offset"_a.none(), "sets"_a,
-           "parts"_a, "n_threads"_a = 1)
+      .def("__init__", &make_rows, "loss"_a, "y"_a.noconvert(), "offset"_a.noconvert().none(),
+           "sets"_a, "parts"_a.noconvert(), "n_threads"_a = 1)
       .def_prop_ro("n_rows", &HeldRows::n_rows)
       .def(
           "read",
@@ -350,11 +351,18 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                   std::move(start),
                   scale,
                   {training_part, validation_part, all_part}};
-  for (const auto* learner : training) {
-    for_training.push_back(*learner);
-    problem.n_coef.push_back(learner->n_coef());
-  }
-  for (const auto* learner : all) for_all.push_back(*learner);
+  const auto take = [](const std::vector<const HeldLearner*>& from, std::vector<Learner>& to) {
+    for (const auto* learner : from) {
+      if (!learner) throw nb::type_error("expected learners, got None");
+      to.push_back(*learner);
+    }
+  };
+  take(training, for_training);
+  take(all, for_all);
+  for (const Learner& learner : for_training) problem.n_coef.push_back(learner.n_coef());
+  const auto* hybrid = std::get_if<Hybrid>(&optimizer);
+  if (hybrid && hybrid->then_all && for_all.size() != for_training.size())
+    throw std::invalid_argument("Hybrid on all rows needs learners fitted to all rows");
 
   Signals signals;
   const auto began = Clock::now();

@@ -90,13 +90,13 @@ class Point {
   }
 
   void move(Vec& coef, const Update& update, Real step) const {
-    const auto k = static_cast<Size>(update.learner);
+    const Size k = checked(update);
     for (Size j = 0; j < update.theta.size(); ++j) coef[begin_[k] + j] += step * update.theta[j];
   }
 
   // slot += step * learner, for a batch
   Verb add(Slot slot, const Update& update, Real step) const {
-    const auto k = static_cast<Size>(update.learner);
+    const Size k = checked(update);
     if (!learners_) return Add{slot, 0, {}};
     const Learner& learner = (*learners_)[k];
     Vec values = learner.bin_values(update.theta, rows_.n_outputs());
@@ -113,7 +113,7 @@ class Point {
       if (std::ranges::any_of(all.theta, [](Real t) { return t != 0.0; }))
         batch.push_back(add(slot_f, all, 1.0));
     }
-    rows_.run(batch);
+    run(batch);
   }
 
   // The last verb of every iteration: risks at f, and the residual there if a slot is given.
@@ -138,9 +138,19 @@ class Point {
     if (std::isnan(first_)) first_ = last_;
   }
 
+  // Runs a batch and gives the last reply. Rows may be anyone's, so what they say is checked.
+  Reply run(const std::vector<Verb>& batch) const {
+    if (batch.empty()) return {};
+    auto replies = rows_.run(batch);
+    if (replies.size() != batch.size())
+      throw std::invalid_argument("rows gave " + std::to_string(replies.size()) + " replies to " +
+                                  std::to_string(batch.size()) + " verbs");
+    return std::move(replies.back());
+  }
+
   // Runs a batch that ends with risks_at_f, before the first step of a phase.
   Risks begin(const std::vector<Verb>& batch) {
-    const Reply reply = rows_.run(batch).back();
+    const Reply reply = run(batch);
     accept(reply);
     return risks(reply);
   }
@@ -154,6 +164,15 @@ class Point {
 
  private:
   std::ptrdiff_t at(Size k) const { return static_cast<std::ptrdiff_t>(begin_[k]); }
+
+  // Number of the update's learner; a recorded update may be of other learners than these.
+  Size checked(const Update& update) const {
+    const auto k = static_cast<Size>(update.learner);
+    if (update.learner < 0 || k + 1 >= begin_.size() ||
+        update.theta.size() != begin_[k + 1] - begin_[k])
+      throw std::invalid_argument("the path is not one of these learners");
+    return k;
+  }
 
   Rows& rows_;
   const std::vector<Learner>* learners_ = nullptr;
@@ -186,7 +205,9 @@ class Search final : public Chooser {
     std::ranges::sort(sets);
     sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
     batch.push_back(BinSums{{slots.begin(), slots.end()}, sets, point.part()});
-    const auto sums = point.rows().run(batch).back().sums;
+    const auto sums = point.run(batch).sums;
+    if (sums.size() != slots.size() * sets.size())
+      throw std::invalid_argument("rows gave sums of other sets than were asked for");
     Move move;
     Update* const updates[] = {&move.choice, &move.correction};
     for (Size s = 0; s < slots.size(); ++s)
@@ -218,7 +239,7 @@ class Recorded final : public Chooser {
   explicit Recorded(const std::vector<Move>& moves) : moves_(moves) {}
   bool live() const override { return false; }
   Move next(const Point& point, std::vector<Verb> batch, std::span<const Slot>) override {
-    if (!batch.empty()) point.rows().run(batch);
+    point.run(batch);
     return moves_.at(next_++);
   }
 
@@ -236,12 +257,12 @@ inline Risks descend(Point& point, Move& move, Real step, bool live, std::vector
   step = std::ldexp(step, -move.halvings);
   batch.push_back(point.add(slot_f, move.choice, step));
   batch.push_back(point.risks_at_f(residual_slot));
-  Reply reply = point.rows().run(batch).back();
+  Reply reply = point.run(batch);
   while (live && point.leapt(reply)) {
     if (++move.halvings > max_halvings) throw Stopped{"diverged"};
     step *= 0.5;
     batch = batch_of(point.add(slot_f, move.choice, -step), point.risks_at_f(residual_slot));
-    reply = point.rows().run(batch).back();
+    reply = point.run(batch);
   }
   point.accept(reply);
   point.move(point.f, move.choice, step);
@@ -460,7 +481,8 @@ class Boost {
     }
     // A history that ended for want of patience is given it anew.
     const int ended = history.n_iter();
-    if (ended > 0 && ended - best_iteration(history.risks) >= patience)
+    if (ended > 0 &&
+        ended - std::max(best_iteration(history.risks), history.switched_after) >= patience)
       since = std::max(since, ended);
     return path.n_iter() - since >= patience;
   }

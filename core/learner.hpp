@@ -52,6 +52,8 @@ class Learner {
   Size n_bins() const { return basis_.n_bins(); }
 
   Fit fit(In sums, Size n_outputs) const {
+    if (sums.size() != n_bins() * n_outputs)
+      throw std::invalid_argument("a learner needs one sum per bin and output");
     Fit out{Vec(n_coef_ * n_outputs), 0.0};
     Vec s(n_coef_);
     for (Size o = 0; o < n_outputs; ++o) {

@@ -1,22 +1,25 @@
 """Sphinx settings. The build needs no network and fails on any warning (sphinx-build -W)."""
 
-from importlib.metadata import version as installed_version
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
+from cwboost import __version__
 
 project = "cwboost"
 author = "The cwboost developers"
 copyright = f"2026, {author}"
-release = version = installed_version("cwboost")
+release = version = __version__
 
 extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "_templates", "auto_examples/*.ipynb"]
 templates_path = ["_templates"]
+default_role = "code"  # `x` in a docstring
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -26,7 +29,7 @@ autosummary_generate = True
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_typehints = "none"  # the docstrings say it
-numpydoc_class_members_toctree = False
+numpydoc_show_class_members = False  # _templates/autosummary/class.rst shows those of a model
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -40,4 +43,41 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "cwboost"
-html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 8,
+}
+html_sidebars = {  # no section, no navigation in it
+    page: []
+    for page in ("algorithms", "bins", "files", "input", "learners", "losses", "auto_examples/*")
+}
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
+html_math_renderer = "mathml"  # browsers draw it; MathJax would come from the network
+
+
+def escape_bars(*arguments):
+    """|y - f| in a docstring is an absolute value, not a substitution."""
+    lines = arguments[-1]
+    lines[:] = [line if ">>>" in line else line.replace("|", r"\|") for line in lines]
+
+
+def visit_inline_math(writer, node):
+    writer.body.append(str(tex2mathml(node.astext())))
+    raise nodes.SkipNode
+
+
+def visit_math_block(writer, node):
+    formula = str(tex2mathml(node.astext(), as_block=True))
+    writer.body.append(f'<div class="formula">{formula}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app):
+    app.add_html_math_renderer(
+        "mathml",
+        inline_renderers=(visit_inline_math, None),
+        block_renderers=(visit_math_block, None),
+    )
+    app.connect("autodoc-process-docstring", escape_bars, priority=400)

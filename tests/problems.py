@@ -126,7 +126,7 @@ KINDS = {
         cb.Spline("v", 3.5, knots=6, degree=2, differences=1, extrapolate="constant")
     ],
     "spline, degree 1": lambda: [cb.Spline("k", 2.5, knots=4, degree=1, differences=1)],
-    "spline, smoothing": lambda: [cb.Spline("u", smoothing=3.0, differences=3)],
+    "spline, smoothing": lambda: [cb.Spline("u", smoothing=3.0, differences=1)],
     "spline, df1": lambda: [cb.Spline("u", df=4, df_kind="df1")],
     "step": lambda: [cb.Step("z", df=4, bins=9)],
     "step, missing": lambda: [cb.Step("v", bins=12)],
@@ -136,7 +136,8 @@ KINDS = {
     "category, binary": lambda: [cb.Category("h", kind="binary")],
     "centered": lambda: [cb.Linear("u"), cb.Centered("u", df=1)],
     "centered, missing": lambda: [cb.Centered("v", knots=8), cb.Missing("v")],
-    "tensor": lambda: [cb.Tensor("u", "k", df=7)],
+    "tensor": lambda: [cb.Tensor(cb.Spline("u", knots=4), cb.Spline("k", knots=2), df=7)],
+    "tensor, by name": lambda: [cb.Tensor("k", "h")],
     "tensor, category": lambda: [cb.Tensor(cb.Spline("u", knots=5), "g", df=6)],
     "tensor, missing": lambda: [cb.Tensor(cb.Spline("v", knots=4), cb.Step("z", bins=5), df=7)],
     "tensor, linear": lambda: [cb.Tensor(cb.Linear("u"), cb.Polynomial("v", 2), df=4)],

@@ -105,7 +105,9 @@ def test_consistent(kind, what, parameters, tmp_path):
     assert copy.edits == edited.edits
     np.testing.assert_array_equal(scores(copy), scores(edited))
     edited.save(tmp_path / "m.json")
-    np.testing.assert_array_equal(scores(cb.load(tmp_path / "m.json")), scores(edited))
+    loaded = cb.load(tmp_path / "m.json")
+    assert loaded.edits == edited.edits
+    np.testing.assert_array_equal(scores(loaded), scores(edited))
     # the way back
     np.testing.assert_allclose(scores(edit.unedited(edited)), before, atol=1e-12)
 

@@ -5,13 +5,16 @@ Knows nothing of the references' conventions; `golden_cases` does.
 
 from __future__ import annotations
 
-import golden_cases
 import numpy as np
 import pytest
 
 import cwboost as cb
+import golden_cases
 
 TOLERANCE = golden_cases.TOLERANCE
+
+# One of the references' accelerated fits diverges, and cwboost says so.
+pytestmark = pytest.mark.filterwarnings("ignore:the training risk was least:RuntimeWarning")
 
 
 def fitted(case):
@@ -28,6 +31,10 @@ def fitted(case):
         start=case.start,
         scale=case.scale,
     )
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"])
 
 
 @pytest.mark.parametrize("name", golden_cases.case_names())
@@ -54,7 +61,11 @@ def test_same_as_the_reference(name):
         )
     head = {column: values[:20] for column, values in case.columns.items()}
     score = model.predict(head, kind="score")
-    np.testing.assert_allclose(score, case.predictions, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"])
+    np.testing.assert_allclose(
+        score, case.predictions, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"]
+    )
     if case.response is not None:
         response = model.predict(head)
-        np.testing.assert_allclose(response, case.response, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"])
+        np.testing.assert_allclose(
+            response, case.response, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"]
+        )

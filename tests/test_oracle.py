@@ -6,13 +6,13 @@ places, each with its reason). Does not know: the mathematics; `oracle` does.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import oracle
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import cwboost as cb
+import oracle
 from problems import (
     DELTA,
     KINDS,
@@ -26,14 +26,15 @@ from problems import (
     make_weights,
 )
 
-import cwboost as cb
+# Rates and momentum are large here, so that much happens in few iterations; some fits diverge.
+pytestmark = pytest.mark.filterwarnings("ignore:the training risk was least")
 
 TIGHT = 1e-8  # of risks, scores, df: relative to their size
 COEF = 1e-6  # of coefficients: relative to the term's largest
-# A singular system (fewer occupied bins than coefficients) is solved with smoothing 1e-8 tau: its
-# condition is about 1e8 times the usual, and rounding of the coefficients grows with it. What they
-# say at the bins is as exact as ever; between the bins it is not.
-COEF_SINGULAR = 1e-4
+# A singular system (fewer occupied bins than df) is solved with smoothing 1e-8 tau: its condition
+# is some 1e9, and so rounding grows to 1e-6. It does most in the oracle, which inverts it.
+SINGULAR = 1e-5
+COEF_SINGULAR = 1e-3
 BINS = ("exact", "sqrt", "root4", 7)
 
 
@@ -50,30 +51,36 @@ def both(table, y, learners, loss, optimizer, *, n_iter, bins, weights, offset, 
     return model, reference
 
 
-def close(found, expected, tolerance=TIGHT, what=""):
+def close(found, expected, tolerance=TIGHT, what="", least=1e-6):
     expected = np.asarray(expected, float)
-    size = max(float(np.abs(expected).max(initial=0.0)), 1e-6)
+    size = max(float(np.abs(expected).max(initial=0.0)), least)
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size, err_msg=what)
+
+
+def switched(model, reference):
+    """Hybrid has gone on after its switch; the oracle also counts one after the last iteration."""
+    return reference.switched_at is not None and reference.switched_at < model.n_iter
 
 
 def returned(model, reference):
     """The iteration a model is at, by the oracle's figures: the last, or the best if validated."""
-    on_all = reference.switched_at is not None and model.optimizer.then == "all"
+    on_all = switched(model, reference) and model.optimizer.then == "all"
     return model.n_iter if on_all else reference.best_iteration
 
 
-def compare_path(model, reference):
+def compare_path(model, reference, trained):
+    tolerance = SINGULAR if any(map(singular, reference.solvers + trained)) else TIGHT
     assert list(model.terms) == reference.names
     close(model.start, reference.start, what="start")
     close(model.scale, reference.scale, what="scale")
     assert model.choices == reference.choices
     assert [c for c in model.corrections if c is not None] == reference.corrections
-    close(model.risk, reference.risk, what="risk")
+    close(model.risk, reference.risk, tolerance, "risk")
     if reference.validation_risk is None:
         assert model.validation_risk is None
     else:
-        close(model.validation_risk, reference.validation_risk, what="validation risk")
-    if reference.switched_at is not None and reference.switched_at < model.n_iter:
+        close(model.validation_risk, reference.validation_risk, tolerance, "validation risk")
+    if switched(model, reference):
         assert model.path.switched_after == reference.switched_at
         rewound = reference.switched_at if reference.rewound_to is None else reference.rewound_to
         assert model.path.rewound_to == rewound
@@ -83,19 +90,18 @@ def compare_path(model, reference):
 
 
 def singular(solver):
-    A = solver.A / max(np.trace(solver.A), 1e-300)
-    return np.linalg.eigvalsh(A)[0] < 1e-11
+    """A + lambda P is, or is next to it."""
+    return np.linalg.cond(solver.K) > 1e8
 
 
 def compare_terms(model, reference, trained):
     """`trained`: the oracle's systems of the training part (Hybrid leaves those of all rows)."""
     m = model.best_iteration
     for term, solver, coef in zip(model.terms.values(), trained, reference.at(m), strict=True):
-        # smoothing from df: the root is found to 1e-9 in df, and df is flat where it is large
-        close(term.df, solver.df, 1e-7, f"df of {term.name}")
-        close(term.net_df, solver.net_df, 1e-7, f"net df of {term.name}")
-        if solver.smoothing > 1e-6 * np.trace(solver.A):
-            close(term.smoothing, solver.smoothing, 1e-6, f"smoothing of {term.name}")
+        tolerance = SINGULAR if singular(solver) else TIGHT
+        close(term.df, solver.df, tolerance, f"df of {term.name}", least=1.0)
+        close(term.net_df, solver.net_df, tolerance, f"net df of {term.name}", least=1.0)
+        close(term.smoothing, solver.smoothing, COEF, f"smoothing of {term.name}")
         tolerance = COEF_SINGULAR if singular(solver) else COEF
         close(term.coef, coef, tolerance, f"coefficients of {term.name}")
 
@@ -109,32 +115,35 @@ def at_bins(table, bins, training):
             continue
         known = column[training & ~np.isnan(column)]
         points = oracle.bin_points(known, bins, int(training.sum()))
-        out[name] = np.where(np.isnan(column), np.nan, oracle.to_bins(np.nan_to_num(column), points))
+        out[name] = np.where(
+            np.isnan(column), np.nan, oracle.to_bins(np.nan_to_num(column), points)
+        )
     return out
 
 
-def compare_scores(model, reference, table, offset, bins, training, seen):
+def compare_scores(model, reference, solvers, table, offset, bins, training, seen):
     m = model.best_iteration
-    loose = any(singular(s) for s in reference.solvers)
+    loose = any(map(singular, solvers))
     score = model.predict(table, kind="score", offset=offset)
     shift = 0.0 if offset is None else offset
     if np.ndim(shift) == 2:  # the oracle's predict takes one offset per row
         expected = reference.predict(table, 0.0, m) + shift
     else:
         expected = reference.predict(table, shift, m)
-    close(score, expected, COEF_SINGULAR if loose else TIGHT * 10, "scores at raw values")
-    steps = any("Step" in repr(term.learner) for term in model.terms.values())
-    if steps and bins != "exact":
-        return  # Step sees raw values, so a table of bin points is not what the fit saw
+    close(score, expected, COEF_SINGULAR if loose else TIGHT, "scores at raw values")
+    raw = any(
+        word in repr(t.learner) for t in model.terms.values() for word in ("Step", "Category")
+    )
+    if raw and bins != "exact":
+        return  # Step and Category see raw values: a table of bin points is not what they saw
     trained = model.predict(at_bins(table, bins, training), kind="score", offset=offset)
-    close(trained[seen], reference.scores_at(m)[seen], TIGHT * 10, "training scores")
+    close(trained[seen], reference.scores_at(m)[seen], SINGULAR if loose else TIGHT, "at the bins")
 
 
 def check(table, y, learners, loss, optimizer, *, n_iter, bins, weights=None, offset=None,
           held=None, start=None):  # fmt: skip
-    given = dict(bins=bins, weights=weights, offset=offset, held=held, start=start)
+    given = {"bins": bins, "weights": weights, "offset": offset, "held": held, "start": start}
     model, reference = both(table, y, learners, loss, optimizer, n_iter=n_iter, **given)
-    compare_path(model, reference)
     n = len(y)
     seen = np.ones(n, bool) if weights is None else weights > 0
     training = seen if held is None else seen & ~held
@@ -144,8 +153,11 @@ def check(table, y, learners, loss, optimizer, *, n_iter, bins, weights=None, of
             table, y, learners, loss, TAU, DELTA, POWER, None, 0, validation=held,
             **{k: v for k, v in given.items() if k != "held"},
         ).solvers  # fmt: skip
+    compare_path(model, reference, trained)
     compare_terms(model, reference, trained)
-    compare_scores(model, reference, table, offset, bins, training, seen)
+    compare_scores(
+        model, reference, reference.solvers + trained, table, offset, bins, training, seen
+    )
 
 
 def safe_start(loss, y, weights, offset):
@@ -163,9 +175,9 @@ def safe_start(loss, y, weights, offset):
 
 def check_start(table, y, loss, weights, offset, held):
     optimizer = cb.Plain(0.1)
-    given = dict(n_iter=0, bins="exact", weights=weights, offset=offset, held=held)
+    given = {"n_iter": 0, "bins": "exact", "weights": weights, "offset": offset, "held": held}
     model, reference = both(table, y, [cb.Linear("u")], loss, optimizer, **given)
-    compare_path(model, reference)
+    compare_path(model, reference, reference.solvers)
 
 
 # --- every kind of learner x loss x optimizer x bins, on one small problem ------------------------
@@ -178,10 +190,16 @@ OPTIMIZERS = {
 }
 
 
+# One of each; the random problems draw from all.
+CROSSED = ("linear", "linear, no intercept", "linear, missing", "polynomial", "spline",
+           "spline, degree 2", "step, missing", "category, missing", "category, binary",
+           "centered", "tensor", "tensor, category")  # fmt: skip
+
+
 @pytest.mark.parametrize("bins", BINS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CROSSED)
 def test_every_combination(kind, loss, optimizer, bins):
     n = 60
     table = make_table(7, n)
@@ -213,6 +231,10 @@ optimizers = st.one_of(
 def without_repeats(kinds):
     """The learners of some kinds, each with a name of its own; Missing(v) once."""
     out, names = [], set()
+    if any("centered" in kind for kind in kinds):  # the default net df is 1 then, too few for these
+        kinds = [
+            kind for kind in kinds if kind not in ("spline", "step, missing", "tensor, by name")
+        ]
     for kind in kinds:
         for learner in KINDS[kind]():
             name = f"{type(learner).__name__}({', '.join(learner.columns)})"
@@ -222,37 +244,67 @@ def without_repeats(kinds):
     return out
 
 
-@st.composite
-def random_problems(draw):
-    seed = draw(st.integers(0, 10_000))
-    n = draw(st.integers(30, 200))
-    loss = draw(st.sampled_from(LOSSES))
-    kinds = draw(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4, unique=True))
-    optimizer = draw(optimizers)
+problems = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10_000),
+        "n": st.integers(30, 200),
+        "loss": st.sampled_from(LOSSES),
+        "kinds": st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4, unique=True),
+        "optimizer": optimizers,
+        "n_iter": st.integers(1, 25),
+        "bins": st.sampled_from((*BINS, "auto")),
+        "weighted": st.sampled_from(["no", "yes", "with zeros"]),
+        "with_offset": st.booleans(),
+        "validated": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=250, deadline=None, derandomize=True, database=None,
+          report_multiple_bugs=False, suppress_health_check=list(HealthCheck))  # fmt: skip
+@given(problems)
+def test_random_problems(problem):
+    seed, n, loss, optimizer = (problem[k] for k in ("seed", "n", "loss", "optimizer"))
     table = make_table(seed, n)
     y = make_target(seed, table, loss)
-    weights = make_weights(seed, n, draw(st.booleans())) if draw(st.booleans()) else None
-    offset = make_offset(seed, n, loss) if draw(st.booleans()) else None
-    held = None
-    if isinstance(optimizer, cb.Hybrid) or draw(st.booleans()):
+    weights, offset, held = None, None, None
+    if problem["weighted"] != "no":
+        weights = make_weights(seed, n, problem["weighted"] == "with zeros")
+    if problem["with_offset"]:
+        offset = make_offset(seed, n, loss)
+    if problem["validated"] or isinstance(optimizer, cb.Hybrid):
         held = np.random.default_rng(seed + 4).permutation(n) < n // 4
-    return {
-        "table": table, "y": y, "learners": without_repeats(kinds), "loss": loss,
-        "optimizer": optimizer, "n_iter": draw(st.integers(1, 25)), "weights": weights,
-        "offset": offset, "held": held, "bins": draw(st.sampled_from((*BINS, "auto"))),
-    }  # fmt: skip
+    check_start(table, y, loss, weights, offset, held)
+    check(table, y, without_repeats(problem["kinds"]), loss, optimizer, n_iter=problem["n_iter"],
+          bins=problem["bins"], weights=weights, offset=offset, held=held,
+          start=safe_start(loss, y, weights, offset))  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None,
-          suppress_health_check=list(HealthCheck))  # fmt: skip
-@given(random_problems())
-def test_random_problems(problem):
-    learners = problem["learners"]
-    with warnings.catch_warnings():
-        # small tables may lose a level or all missing cells to validation
-        warnings.filterwarnings("ignore", message="constant in the training rows")
-        warnings.filterwarnings("ignore", message="levels never seen")
-        basics = [problem[k] for k in ("table", "y", "loss", "weights", "offset", "held")]
-        check_start(*basics)
-        start = safe_start(*(problem[k] for k in ("loss", "y", "weights", "offset")))
-        check(**{**problem, "learners": learners}, start=start)
+# --- what the random problems stay away from ------------------------------------------------------
+
+
+def test_direction_with_neither_data_nor_penalty_counts_no_df():
+    """Two bins carry two df, whatever the three dimensions that third differences leave free."""
+    table = make_table(7, 60)
+    y = make_target(7, table, "squared")
+    held = np.random.default_rng(0).permutation(60) < 18
+    learners = [cb.Spline("u", smoothing=3.0, differences=3)]
+    model = cb.fit(
+        table, y, learners, n_iter=3, bins="root4", weights=make_weights(7, 60), validation=held
+    )
+    np.testing.assert_allclose(model.terms["u"].df, 2.0, atol=1e-6)
+    np.testing.assert_allclose(model.terms["u"].net_df, 1.0, atol=1e-6)
+
+
+def test_default_df_at_the_null_space_does_not_hang_on_rounding():
+    """Beside Centered the default net df is 1, just what a Spline's penalty leaves free: an error
+    for every table, or for none."""
+    errors = 0
+    for seed in range(12):
+        table = make_table(seed, 80)
+        learners = [cb.Linear("u"), cb.Spline("u"), cb.Centered("u")]
+        try:
+            cb.fit(table, make_target(seed, table, "squared"), learners, n_iter=0)
+        except ValueError:
+            errors += 1
+    assert errors in (0, 12)

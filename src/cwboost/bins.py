@@ -25,6 +25,7 @@ from .table import Column, Floats, Labels, Numbers
 
 AUTO_POINTS = 1024  # up to so many distinct values "auto" is exact
 MAX_EXTRA_POINTS = 256  # per column, for validation values outside the training range
+MAX_POINTS = 2**24  # of a rule that gives their number
 UNSEEN = -1.0
 
 
@@ -54,10 +55,10 @@ class Bins:
 
     def __post_init__(self) -> None:
         known = ("auto", "sqrt", "root4", "exact")
-        if not (is_whole(self.n) and self.n >= 2) and self.n not in known:
+        if not (is_whole(self.n) and 2 <= self.n <= MAX_POINTS) and self.n not in known:
             raise ValueError(
-                f"bins: expected one of {', '.join(map(repr, known))} or a whole number of at "
-                f"least 2, got {self.n!r}"
+                f"bins: expected one of {', '.join(map(repr, known))} or a whole number from 2 "
+                f"to {MAX_POINTS}, got {self.n!r}"
             )
         if self.points not in ("equal", "quantile"):
             raise ValueError(f"bins: points must be 'equal' or 'quantile', got {self.points!r}")
@@ -189,7 +190,7 @@ class Cuts:
         atom = share >= (1.0 - 1e-12) / n_bins
         cuts = [distinct[atom], np.nextafter(distinct[atom], -np.inf)]
         size = n_bins - int(atom.sum())
-        if size > 1 and not atom.all():
+        if size > 1 and share[~atom].sum() > 0:
             reached = np.cumsum(share[~atom]) / share[~atom].sum()
             at = np.searchsorted(reached, np.arange(1, size) / size - 1e-12)
             cuts.append(distinct[~atom][np.minimum(at, len(reached) - 1)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,19 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from . import _core
-from .bases import Basis, LevelBasis, MarkBasis, TensorBasis
-from .bins import Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
-from .learners import Category, Centered, Learner, Linear, Missing, Polynomial, Spline, Tensor
+from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
+from .learners import (
+    Category,
+    Centered,
+    Learner,
+    Linear,
+    Missing,
+    Polynomial,
+    Spline,
+    Step,
+    Tensor,
+)
 from .smoothing import System, factorize, find_smoothing, spectrum
 from .table import Column, Floats, Numbers, Table
 
@@ -29,6 +39,7 @@ COMPONENT_NET_DF = (
     1.0  # if there are Centered learners: a straight line is as flexible as any other
 )
 MAX_TENSOR_BINS = 255  # per axis
+MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
 MISSING_LEVEL = "missing"
 
 
@@ -51,23 +62,23 @@ class Plan:
         values = [e.encode(c) for e, c in zip(self.encoders, columns, strict=True)]
         return values[0] if len(values) == 1 else np.column_stack(values)
 
+    def count_unseen(self, values: Floats) -> int:
+        """Rows whose encoded values have a level that training did not have."""
+        axes = values.reshape(len(values), len(self.encoders)).T
+        unseen = np.zeros(len(values), bool)
+        for encoder, axis in zip(self.encoders, axes, strict=True):
+            if isinstance(encoder, Levels) and encoder.levels:
+                unseen |= axis == UNSEEN
+        return int(unseen.sum())
+
 
 # --- which learners ------------------------------------------------------------------------------
 
 
-def default_learners(table: Table, exclude: Sequence[str]) -> list[Learner]:
-    """A Spline for every numeric column, a Category for every other."""
-    out: list[Learner] = []
-    for name in table.names:
-        if name not in exclude:
-            column = table[name]
-            smooth = isinstance(column, Numbers) and not column.boolean
-            out.append(Spline(name) if smooth else Category(name))
-    return out
-
-
 def check_learners(learners: Any, table: Table) -> list[Learner]:
     if isinstance(learners, Learner | str):
+        learners = [learners]
+    if not isinstance(learners, Iterable):
         learners = [learners]
     out: list[Learner] = []
     for learner in learners:
@@ -90,6 +101,8 @@ def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list
     kept: list[Learner] = []
     dropped: list[str] = []
     for learner in learners:
+        if isinstance(learner, Category):
+            training[learner.column].labels()  # refuses integers that only look alike
         facts = [_variety(training[name]) for name in learner.columns]
         constant = [
             name
@@ -101,7 +114,7 @@ def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list
         if constant:
             dropped += [name for name in constant if name not in dropped]
         elif isinstance(learner, few) and facts[0][0] < 2:
-            kept.append(Missing(learner.columns[0], name=learner.name))
+            kept.append(Step(learner.columns[0], name=learner.name))  # its value, and missing
         else:
             kept.append(learner)
     if dropped:
@@ -226,6 +239,11 @@ def _plan_tensor(
         encoders.append(encoder)
         bases.append(basis)
     a, b = bases
+    if a.n_coef * b.n_coef > MAX_TENSOR_COEF:
+        raise ValueError(
+            f"Tensor{learner.columns}: {a.n_coef} x {b.n_coef} coefficients are more than "
+            f"{MAX_TENSOR_COEF}; take fewer knots or levels"
+        )
     return Plan(name, learner, tuple(encoders), TensorBasis(a=a, b=b), net_df)
 
 
@@ -255,10 +273,15 @@ def make_sets(
 
     of_term = []
     for plan in plans:
-        rule = plan.learner.bin_rule(default)
+        tensor = isinstance(plan.learner, Tensor)
+        rules = (
+            plan.learner.axis_rules(default)
+            if isinstance(plan.learner, Tensor)
+            else [plan.learner.bin_rule(default)]
+        )
         axes = [
-            _axis(table[name], encoder, rule, training, weights, tensor=len(plan.columns) == 2)
-            for name, encoder in zip(plan.columns, plan.encoders, strict=True)
+            _axis(table[name], encoder, rule, training, weights, tensor)
+            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
         ]
         keys = tuple(key for key, _ in axes)
         if len(axes) == 1:
@@ -299,7 +322,10 @@ def _axis(
 
 
 def with_mean_rows(plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats]) -> list[Plan]:
-    """Plans whose bases know the mean row of the training rows, for values they do not know."""
+    """Plans whose bases know the mean row of the training rows, for values they do not know.
+
+    A plan that has been fitted knows it already.
+    """
     out = []
     for plan, number in zip(plans, sets.of_term, strict=True):
         values, w = sets.sets[number].values, bin_weights[number]
@@ -308,12 +334,16 @@ def with_mean_rows(plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floa
 
 
 def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
+    if basis.mean is not None:
+        return basis
     if isinstance(basis, TensorBasis):
         a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
         basis = replace(basis, a=a, b=b)
     known = basis.known(values) & (w > 0)
-    mean = basis.rows(values[known]).T @ w[known] / w[known].sum()
-    return replace(basis, mean=np.asarray(mean))
+    mean = np.asarray(basis.rows(values[known]).T @ w[known] / w[known].sum())
+    if isinstance(basis, PowerBasis) and basis.first == 1:  # centred where the fit sees it
+        return replace(basis, center=basis.center + basis.scale * float(mean[0]), mean=np.zeros(1))
+    return replace(basis, mean=mean)
 
 
 def make_system(plan: Plan, matrix: csr_array, w: Floats, smoothing: float | None = None) -> System:

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _core
 from .bins import Cuts, Levels, Values
+from .data import read_weights, read_y
 from .model import ColumnFacts, Model, Term
 from .table import Floats, Labels, Numbers, read
 
@@ -66,7 +67,10 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
         total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
     out = Columns(zip(columns, axes, strict=True))
     if model.n_outputs == 1:
-        out["effect"] = total[:, 0]
+        key = "effect"
+        while key in out:  # a column of this name
+            key += "_"
+        out[key] = total[:, 0]
     else:
         for o in range(model.n_outputs):
             label = model.classes[o] if model.classes else o
@@ -159,14 +163,12 @@ def _path_shares(model: Model) -> Floats:
 
 def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
     """Importance on given rows, at their raw values."""
-    from .fit import _read_weights, _read_y
-
     data = read(rows["table"])
     y = rows["y"] if rows["y"] is not None else model.settings.target
     if y is None:
         raise TypeError("importance: pass y as well")
-    y_values, _ = _read_y(y, data, model.loss, model.classes or None)
-    w = _read_weights(rows["weights"], data)
+    y_values, _ = read_y(y, data, model.loss, model.classes or None)
+    w = read_weights(rows["weights"], data)
     offset = model._offset(data, rows["offset"], rows["exposure"])
     n, q = data.n_rows, model.n_outputs
     each = _core.IndexSet(np.arange(n, dtype=np.uint32), n)  # a bin per row

@@ -274,7 +274,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         exclude += [name for name in used if isinstance(name, str)]
         if weights is not None:
             table = table.take(weights > 0)  # a row of weight zero is absent
-        return make_learners(table, self.terms, self.learners, exclude)
+        return make_learners(table, self.learners, exclude, self.terms)
 
     def _n_threads(self) -> int | None:
         return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))

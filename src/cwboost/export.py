@@ -1,37 +1,65 @@
 """Models as files: versioned JSON that people can read. Knows the format and checks all of it when
 loading; a file can give wrong numbers at worst, never run code.
 
-Everything is plain JSON but the updates of the path (one coefficient vector per iteration), which
-are packed as base64 of little-endian 64-bit floats.
+A file mirrors the dataclasses of a model: an object has the fields of its class as keys, all of
+them, and says its class under "type" where there is a choice. The annotations of the fields say
+what is read back; relations between fields are checked after that. Packed are only the updates of
+the path (one coefficient vector per iteration), as base64 of little-endian 64-bit floats.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
-import os
-import tempfile
-from collections.abc import Callable
-from dataclasses import fields
+import re
+import secrets
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from .bases import Basis
-from .bins import Bins, Cuts, Encoder, Levels, Values
+from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
+from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
-from .losses import LOSSES, Loss, Multinomial, PythonLoss
-from .model import ColumnFacts, Model, Path, Settings, Term
-from .optimizers import OPTIMIZERS
+from .losses import LOSSES, Loss, PythonLoss
+from .model import ColumnFacts, Edit, Model, Path, Settings, Term
+from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 
 FORMAT, VERSION = "cwboost model", 1
-ENCODERS: dict[str, type[Encoder]] = {"values": Values, "cuts": Cuts, "levels": Levels}
+KEYS = (
+    "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
+    "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+)  # fmt: skip
+TERM_KEYS = (
+    "name",
+    "learner",
+    "encoders",
+    "basis",
+    "net_df_aimed_at",
+    "smoothing",
+    "df",
+    "net_df",
+    "coef",
+)
+
+# Where a file has a choice of classes: the names under "type".
+ENCODERS: dict[str, type[Any]] = {"values": Values, "cuts": Cuts, "levels": Levels}
+CHOICES: dict[Any, Mapping[str, type[Any]]] = {
+    Basis: BASES,
+    Encoder: ENCODERS,
+    Learner: LEARNERS,
+    Loss: LOSSES,
+    Optimizer: OPTIMIZERS,
+}
+TYPE_NAMES = {cls: name for choice in CHOICES.values() for name, cls in choice.items()}
 
 
 class ModelFileError(ValueError):
@@ -53,19 +81,28 @@ def save(model: Model, file: Any) -> None:
     >>> cb.load(path).predict({"g": ["b"]}).round(2)
     array([1.])
     """
-    text = json.dumps(to_dict(model), indent=1, allow_nan=False, ensure_ascii=False)
-    target = FilePath(file)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name[:50], suffix=".tmp")
+    data = to_dict(model)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        FilePath(temporary).chmod(0o644)
-        FilePath(temporary).replace(target)
-    except BaseException:
-        FilePath(temporary).unlink(missing_ok=True)
-        raise
+        text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
+    except ValueError:
+        raise ValueError(
+            "the model has coefficients that are not finite and cannot be stored; use model.at(m) "
+            "for an iteration before they ran away"
+        ) from None
+    # Lists of numbers on one line. Line breaks are never part of a JSON string.
+    text = re.sub(
+        r'\[\n[^\[\]{}"]*\]', lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", text
+    )
+    target = FilePath(file).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent}: there is no such folder; make it first")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        # A name may hold half a surrogate pair, which UTF-8 has not; JSON has an escape for it.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def to_dict(model: Model) -> dict[str, Any]:
@@ -77,80 +114,53 @@ def to_dict(model: Model) -> dict[str, Any]:
             "a loss written in Python cannot be stored as JSON; pickle the model, or use a loss "
             "of the library"
         )
-    path = model.path
+    known = model.shares is not None and bool(np.isfinite(model.shares).all())
+    path = _record(model.path)
+    for key in ("risk", "validation_risk"):  # JSON has no word for nan and inf
+        path[key] = [v if math.isfinite(v) else str(v) for v in path[key]]
+    for key in ("updates", "correction_updates"):
+        path[key] = base64.b64encode(getattr(model.path, key).astype("<f8").tobytes()).decode()
     return {
         "format": FORMAT,
         "version": VERSION,
         "written_by": f"cwboost {__version__}",
-        "loss": {"name": model.loss.name, **_record(model.loss)},
-        "classes": list(model.classes),
-        "optimizer": {"name": type(model.optimizer).__name__, **model.optimizer.get_params()},
-        "start": model.start_vector.tolist(),
+        "loss": _plain(model.loss),
+        "classes": _plain(model.classes),
+        "optimizer": _plain(model.optimizer),
+        "start": _plain(model.start_vector),
         "intercept": np.atleast_1d(model.intercept).tolist(),
-        "scale": model.scale,
+        "scale": _plain(model.scale),
         "iteration": model.best_iteration,
-        "columns": {name: _record(facts) for name, facts in model.columns.items()},
+        "columns": {name: _plain(facts) for name, facts in model.columns.items()},
         "terms": [_term(term) for term in model.terms.values()],
-        "importance": None if model.shares is None else model.shares.tolist(),
-        "path": {
-            "choices": path.choices.tolist(),
-            "corrections": path.corrections.tolist(),
-            "halvings": path.halvings.tolist(),
-            "risk": [_number(v) for v in path.risk],
-            "validation_risk": [_number(v) for v in path.validation_risk],
-            "switched_after": path.switched_after,
-            "rewound_to": path.rewound_to,
-            "stopped": path.stopped,
-            "updates": _pack(path.updates),
-            "correction_updates": _pack(path.correction_updates),
-        },
-        "settings": _record(model.settings),
+        "importance": _plain(model.shares) if known else None,
+        "edits": _plain(model.edits),
+        "path": path,
+        "settings": _plain(model.settings),
     }
-
-
-def _number(value: float) -> float | str:
-    return float(value) if math.isfinite(value) else str(float(value))
-
-
-def _pack(values: Floats) -> str:
-    return base64.b64encode(values.astype("<f8").tobytes()).decode("ascii")
-
-
-def _record(item: Any) -> dict[str, Any]:
-    """The fields of a dataclass as plain data."""
-    out: dict[str, Any] = {}
-    for entry in fields(item):
-        if not entry.init:
-            continue
-        value = getattr(item, entry.name)
-        if isinstance(value, Bins):
-            value = _record(value)
-        elif isinstance(value, Basis):
-            value = {"kind": value.kind, **_record(value)}
-        elif isinstance(value, np.ndarray):
-            value = value.tolist()
-        elif isinstance(value, np.generic):
-            value = value.item()
-        elif isinstance(value, tuple):
-            value = list(value)
-        out[entry.name] = value
-    return out
 
 
 def _term(term: Term) -> dict[str, Any]:
-    kinds = {cls: name for name, cls in ENCODERS.items()}
-    encoders = [{"kind": kinds[type(e)], **_record(e)} for e in term.plan.encoders]
-    return {
-        "name": term.name,
-        "learner": term.learner.to_dict(),
-        "encoders": encoders,
-        "basis": {"kind": term.plan.basis.kind, **_record(term.plan.basis)},
-        "net_df_aimed_at": term.plan.net_df,
-        "smoothing": term.smoothing,
-        "df": term.df,
-        "net_df": term.net_df,
-        "coef": term.beta.tolist(),
-    }
+    plan = term.plan
+    values = (
+        plan.name, plan.learner, plan.encoders, plan.basis, plan.net_df,
+        term.smoothing, term.df, term.net_df, term.beta.T,
+    )  # fmt: skip
+    return {key: _plain(value) for key, value in zip(TERM_KEYS, values, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it."""
+    if is_dataclass(value):
+        name = TYPE_NAMES.get(type(value))
+        return {**({} if name is None else {"type": name}), **_record(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _record(item: Any) -> dict[str, Any]:
+    return {f.name: _plain(getattr(item, f.name)) for f in fields(item) if f.init}
 
 
 # --- loading --------------------------------------------------------------------------------------
@@ -161,22 +171,21 @@ def load(file: Any) -> Model:
 
     Examples
     --------
-    >>> import cwboost as cb, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "m.json")
-    >>> _ = open(path, "w").write("{}")
+    >>> import cwboost as cb, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "m.json"
+    >>> _ = path.write_text("{}")
     >>> cb.load(path)
     Traceback (most recent call last):
     cwboost.export.ModelFileError: .../m.json: not a cwboost model (no "format": "cwboost model")
     """
+    raw = FilePath(file).read_bytes()
     try:
-        text = FilePath(file).read_text(encoding="utf-8")
-        data = json.loads(text, parse_constant=_no_constant)
-        return from_dict(data)
+        return from_dict(json.loads(raw.decode("utf-8"), parse_constant=_no_constant))
     except ModelFileError as error:
         raise ModelFileError(f"{file}: {error}") from None
     except UnicodeDecodeError:
         raise ModelFileError(f"{file}: not a cwboost model (not UTF-8 text)") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ModelFileError(f"{file}: damaged or not JSON ({error})") from None
     except RecursionError:
         raise ModelFileError(f"{file}: nested too deeply to be a cwboost model") from None
@@ -188,358 +197,316 @@ def _no_constant(name: str) -> Any:
 
 def from_dict(data: Any) -> Model:
     """The model that `to_dict` gave, everything checked."""
-    top = _Reader(data, "")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ModelFileError(f'not a cwboost model (no "format": "{FORMAT}")')
-    if top.get("version", int) != VERSION:
+    if data.get("version") != VERSION:
         raise ModelFileError(
-            f"written in version {data['version']} of the format, this cwboost reads version "
-            f"{VERSION}; update cwboost"
+            f"written in version {_shown(data.get('version'))} of the format, this cwboost reads "
+            f"version {VERSION}; update cwboost"
         )
-    start = top.floats("start")
-    q = len(start)
-    if not 1 <= q <= 1000:
-        raise ModelFileError(f"start: expected 1 to 1000 numbers, got {q}")
-    classes = tuple(top.get("classes", list))
-    loss = _loss(top.child("loss"), q, classes)
-    columns = {
-        name: _dataclass(ColumnFacts, top.child("columns").child(name))
-        for name in top.child("columns").keys()
-    }
-    terms = _terms(top, q, columns)
-    path = _path(top.child("path"), [len(t.beta) for t in terms.values()], q)
-    best = top.get("iteration", int)
-    if not 0 <= best <= path.n_iter:
-        raise ModelFileError(f"iteration: expected 0 to {path.n_iter}, got {best}")
-    scale = top.get("scale", float)
-    top.require(math.isfinite(scale) and scale > 0, "scale", "expected a positive number", scale)
-    shares = None if data.get("importance") is None else top.floats("importance")
-    if shares is not None and len(shares) != len(terms):
-        raise ModelFileError(f"importance: expected {len(terms)} numbers, got {len(shares)}")
+    try:
+        return _model(data)
+    except RecursionError:
+        raise ModelFileError("nested too deeply to be a cwboost model") from None
+
+
+def _model(data: dict[str, Any]) -> Model:
+    _check_keys(data, KEYS, "file")
+    start: Floats = _read(Floats, data["start"], "start")
+    loss: Loss = _read(Loss, data["loss"], "loss")
+    q = loss.n_outputs
+    _require(q >= 1 and len(start) == q, "start", f"expected {q} numbers", data["start"])
+    classes = _read(tuple[bool | int | float | str, ...], data["classes"], "classes")
+    n_classes = q if q > 1 else 2 if loss.name == "binomial" else 0
+    fits = len(classes) == len(set(classes)) == n_classes
+    _require(fits, "classes", f"expected {n_classes} different ones", data["classes"])
+    optimizer: Optimizer = _read(Optimizer, data["optimizer"], "optimizer")
+    scale: float = _read(float, data["scale"], "scale")
+    _require(scale > 0, "scale", "expected a positive number", scale)
+    columns: dict[str, ColumnFacts] = _read(dict[str, ColumnFacts], data["columns"], "columns")
+    terms = _terms(_read(list, data["terms"], "terms"), q, columns)
+    path = _path(data["path"], optimizer, [len(term.beta) for term in terms.values()], q)
+    iteration = _read(int, data["iteration"], "iteration")
+    _require(0 <= iteration <= path.n_iter, "iteration", f"expected 0 to {path.n_iter}", iteration)
+    shares: Floats | None = _read(Floats | None, data["importance"], "importance")
+    fits = shares is None or len(shares) == len(terms)
+    _require(fits, "importance", f"expected {len(terms)} numbers", data["importance"])
+    settings: Settings = _read(Settings, data["settings"], "settings")
+    fits = settings.exposure is None or loss.log_link
+    _require(fits, "settings.exposure", f"expected null with {loss.name} loss", settings.exposure)
+    edits: tuple[Edit, ...] = _read(tuple[Edit, ...], data["edits"], "edits")
+    for i, edit in enumerate(edits):
+        where = f"edits[{i}]"
+        _require(len(edit.shift) == q, f"{where}.shift", f"expected {q} numbers", edit.shift)
+        fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
+        _require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
     return Model(
         loss,
-        _optimizer(top.child("optimizer")),
+        optimizer,
         MappingProxyType(terms),
         MappingProxyType(columns),
         classes,
         start,
         scale,
         path,
-        best,
-        _settings(top.child("settings")),
+        iteration,
+        settings,
         shares,
+        edits,
     )
 
 
-class _Reader:
-    """A JSON object and where it stands, for errors that say where."""
-
-    def __init__(self, data: Any, where: str) -> None:
-        if not isinstance(data, dict):
-            raise ModelFileError(f"{where or 'file'}: expected an object, got {_kind(data)}")
-        self.data, self.where = data, where
-
-    def keys(self) -> list[str]:
-        return list(self.data)
-
-    def at(self, key: str) -> str:
-        return f"{self.where}.{key}" if self.where else key
-
-    def require(self, ok: bool, key: str, expected: str, got: Any) -> None:
-        if not ok:
-            raise ModelFileError(f"{self.at(key)}: {expected}, got {str(got)[:60]}")
-
-    def get(self, key: str, kind: Any) -> Any:
-        if key not in self.data:
-            raise ModelFileError(f"{self.at(key)}: is missing")
-        return _typed(self.data[key], kind, self.at(key))
-
-    def child(self, key: str) -> _Reader:
-        if key not in self.data:
-            raise ModelFileError(f"{self.at(key)}: is missing")
-        return _Reader(self.data[key], self.at(key))
-
-    def floats(self, key: str, finite: bool = True) -> Floats:
-        values = self.get(key, list)
-        out = np.empty(len(values))
-        for i, value in enumerate(values):
-            if isinstance(value, str) and value in ("nan", "inf", "-inf") and not finite:
-                out[i] = float(value)
-            else:
-                out[i] = _typed(value, float, f"{self.at(key)}[{i}]")
-        return out
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", type(None): "null", bool: "a boolean"}
-    return names.get(type(value), "a number")
-
-
-def _typed(value: Any, kind: Any, where: str) -> Any:
-    """The value if it is of the kind, which is a type or an annotation of a field."""
-    kinds = get_args(kind) if get_origin(kind) is not None else ()
-    origin = get_origin(kind)
-    if kind is Any:
-        return value
-    if origin is tuple:
-        items = _typed(value, list, where)
-        return tuple(_typed(v, kinds[0], f"{where}[{i}]") for i, v in enumerate(items))
-    if kinds and origin is not None and str(origin).endswith("Literal"):
-        if value in kinds:
-            return value
-        raise ModelFileError(f"{where}: expected one of {kinds}, got {str(value)[:60]!r}")
-    if kinds:  # a union
-        for option in kinds:
-            try:
-                return _typed(value, option, where)
-            except ModelFileError:
-                continue
-        raise ModelFileError(
-            f"{where}: got {_kind(value)} ({str(value)[:60]!r}), which does not fit"
-        )
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
-        raise ModelFileError(f"{where}: expected a finite number, got {str(value)[:60]}")
-    fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    if not fits:
-        wanted = {int: "a whole number", float: "a number", str: "text", list: "a list"}
-        raise ModelFileError(
-            f"{where}: expected {wanted.get(kind, getattr(kind, '__name__', kind))}, got {_kind(value)}"
-        )
-    return value
-
-
-def _dataclass(
-    cls: type, reader: _Reader, special: dict[str, Callable[[Any], Any]] | None = None
-) -> Any:
-    """A dataclass from an object whose keys are its fields."""
-    hints = get_type_hints(cls)
-    arguments = {}
-    names = {entry.name for entry in fields(cls) if entry.init}
-    for key in reader.keys():
-        if key in ("kind", "name") and key not in names:
-            continue
-        if key not in names:
-            raise ModelFileError(f"{reader.at(key)}: unknown")
-        if special and key in special:
-            arguments[key] = special[key](reader.data[key])
-        else:
-            arguments[key] = reader.get(key, hints[key])
-    try:
-        return cls(**arguments)
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{reader.where}: {error}") from None
-
-
-def _loss(reader: _Reader, q: int, classes: tuple[Any, ...]) -> Loss:
-    name = reader.get("name", str)
-    if name not in LOSSES:
-        raise ModelFileError(f"{reader.at('name')}: unknown loss {name[:60]!r}")
-    loss: Loss = _dataclass(LOSSES[name], reader)
-    if loss.n_outputs != q:
-        raise ModelFileError(f"start: the {name} loss takes {loss.n_outputs} numbers, got {q}")
-    expected = q if isinstance(loss, Multinomial) else 2 if name == "binomial" else 0
-    if len(classes) != expected:
-        raise ModelFileError(f"classes: the {name} loss takes {expected}, got {len(classes)}")
-    for value in classes:
-        if not isinstance(value, str | int | float | bool):
-            raise ModelFileError(f"classes: expected text, numbers or booleans, got {_kind(value)}")
-    return loss
-
-
-def _optimizer(reader: _Reader) -> Any:
-    name = reader.get("name", str)
-    if name not in OPTIMIZERS:
-        raise ModelFileError(f"{reader.at('name')}: unknown optimizer {name[:60]!r}")
-    optimizer = _dataclass(OPTIMIZERS[name], reader)
-    try:
-        optimizer.core()
-    except ValueError as error:
-        raise ModelFileError(f"{reader.where}: {error}") from None
-    return optimizer
-
-
-def _settings(reader: _Reader) -> Settings:
-    settings: Settings = _dataclass(
-        Settings, reader, {"bins": lambda data: _dataclass(Bins, _Reader(data, reader.at("bins")))}
-    )
-    return settings
-
-
-def _terms(top: _Reader, q: int, columns: dict[str, ColumnFacts]) -> dict[str, Term]:
+def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[str, Term]:
     terms: dict[str, Term] = {}
-    for i, item in enumerate(top.get("terms", list)):
-        reader = _Reader(item, f"terms[{i}]")
-        name = reader.get("name", str)
-        reader.require(name not in terms, "name", "expected a name of its own", name)
-        learner = _learner(reader.child("learner"))
-        for column in learner.columns:
-            reader.require(column in columns, "learner", "expected columns of the model", column)
-        encoders = tuple(
-            _encoder(_Reader(e, f"{reader.at('encoders')}[{j}]"))
-            for j, e in enumerate(reader.get("encoders", list))
+    for i, item in enumerate(items):
+        where = f"terms[{i}]"
+        _check_keys(item, TERM_KEYS, where)
+        name = _read(str, item["name"], f"{where}.name")
+        _require(name not in terms, f"{where}.name", "expected a name of its own", name)
+        learner: Learner = _read(Learner, item["learner"], f"{where}.learner")
+        encoders = _read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
+        basis: Basis = _read(Basis, item["basis"], f"{where}.basis")
+        margins = [basis.a, basis.b] if isinstance(basis, TensorBasis) else [basis]
+        for what, found in (("encoders", encoders), ("basis", margins)):
+            fits = len(found) == len(learner.columns)
+            _require(fits, f"{where}.{what}", "expected one per column", item[what])
+        for column, encoder, margin in zip(learner.columns, encoders, margins, strict=True):
+            _require(
+                column in columns, f"{where}.learner", "expected a column of the model", column
+            )
+            _check_margin(columns[column], encoder, margin, f"{where}.encoders")
+        coef = [
+            _read(Floats, row, f"{where}.coef[{o}]")
+            for o, row in enumerate(_read(list, item["coef"], f"{where}.coef"))
+        ]
+        fits = len(coef) == q and all(len(row) == basis.n_coef for row in coef)
+        _require(fits, f"{where}.coef", f"expected {q} times {basis.n_coef} numbers", item["coef"])
+        plan = Plan(
+            name,
+            learner,
+            encoders,
+            basis,
+            _read(float | None, item[TERM_KEYS[4]], f"{where}.net_df_aimed_at"),
         )
-        reader.require(
-            len(encoders) == len(learner.columns),
-            "encoders",
-            "expected one per column",
-            len(encoders),
-        )
-        basis = _basis(reader.child("basis"))
-        beta = _coefficients(reader, basis.n_coef, q)
-        fits = basis.mean is not None and len(basis.mean) == basis.n_coef
-        reader.require(fits, "basis.mean", f"expected {basis.n_coef} numbers", "others")
-        _check_encoders(reader, basis, encoders)
-        plan = Plan(name, learner, encoders, basis, reader.get("net_df_aimed_at", float | None))
-        terms[name] = Term(
-            plan,
-            beta,
-            reader.get("smoothing", float),
-            reader.get("df", float),
-            reader.get("net_df", float),
-        )
+        numbers = [
+            _read(float, item[key], f"{where}.{key}") for key in ("smoothing", "df", "net_df")
+        ]
+        _require(numbers[0] >= 0, f"{where}.smoothing", "expected 0 or more", numbers[0])
+        terms[name] = Term(plan, np.array(coef).T.copy(), *numbers)
     return terms
 
 
-def _coefficients(reader: _Reader, n_coef: int, q: int) -> Floats:
-    rows = reader.get("coef", list)
-    reader.require(len(rows) == n_coef, "coef", f"expected {n_coef} rows", len(rows))
-    for j, row in enumerate(rows):
-        good = isinstance(row, list) and len(row) == q
-        reader.require(good, f"coef[{j}]", f"expected a list of {q}", row)
-    return np.array(
-        [[_typed(v, float, reader.at(f"coef[{j}]")) for v in row] for j, row in enumerate(rows)]
-    ).reshape(n_coef, q)
+def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
+    """A basis must know every value that the encoder can give, and the encoder its column."""
+    if isinstance(encoder, Values | Cuts):
+        _require(column.kind == "numbers", where, "expected levels for a text column", encoder)
+    if isinstance(basis, SplineBasis | PowerBasis):
+        _require(isinstance(encoder, Values), where, "expected values", encoder)
+    elif isinstance(basis, MarkBasis):
+        _require(isinstance(encoder, Levels), where, "expected levels", encoder)
+    elif isinstance(basis, LevelBasis):
+        n_codes = {Cuts: lambda e: e.n_bins, Levels: lambda e: len(e.levels), Values: lambda _: -1}
+        found = n_codes[type(encoder)](encoder)  # type: ignore[no-untyped-call]
+        _require(found == basis.n_levels, where, f"expected {basis.n_levels} levels", found)
 
 
-def _check_encoders(reader: _Reader, basis: Basis, encoders: tuple[Encoder, ...]) -> None:
-    """Codes that an encoder can give must be levels that the basis has."""
-    parts = [basis.a, basis.b] if basis.kind == "tensor" else [basis]  # type: ignore[attr-defined]
-    reader.require(
-        len(parts) == len(encoders), "basis", "expected one margin per column", basis.kind
-    )
-    for part, encoder in zip(parts, encoders, strict=True):
-        n_levels = getattr(part, "n_levels", None)
-        if n_levels is not None:
-            n_codes = (
-                encoder.n_bins if isinstance(encoder, Cuts) else len(getattr(encoder, "levels", ()))
-            )
-            good = not isinstance(encoder, Values) and n_codes == n_levels
-            reader.require(good, "encoders", f"expected {n_levels} levels", n_codes)
+def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
+    _check_keys(data, [f.name for f in fields(Path)], "path")
+    m = len(_read(list, data["choices"], "path.choices"))
+    last = len(sizes) - 1
+    switched, rewound = (_read(int, data[k], f"path.{k}") for k in ("switched_after", "rewound_to"))
+    did = isinstance(optimizer, Hybrid) and switched >= 0
+    fits = 0 <= rewound <= switched <= m if did else switched == rewound == -1
+    _require(fits, "path.rewound_to", "expected a switch that fits the path", (switched, rewound))
+    accelerated = 0 if isinstance(optimizer, Plain) else switched if did else m
 
-
-def _learner(reader: _Reader) -> Learner:
-    name = reader.get("type", str)
-    if name not in LEARNERS:
-        raise ModelFileError(f"{reader.at('type')}: unknown learner {name[:60]!r}")
-    parameters = {key: value for key, value in reader.data.items() if key != "type"}
-
-    def margin(value: Any) -> Any:
-        return value if isinstance(value, str) else _learner(_Reader(value, reader.at("margin")))
-
-    def rule(value: Any) -> Any:
-        if isinstance(value, dict):
-            return _dataclass(Bins, _Reader(value, reader.at("bins")))
-        return _typed(value, str | int | None, reader.at("bins"))
-
-    special = {"a": margin, "b": margin, "bins": rule}
-    learner: Learner = _dataclass(LEARNERS[name], _Reader(parameters, reader.where), special)
-    return learner
-
-
-def _encoder(reader: _Reader) -> Encoder:
-    kind = reader.get("kind", str)
-    if kind not in ENCODERS:
-        raise ModelFileError(f"{reader.at('kind')}: unknown encoder {kind[:60]!r}")
-    encoder: Encoder = _dataclass(ENCODERS[kind], reader)
-    if isinstance(encoder, Cuts):
-        rising = all(a < b for a, b in zip(encoder.cuts, encoder.cuts[1:], strict=False))
-        reader.require(rising, "cuts", "expected increasing numbers", "others")
-    if isinstance(encoder, Levels):
-        single = len(set(encoder.levels)) == len(encoder.levels)
-        reader.require(single, "levels", "expected distinct levels", "repeated ones")
-    return encoder
-
-
-def _basis(reader: _Reader) -> Basis:
-    kind = reader.get("kind", str)
-    if kind not in BASES:
-        raise ModelFileError(f"{reader.at('kind')}: unknown basis {kind[:60]!r}")
-
-    def mean(value: Any) -> Any:
-        return None if value is None else _Reader({"mean": value}, reader.where).floats("mean")
-
-    def margin(value: Any) -> Basis:
-        return _basis(_Reader(value, reader.at("margin")))
-
-    basis: Basis = _dataclass(BASES[kind], reader, {"mean": mean, "a": margin, "b": margin})
-    for name in ("degree", "differences", "n_levels", "first"):
-        value = getattr(basis, name, 0)
-        reader.require(0 <= value <= 10**7, name, "expected 0 or more", value)
-    if kind == "spline":
-        knots = getattr(basis, "knots", ())
-        rising = all(a < b for a, b in zip(knots, knots[1:], strict=False))
-        enough = len(knots) >= 2 * basis.degree + 2  # type: ignore[attr-defined]
-        reader.require(rising and enough, "knots", "expected enough increasing numbers", len(knots))
-    if kind == "powers":
-        scale, degree, first = basis.scale, basis.degree, basis.first  # type: ignore[attr-defined]
-        reader.require(
-            scale > 0 and first <= degree <= 100 and first <= 1, "degree", "expected fit", degree
-        )
-    return basis
-
-
-def _path(reader: _Reader, sizes: list[int], q: int) -> Path:
-    def ints(key: str, low: int, high: int) -> Any:
-        values = reader.get(key, list)
-        for i, value in enumerate(values):
-            good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-            reader.require(good, f"{key}[{i}]", f"expected {low} to {high}", value)
+    def ints(key: str, low: int, high: int, n: int = m) -> Any:
+        values = _read(list, data[key], f"path.{key}")
+        fits = len(values) == m and all(type(v) is int for v in values)
+        _require(fits, f"path.{key}", f"expected {m} whole numbers", values)
+        fits = all(low <= v <= high for v in values[:n]) and all(v == -1 for v in values[n:])
+        _require(fits, f"path.{key}", f"expected {n} numbers from {low} to {high}, then -1", values)
         return np.array(values, dtype=np.int32)
 
-    choices = ints("choices", 0, len(sizes) - 1)
-    corrections = ints("corrections", -1, len(sizes) - 1)
-    m = len(choices)
-    path = Path(
+    def risks(key: str) -> Floats:
+        values = _read(list, data[key], f"path.{key}")
+        words = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+        known = [0.0 if isinstance(v, str) and v in words else v for v in values]
+        out: Floats = _read(Floats, known, f"path.{key}")
+        _require(len(out) == m + 1, f"path.{key}", f"expected {m + 1} numbers", values)
+        for i, value in enumerate(values):
+            if isinstance(value, str):
+                out[i] = words[value]
+        return out
+
+    def updates(key: str, terms: Any) -> Floats:
+        n = q * sum(sizes[k] for k in terms if k >= 0)
+        try:
+            raw = base64.b64decode(_read(str, data[key], f"path.{key}"), validate=True)
+            out = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+        except ValueError:
+            raise ModelFileError(f"path.{key}: damaged (not base64 of 64-bit floats)") from None
+        fits = len(out) == n and bool(np.isfinite(out).all())
+        _require(fits, f"path.{key}", f"expected {n} finite numbers", len(out))
+        return out
+
+    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, accelerated)
+    return Path(
         choices,
         corrections,
-        ints("halvings", 0, 100),
-        _unpack(reader, "updates"),
-        _unpack(reader, "correction_updates"),
-        reader.floats("risk", finite=False),
-        reader.floats("validation_risk", finite=False),
-        reader.get("switched_after", int),
-        reader.get("rewound_to", int),
-        reader.get("stopped", str),
+        ints("halvings", 0, 1000),
+        updates("updates", choices),
+        updates("correction_updates", corrections),
+        risks("risk"),
+        risks("validation_risk"),
+        switched,
+        rewound,
+        _read(str, data["stopped"], "path.stopped"),
     )
-    for key, expected in (
-        ("corrections", m), ("halvings", m), ("risk", m + 1), ("validation_risk", m + 1),
-    ):  # fmt: skip
-        found = len(getattr(path, key))
-        reader.require(found == expected, key, f"expected {expected} entries", found)
-    for key, terms in (("updates", choices), ("correction_updates", corrections)):
-        expected = q * sum(sizes[k] for k in terms if k >= 0)
-        found = len(getattr(path, key))
-        reader.require(found == expected, key, f"expected {expected} numbers", found)
-    for key in ("switched_after", "rewound_to"):
-        value = getattr(path, key)
-        reader.require(-1 <= value <= m, key, f"expected -1 to {m}", value)
-    good = path.rewound_to <= path.switched_after
-    reader.require(good, "rewound_to", "expected at most switched_after", path.rewound_to)
-    return path
 
 
-def _unpack(reader: _Reader, key: str) -> Floats:
-    text = reader.get(key, str)
+# --- reading by annotation ------------------------------------------------------------------------
+
+
+def _shown(value: Any) -> str:
     try:
-        raw = base64.b64decode(text.encode("ascii"), validate=True)
-        values = np.frombuffer(raw, dtype="<f8").astype(np.float64)
-    except (ValueError, binascii.Error):
-        raise ModelFileError(f"{reader.at(key)}: damaged (not base64 of 64-bit floats)") from None
-    reader.require(bool(np.isfinite(values).all()), key, "expected finite numbers", "others")
-    return values
+        text = json.dumps(value, default=repr)
+    except ValueError:  # an integer of thousands of digits
+        text = "a giant"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _require(ok: bool, where: str, expected: str, got: Any) -> None:
+    if not ok:
+        raise ModelFileError(f"{where}: {expected}, got {_shown(got)}")
+
+
+def _check_keys(data: Any, keys: Any, where: str) -> None:
+    """An object with just these keys."""
+    _require(isinstance(data, dict), where, "expected an object", data)
+    lacking, unknown = [k for k in keys if k not in data], [k for k in data if k not in keys]
+    _require(not lacking, where, f"{', '.join(lacking)} missing; expected it", list(data))
+    _require(not unknown, where, "expected no other keys", unknown)
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """The value, if it is what the annotation says."""
+    if kind in CHOICES:
+        _require(isinstance(value, dict), where, "expected an object", value)
+        name, known = value.get("type"), CHOICES[kind]
+        _require(isinstance(name, str) and name in known, where, f"expected type {[*known]}", name)
+        return _read(known[name], {k: v for k, v in value.items() if k != "type"}, where)
+    if is_dataclass(kind):
+        return _object(kind, value, where)
+    origin, options = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _one_of(options, value, where)
+    if origin is Literal:
+        _require(value in options, where, f"expected one of {options}", value)
+        return value
+    if origin is tuple:
+        items = enumerate(_read(list, value, where))
+        return tuple(_read(options[0], item, f"{where}[{i}]") for i, item in items)
+    if origin is dict:
+        items = _read(dict, value, where).items()
+        return {key: _read(options[1], item, f"{where}.{key}") for key, item in items}
+    if origin is np.ndarray:
+        return _floats(value, where)
+    if kind is float:
+        return float(_floats([value], where)[0])
+    if kind is Any:  # the bins of a learner
+        found = _read(Bins | str | int | None, value, where)
+        if found is not None:
+            _built(where, lambda: as_bins(found))
+        return found
+    fits = type(value) is kind and (kind is not int or abs(value) < 2**63)
+    _require(fits, where, f"expected {kind.__name__}", value)
+    return value
+
+
+def _one_of(options: tuple[Any, ...], value: Any, where: str) -> Any:
+    for option in options:
+        try:
+            return _read(option, value, where)
+        except ModelFileError as error:
+            if is_dataclass(option) and isinstance(value, dict):
+                raise  # says more than that nothing fits
+            last = error
+    raise last
+
+
+def _floats(values: Any, where: str) -> Floats:
+    fits = isinstance(values, list) and all(type(v) is float or type(v) is int for v in values)
+    _require(fits, where, "expected numbers", values)
+    try:
+        out = np.array(values, dtype=np.float64)
+    except OverflowError:  # a giant integer
+        out = np.array([math.inf])
+    _require(bool(np.isfinite(out).all()), where, "expected finite numbers", values)
+    return out
+
+
+@cache
+def _fields(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls) if f.init}
+
+
+def _object(cls: Any, value: Any, where: str) -> Any:
+    kinds = _fields(cls)
+    _check_keys(value, kinds, where)
+    arguments = {key: _read(kind, value[key], f"{where}.{key}") for key, kind in kinds.items()}
+    made = _built(where, lambda: cls(**arguments))
+    for kind, good, expected in RULES:
+        if isinstance(made, kind):
+            _require(_built(where, lambda good=good: bool(good(made))), where, expected, value)
+    return made
+
+
+def _built(where: str, make: Any) -> Any:
+    """What the function makes; the errors it raises say what is wrong with the file."""
+    try:
+        return make()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"{where}: {str(error)[:300]}") from None
+
+
+def _rising(numbers: tuple[float, ...], strictly: bool) -> bool:
+    steps = np.diff(numbers)
+    return bool(np.all(steps > 0 if strictly else steps >= 0))
+
+
+def _mean_fits(basis: Basis) -> bool:
+    return basis.mean is not None and len(basis.mean) == basis.n_coef
+
+
+# What the classes do not check themselves, since only a file can have it wrong: in this order.
+RULES: tuple[tuple[Any, Any, str], ...] = (
+    (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
+     "expected parameters as pairs of name and value"),
+    (Cuts, lambda e: _rising(e.cuts, True), "expected increasing cuts"),
+    (Levels, lambda e: len(set(e.levels)) == len(e.levels), "expected different levels"),
+    (SplineBasis, lambda b: 0 <= b.degree <= 10 and len(b.knots) >= 2 * b.degree + 2,
+     "expected degree + 1 knots on either side"),
+    (SplineBasis, lambda b: _rising(b.knots, False) and b.range[0] < b.range[1],
+     "expected increasing knots"),
+    (SplineBasis, lambda b: 0 < b.differences < b.n_splines, "expected fewer differences"),
+    (PowerBasis, lambda b: b.scale > 0 and b.first in (0, 1) and 1 <= b.degree <= 20,
+     "expected scale > 0, first 0 or 1, degree 1 to 20"),
+    (LevelBasis, lambda b: 0 <= b.differences <= 1 and 1 <= b.n_coef <= 2**31,
+     "expected levels, and differences 0 or 1"),
+    (MarkBasis, lambda b: b.level is None or b.level >= 0, "expected a level"),
+    (TensorBasis, lambda b: not any(isinstance(m, TensorBasis) for m in (b.a, b.b)),
+     "expected margins of one column"),
+    (Basis, _mean_fits, "expected a mean for every coefficient"),
+    (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
+    (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
+    (Optimizer, lambda o: o.core() is not None, "expected parameters that fit"),
+    (Settings, lambda s: s.patience is None or 1 <= s.patience < 2**31 - 1,
+     "expected patience >= 1"),
+    (Settings, lambda s: s.seed >= 0, "expected seed >= 0"),
+    (Settings, lambda s: (s.fraction is not None) == (s.validation == "fraction"),
+     "expected a fraction just for this kind of validation"),
+    (Settings, lambda s: s.fraction is None or 0 < s.fraction < 1,
+     "expected a fraction from 0 to 1"),
+)  # fmt: skip

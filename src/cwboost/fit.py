@@ -15,40 +15,32 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from . import _core
 from .bins import Bins, as_bins
 from .checks import is_number, is_whole
+from .data import Data, Given, read_data
 from .design import (
     Plan,
     Sets,
     check_learners,
     core_learner,
-    default_learners,
     make_sets,
     make_system,
     plan_terms,
     with_mean_rows,
 )
-from .formula import parse
-from .learners import Learner
-from .losses import Loss, as_loss
-from .model import (
-    ColumnFacts,
-    Model,
-    Path,
-    Settings,
-    Term,
-    _numbers_of,
-    read_offset,
-    with_coefficients,
-)
+from .formula import is_formula, parse
+from .losses import as_loss
+from .model import ColumnFacts, Model, Path, Settings, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .smoothing import System
-from .table import Column, Floats, Table, check_finite, read, read_column
+from .table import Floats, read
+from .terms import make_learners
 
 THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
+MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 
@@ -59,31 +51,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, model: Model) -> None:
         super().__init__(f"interrupted after {model.n_iter} iterations; .model has them")
         self.model = model
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """All rows of a fit, training and validation, in the order given; none of weight zero."""
-
-    table: Table
-    y: Floats  # (n,) as the core takes it
-    offset: Floats  # (n, q)
-    training: NDArray[np.bool_]  # (n,)
-    weights: Floats  # (n,) of all rows
-    validation_weights: Floats  # (n,) zero for training rows
-    classes: tuple[Any, ...]
-    loss: Loss
-
-    @property
-    def parts(self) -> list[Floats]:
-        """Training, validation, all."""
-        training = np.where(self.training, self.weights, 0.0)
-        everything = np.where(self.training, self.weights, self.validation_weights)
-        return [training, self.validation_weights, everything]
-
-    @property
-    def has_validation(self) -> bool:
-        return not bool(self.training.all())
 
 
 def fit(
@@ -113,9 +80,10 @@ def fit(
     ----------
     table : data frame, 2-d array (columns x0, x1, ...) or mapping of columns
     y : array, the name of a column, or a formula such as "y ~ s(age, df=4) + job"
-    learners : list of learners, optional
-        By default a Spline for every numeric column and a Category for every other. Not beside
-        a formula, which has them.
+    learners : list of learners, or "smooth", "auto", "linear", "step", "components", optional
+        By default ("smooth") a Spline for every numeric column and a Category for every other;
+        "auto" has a Step beside the Spline. An Ellipsis in the list, `[Step("age"), ...]`, stands
+        for the default of all other columns. Not beside a formula, which has them.
     loss : str or loss
         "squared", "absolute", "quantile", "huber", "binomial", "multinomial", "poisson", "gamma",
         "tweedie", an instance such as `Quantile(0.9)`, or an object with the vectorised methods
@@ -162,22 +130,15 @@ def fit(
     _check_counts(n_iter, patience, time_limit, n_threads)
     rule = as_bins(bins)
     seed = _seed(random_state)
-    if isinstance(y, str) and "~" in y:
-        table = read(table)
-        if y not in table:
-            y, learners = _read_formula(y, table, learners, (weights, offset, exposure, validation))
-    data, settings = _read_data(
-        table, y, as_loss(loss), weights, offset, exposure, validation, rule, patience, seed
-    )
+    given = Given(table, y, weights, offset, exposure, validation)
+    if is_formula(y):
+        given, learners = _read_formula(given, learners)
+    data = read_data(given, as_loss(loss), seed)
     if isinstance(optimizer, Hybrid) and not data.has_validation:
         raise ValueError(
             "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
         )
-    used = [s for s in (settings.target, settings.weights, settings.offset, settings.exposure) if s]
-    if learners is None:
-        chosen = default_learners(data.table, used)
-    else:
-        chosen = check_learners(learners, data.table)
+    chosen = check_learners(make_learners(data.table, learners, given.columns), data.table)
     start_vector = _start(start, data)
     step_scale = _scale(scale, data, start_vector)
     plans = plan_terms(chosen, data.table, data.training, data.weights)
@@ -194,7 +155,19 @@ def fit(
         step_scale,
         Path.from_core(_core.Path()),
         0,
-        settings,
+        Settings(
+            bins=rule,
+            patience=patience,
+            seed=seed,
+            validation=data.validation,
+            fraction=float(validation) if data.validation == "fraction" else None,
+            target=given.column("y"),
+            weights=given.column("weights"),
+            offset=given.column("offset"),
+            exposure=given.column("exposure"),
+            held=given.column("validation"),
+            needs_offset=given.has_offset_arrays,
+        ),
     )
     return problem.boost(template, _core.Path(), n_iter, callback, time_limit)
 
@@ -220,25 +193,21 @@ def extend(
         y = old.target
     if y is None:
         raise TypeError("extend: y was an array in the fit; pass it again")
-    if validation is None and old.validation == "fraction":
-        validation = old.fraction
+    if validation is None:
+        validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
         raise TypeError("extend: the fit had validation rows; pass the same validation= again")
     if old.needs_offset and offset is None and exposure is None:
         raise TypeError("extend: the fit had an offset or exposure; pass the same again")
-    data, _ = _read_data(
+    given = Given(
         table,
         y,
-        model.loss,
         old.weights if weights is None else weights,
         old.offset if offset is None else offset,
         old.exposure if exposure is None else exposure,
         validation,
-        old.bins,
-        old.patience,
-        old.seed,
-        model.classes,
     )
+    data = read_data(given, model.loss, old.seed, model.classes)
     plans = [term.plan for term in model.terms.values()]
     problem = _Problem.make(
         data,
@@ -308,11 +277,12 @@ class _Problem:
                 for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
             ]
 
-        training = systems(bin_weights, given)
         everything: list[_core.Learner] = []
-        if isinstance(optimizer, Hybrid) and optimizer.then == "all":
-            # The same df on all rows; the smoothing that gives them is found anew.
-            everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
+        with threadpool_limits(1, user_api="blas"):  # many small systems; threads only wait
+            training = systems(bin_weights, given)
+            if isinstance(optimizer, Hybrid) and optimizer.then == "all":
+                # The same df on all rows; the smoothing that gives them is found anew.
+                everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
         return cls(data, plans, sets, rows, training, core(training), everything, matrices)
 
     def terms(self) -> list[Term]:
@@ -349,19 +319,18 @@ class _Problem:
             _adapted(callback, names),
         )
         path = Path.from_core(found)
+        if not np.isfinite(path.risk[0]):
+            raise ValueError(
+                f"the {self.data.loss.name} loss is not finite at the start ({path.risk[0]}); "
+                "check the loss, or rescale y"
+            )
         m = best_iteration(path, model.optimizer, self.data.has_validation)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
         if path.stopped == "interrupted":
             raise Interrupted(replace(model, shares=None))
         model = replace(model, shares=self.shares(model))
-        if path.stopped == "diverged":
-            warnings.warn(
-                f"the risk ran away after {path.n_iter} iterations and the fit stopped there; "
-                "lower the rate or the momentum, or give validation rows",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        _warn_of_divergence(model)
         return model
 
     def shares(self, model: Model) -> Floats:
@@ -384,6 +353,24 @@ class _Problem:
         for (k, effect), s in zip(effects.items(), sums, strict=True):
             out[k] = np.sum(effect * s.reshape(q, -1)) / total
         return out
+
+
+def _warn_of_divergence(model: Model) -> None:
+    """Momentum can make the training risk rise for good; nobody should overlook it.
+
+    (Hybrid leaves that phase in time, and may then weigh other rows.)
+    """
+    risk, m = model.risk, model.best_iteration
+    least = int(np.argmin(risk[: m + 1]))
+    rose = risk[m] - risk[least] > 0.1 * (risk[0] - risk[least]) and m > least
+    if model.stopped == "diverged" or (rose and not isinstance(model.optimizer, Hybrid)):
+        warnings.warn(
+            f"the training risk was least after {least} iterations ({risk[least]:.6g}) and is "
+            f"{risk[m]:.6g} after {m}: the fit diverges; lower the rate or the momentum, give "
+            f"validation rows, or take model.at({least})",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _bin_weights(rows: _core.LocalRows, sets: Sets, part: int) -> list[Floats]:
@@ -451,12 +438,27 @@ def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -
         ("patience", patience, 1),
         ("n_threads", n_threads, 1),
     ):
+        most = MAX_THREADS if name == "n_threads" else 2**31 - 2
         if value is None and name != "n_iter":
             continue
-        if not is_whole(value) or not least <= value < 2**31 - 1:
+        if not is_whole(value) or not least <= value <= most:
             raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+
+
+def _read_formula(given: Given, learners: Any) -> tuple[Given, Any]:
+    """What a formula says; a column whose name looks like one is a column all the same."""
+    table = read(given.table)
+    given = replace(given, table=table)
+    if given.y in table:
+        return given, learners
+    if learners is not None:
+        raise ValueError(
+            f"learners: the formula {given.y!r} says which there are; give one or the other"
+        )
+    target, found = parse(given.y, table, exclude=given.columns)
+    return replace(given, y=target), found
 
 
 def _seed(random_state: Any) -> int:
@@ -474,188 +476,13 @@ def _seed(random_state: Any) -> int:
         ) from None
 
 
-def _column(given: Any, what: str, table: Table) -> Column:
-    """A column of the table by name, or an array as long as it."""
-    column = table[given] if isinstance(given, str) else read_column(given, what)
-    if len(column) != table.n_rows:
-        raise ValueError(f"{what} has {len(column)} rows, the table has {table.n_rows}")
-    return column
-
-
-def _read_formula(
-    formula: str, table: Table, learners: Any, given: tuple[Any, ...]
-) -> tuple[str, list[Learner]]:
-    if learners is not None:
-        raise ValueError(
-            f"learners: the formula {formula!r} says which there are; give one or the other"
-        )
-    return parse(formula, table, exclude=[name for name in given if isinstance(name, str)])
-
-
-def _read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
-    column = _column(y, "y", table)
-    if column.missing.any():
-        row = int(np.flatnonzero(column.missing)[0])
-        raise ValueError(
-            f"y, row {row}: the value is missing ({int(column.missing.sum())} such rows); leave "
-            "these rows out"
-        )
-    check_finite(column)
-    return loss.read_y(column, classes)
-
-
-def _read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
-    if weights is None:
-        return np.ones(table.n_rows)
-    values = _numbers_of(weights, what, table)
-    if values.ndim != 1:
-        raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
-    if np.any(values < 0):
-        row = int(np.flatnonzero(values < 0)[0])
-        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]!r}")
-    return values
-
-
-def _read_data(
-    table: Any,
-    y: Any,
-    loss: Loss,
-    weights: Any,
-    offset: Any,
-    exposure: Any,
-    validation: Any,
-    bins: Bins,
-    patience: int | None,
-    seed: int,
-    classes: tuple[Any, ...] | None = None,
-) -> tuple[Data, Settings]:
-    """Everything the rows say, checked; and how it was said."""
-    data = read(table)
-    if not data.names:
-        raise ValueError("the table has no columns")
-    if data.n_rows == 0:
-        raise ValueError("the table has no rows")
-    y_values, found = _read_y(y, data, loss, classes or None)
-    loss = loss.with_classes(found) if found else loss
-    w = _read_weights(weights, data)
-    o = read_offset(data, offset, exposure, loss, loss.n_outputs)
-    if not np.any(w > 0):
-        raise ValueError("weights: all are zero; at least one row must have a positive weight")
-    kind, held = _validation_weights(validation, data, w, y_values if found else None, seed)
-    if kind == "table":
-        given = (weights, offset, exposure)
-        data, y_values, w, o, held = _append(validation, given, data, y_values, w, o, loss, found)
-    keep = (w > 0) | (held > 0)
-    if not keep.all():
-        data, y_values, w, o, held = data.take(keep), y_values[keep], w[keep], o[keep], held[keep]
-    training = held == 0
-    if not training.any():
-        raise ValueError("validation: all rows are held out; none is left for training")
-
-    def name(given: Any) -> str | None:
-        return given if isinstance(given, str) else None
-
-    settings = Settings(
-        bins=bins,
-        patience=patience,
-        seed=seed,
-        validation={"none": "none", "fraction": "fraction"}.get(kind, "rows"),  # type: ignore[arg-type]
-        fraction=float(validation) if kind == "fraction" else None,
-        target=name(y),
-        weights=name(weights),
-        offset=name(offset),
-        exposure=name(exposure),
-        needs_offset=any(g is not None and not isinstance(g, str) for g in (offset, exposure)),
-    )
-    y_values = np.ascontiguousarray(y_values)
-    return Data(data, y_values, o, training, w, held, found, loss), settings
-
-
-def _validation_weights(
-    validation: Any, table: Table, w: Floats, classes: Floats | None, seed: int
-) -> tuple[str, Floats]:
-    """What kind of validation was given, and the weights it holds out of the table's rows."""
-    n = table.n_rows
-    if validation is None:
-        return "none", np.zeros(n)
-    if isinstance(validation, tuple):
-        return "table", np.zeros(n)
-    if np.ndim(validation) == 0 and not isinstance(validation, str):
-        if not is_number(validation) or not 0.0 < validation < 1.0:
-            raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
-        return "fraction", np.where(_split(float(validation), w, classes, seed), w, 0.0)
-    column = _column(validation, "validation", table)
-    held = _read_weights(column, table, "validation")
-    if not np.any(held > 0):
-        raise ValueError("validation: no row is held out; mark at least one")
-    mask = bool(getattr(column, "boolean", False))
-    return "rows", np.where(held > 0, w, 0.0) if mask else held
-
-
-def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDArray[np.bool_]:
-    """Rows held out at random; of every class its share."""
-    rng = np.random.default_rng(seed)
-    held = np.zeros(len(w), bool)
-    groups = [w > 0] if classes is None else [(w > 0) & (classes == c) for c in np.unique(classes)]
-    for group in groups:
-        rows = rng.permutation(np.flatnonzero(group))
-        held[rows[: int(np.floor(fraction * len(rows) + 0.5))]] = True
-    if not held.any():
-        raise ValueError(
-            f"validation: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
-        )
-    return held
-
-
-def _append(
-    validation: Any,
-    given: tuple[Any, Any, Any],
-    data: Table,
-    y: Floats,
-    w: Floats,
-    o: Floats,
-    loss: Loss,
-    classes: tuple[Any, ...],
-) -> Any:
-    """The rows with those of (table, y[, weights, offset]) below them.
-
-    Weights, offset and exposure that the fit was given by the name of a column are the validation
-    table's own columns of that name.
-    """
-    if not 2 <= len(validation) <= 4:
-        raise ValueError(
-            "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
-            f"got a tuple of {len(validation)}"
-        )
-    other, other_y, other_w, other_o = (*validation, None, None)[:4]
-    below = read(other)
-    if below.n_rows == 0:
-        raise ValueError("validation: its table has no rows")
-    new_y, _ = _read_y(other_y, below, loss, classes or None)
-    by_weights, by_offset, by_exposure = (g if isinstance(g, str) else None for g in given)
-    if other_o is None and by_offset is None and by_exposure is None and o.any():
-        raise ValueError(
-            "validation: the rows of the fit have an offset or exposure, these have none; pass "
-            "(table, y, weights, offset)"
-        )
-    if other_o is not None:
-        by_offset, by_exposure = other_o, None
-    new_w = _read_weights(by_weights if other_w is None else other_w, below, "validation weights")
-    new_o = read_offset(below, by_offset, by_exposure, loss, loss.n_outputs)
-    held = np.concatenate([np.zeros(len(w)), new_w])
-    return (
-        data.below(below),
-        np.concatenate([y, new_y]),
-        np.concatenate([w, new_w]),
-        np.concatenate([o, new_o]),
-        held,
-    )
-
-
 def _start(start: Any, data: Data) -> Floats:
     q = data.loss.n_outputs
     if start is not None:
-        out = np.atleast_1d(np.asarray(start, dtype=np.float64))
+        try:
+            out = np.atleast_1d(np.asarray(start, dtype=np.float64))
+        except (TypeError, ValueError):
+            out = np.array([np.nan])
         if out.shape != (q,) or not np.isfinite(out).all():
             raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
         return out

@@ -20,9 +20,9 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from .bins import Bins, not_numbers
-from .design import default_learners
 from .learners import LEARNERS, Category, Learner, Missing, Polynomial, Tensor
 from .table import Labels, Table, read
+from .terms import make_learners
 
 FUNCTIONS = {"s": "Spline", "lin": "Linear", "l": "Linear", "poly": "Polynomial", "step": "Step",
              "cat": "Category", "center": "Centered", "cs": "Centered", "te": "Tensor",
@@ -51,6 +51,11 @@ TOKENS = re.compile(
       | (?P<sign>.)""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+def is_formula(y: Any) -> bool:
+    """Whether y looks like a formula; a column may still have that name."""
+    return isinstance(y, str) and "~" in y
 
 
 class FormulaError(ValueError):
@@ -279,7 +284,7 @@ class _Parser:
         others = {self.target, *exclude, *bare, *single, *(token.text for token in removed)}
         rest = [name for name in self.table.names if dotted and name not in others]
         some = [name for name in self.table.names if name in bare or name in rest]
-        made = default_learners(Table(some, self.table.n_rows, self.table.__getitem__), ())
+        made = make_learners(Table(some, self.table.n_rows, self.table.__getitem__))
         out: list[Learner] = []
         for token, item in found:
             names = rest if item is None else [item]

@@ -27,12 +27,24 @@ from .table import Column, Floats
 
 STEP_BINS = 128
 TENSOR_KNOTS = 10
+MIN_STEP, MAX_SIZE = 1e-300, 1e307  # inverses and continuations are still numbers
 DfKind = Literal["df2", "df1"]
 
 
 def _require(ok: bool, message: str) -> None:
     if not ok:
         raise ValueError(message)
+
+
+def _range(values: Floats, column: str, steps: int = 1) -> tuple[float, float]:
+    """The least and the largest value, if a step and what lies beyond them are numbers."""
+    low, high = float(values.min()), float(values.max())
+    if max(-low, high) > MAX_SIZE or high - low < MIN_STEP * steps:
+        raise ValueError(
+            f"column {column!r}: numbers from {low:g} to {high:g} are too large or too close "
+            "together for 64-bit floats; rescale the column or take it out"
+        )
+    return low, high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +78,8 @@ class Learner:
                 raise TypeError(
                     f"{who}: the column must be a name (a string), got {type(column).__name__}"
                 )
+        if not isinstance(self.name, str | None):
+            raise TypeError(f"{who}: name must be a string, got {self.name!r}")
         df = self.target_df
         _require(df is None or self.smoothing is None, f"{who}: give df or smoothing, not both")
         for label, value, low in (("df", df, "> 0"), ("smoothing", self.smoothing, ">= 0")):
@@ -150,7 +164,7 @@ class Linear(Learner):
     df: float | None = field(default=None, kw_only=True)
 
     def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
-        low, high = float(values.min()), float(values.max())
+        low, high = _range(values, self.column)
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
@@ -189,7 +203,7 @@ class Polynomial(Learner):
         )
 
     def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
-        low, high = float(values.min()), float(values.max())
+        low, high = _range(values, self.column)
         return PowerBasis(center=low + (high - low) / 2, scale=(high - low) / 2, degree=self.degree)
 
 
@@ -257,7 +271,7 @@ class Spline(Learner):
         )
 
     def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:
-        low, high = float(values.min()), float(values.max())
+        low, high = _range(values, self.column, 1000 * (self.knots + 1))
         if self.knot_placement == "uniform":
             inner = np.linspace(low, high, self.knots + 2)
         else:
@@ -421,7 +435,7 @@ class Tensor(Learner):
     ----------
     a, b : str or learner
         A column's name stands for Spline(column, knots=10) if it is numeric, else for
-        Category(column). The learners' own df and smoothing are not used.
+        Category(column). Their df, smoothing and name are the Tensor's business.
     df : float, optional
         Of the whole surface; more than the product of the margins' null spaces (4 for two
         splines).
@@ -447,11 +461,15 @@ class Tensor(Learner):
             refused = isinstance(margin, Tensor | Centered | Missing) or (
                 isinstance(margin, Category) and margin.kind == "binary"
             )
-            if refused or not isinstance(margin, Learner):
+            if refused:
                 raise TypeError(
                     f"{who}: expected column names or learners of one column (not Centered, "
                     f"Missing or binary), got {margin!r}"
                 )
+            _require(
+                [margin.target_df, margin.smoothing, margin.name] == [None, None, None],
+                f"{who}: df, smoothing and name belong to the Tensor, not to {margin!r}",
+            )
         _require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
 
     @property
@@ -460,6 +478,12 @@ class Tensor(Learner):
             margin.columns[0] if isinstance(margin, Learner) else margin
             for margin in (self.a, self.b)
         )
+
+    def axis_rules(self, default: Bins) -> tuple[Bins, Bins]:
+        """The bin rules of the two axes: the margin's own, else the Tensor's, else the fit's."""
+        rule = self.bin_rule(default)
+        a, b = (m.bin_rule(rule) if isinstance(m, Learner) else rule for m in (self.a, self.b))
+        return a, b
 
     def margins(self, is_number: Callable[[str], bool]) -> tuple[Learner, Learner]:
         """The two learners, names replaced by what they stand for."""

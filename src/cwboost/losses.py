@@ -18,6 +18,7 @@ from scipy.special import expit, softmax
 
 from . import _core
 from .bins import weighted_quantile
+from .checks import is_number
 from .table import Column, Floats, Labels, Numbers
 
 Target = tuple[Floats, tuple[Any, ...]]  # y as the core takes it, and the classes (or nothing)
@@ -80,7 +81,7 @@ def _numbers(y: Column, loss: str) -> Floats:
 def _refuse(bad: Any, y: Floats, what: str) -> None:
     if np.any(bad):
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"y, row {row}: {what}, got {y[row]!r} ({int(bad.sum())} such rows)")
+        raise ValueError(f"y, row {row}: {what}, got {y[row]:g} ({int(bad.sum())} such rows)")
 
 
 def _root(derivative: Callable[[float], float], guess: float, width: float) -> float:
@@ -134,7 +135,7 @@ class Quantile(Loss):
     name: ClassVar[str] = "quantile"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.tau < 1.0:
+        if not (is_number(self.tau) and 0.0 < self.tau < 1.0):
             raise ValueError(f"Quantile: tau must be between 0 and 1, got {self.tau!r}")
 
     @property
@@ -181,7 +182,7 @@ class Huber(Loss):
     name: ClassVar[str] = "huber"
 
     def __post_init__(self) -> None:
-        if not (self.delta > 0.0 and np.isfinite(self.delta)):
+        if not (is_number(self.delta) and self.delta > 0.0):
             raise ValueError(f"Huber: delta must be positive, got {self.delta!r}")
 
     @property
@@ -208,7 +209,7 @@ def _read_classes(
     if isinstance(y, Numbers):
         distinct, codes = np.unique(y.values, return_inverse=True)
         found: list[Any] = [
-            bool(v) if y.boolean else int(v) if float(v).is_integer() else float(v)
+            bool(v) if y.boolean else int(v) if v.is_integer() and abs(v) < 2**53 else float(v)
             for v in distinct
         ]
     else:
@@ -340,7 +341,7 @@ class Tweedie(Loss):
     log_link: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 1.0 <= self.power <= 2.0:
+        if not (is_number(self.power) and 1.0 <= self.power <= 2.0):
             raise ValueError(f"Tweedie: power must be from 1 to 2, got {self.power!r}")
 
     @property
@@ -453,7 +454,7 @@ class PythonLoss(Loss):
                 gradient = self._checked("gradient", self.user.gradient(y, at), at.shape)
                 if np.isnan(gradient).any():
                     row = int(np.flatnonzero(np.isnan(gradient).reshape(len(y), -1).any(axis=1))[0])
-                    raise ValueError(f"the loss's gradient is NaN in row {row} (y = {y[row]!r})")
+                    raise ValueError(f"the loss's gradient is NaN in row {row} (y = {y[row]:g})")
                 residual = np.ascontiguousarray(-gradient.reshape(len(y), -1).T)
             if want_loss:
                 loss = np.ascontiguousarray(self._checked("loss", self.user.loss(y, at), y.shape))
@@ -474,7 +475,7 @@ class PythonLoss(Loss):
         return self._checked("start", self.user.start(*arguments), shape).reshape(-1)
 
     def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return float(getattr(self.user, "scale", 1.0))
+        return float(self._checked("scale", getattr(self.user, "scale", 1.0), ()))
 
     def response(self, score: Floats) -> Floats:
         at = self._shaped(score)

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from . import _core
 from .bins import Bins, Levels
-from .checks import is_number, is_whole
+from .checks import is_whole
+from .data import read_offset
 from .design import Plan
 from .losses import Loss
 from .optimizers import Optimizer
-from .table import Column, Floats, Numbers, Table, read, read_column
+from .table import Column, Floats, Numbers, Table, read
 
 Ints = NDArray[np.int32]
 
@@ -153,6 +154,7 @@ class ColumnFacts:
     low: float | None = None
     high: float | None = None
     missing: bool = False
+    boolean: bool = False
 
     @classmethod
     def of(cls, column: Column) -> ColumnFacts:
@@ -162,7 +164,7 @@ class ColumnFacts:
         known = column.values[~column.missing]
         if len(known) == 0:
             return cls("numbers", missing=True)
-        return cls("numbers", float(known.min()), float(known.max()), missing)
+        return cls("numbers", float(known.min()), float(known.max()), missing, column.boolean)
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ class Settings:
     weights: str | None = None
     offset: str | None = None  # name of the column
     exposure: str | None = None
+    held: str | None = None  # name of the column of validation
     needs_offset: bool = False  # offset or exposure came as arrays
 
 
@@ -428,8 +431,15 @@ class Model:
             raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
         data = read(table)
         score = self._offset(data, offset, exposure) + self.start_vector
-        for effect in self._effects(data, centred=False).values():
-            score = score + effect
+        with np.errstate(over="ignore", invalid="ignore"):
+            for effect in self._effects(data, centred=False).values():
+                score = score + effect
+        if np.isnan(score).any():
+            row = int(np.flatnonzero(np.isnan(score).any(axis=1))[0])
+            raise ValueError(
+                f"row {row} of the table: the score is not a number; the row is too far away from "
+                "the training rows"
+            )
         if kind == "response":
             return self.loss.response(score)
         return score[:, 0] if self.n_outputs == 1 else score
@@ -458,9 +468,9 @@ class Model:
             if not term.chosen:
                 continue
             values = term.plan.encode([self._column(data, c) for c in term.columns])
-            rows = np.flatnonzero((values == -1.0).reshape(len(values), -1).any(axis=1))
-            if len(rows) and term.plan.encoders != (Levels(()),):
-                unseen[" and ".join(term.columns)] = len(rows)
+            n_unseen = term.plan.count_unseen(values)
+            if n_unseen:
+                unseen[" and ".join(term.columns)] = n_unseen
             effect = term.effect_at(values)
             out[name] = effect if centred else effect + term.mean
         if unseen:
@@ -473,11 +483,14 @@ class Model:
         return out
 
     def _column(self, data: Table, name: str) -> Column:
-        column = data[name]
-        kind = self.columns[name].kind
-        if kind == "labels" and isinstance(column, Numbers):
-            return column.labels()
-        return column
+        column, facts = data[name], self.columns[name]
+        if not isinstance(column, Numbers):
+            return column
+        if facts.boolean and not np.any(
+            (column.values != 0) & (column.values != 1) & ~column.missing
+        ):
+            return replace(column, boolean=True)  # 0 and 1 are known as False and True
+        return column.labels() if facts.kind == "labels" else column
 
     def _offset(self, data: Table, offset: Any, exposure: Any) -> Floats:
         """(n, q) the offset of every row."""
@@ -548,6 +561,30 @@ class Model:
 
         save(self, file)
 
+    def to_sql(self, **options: Any) -> str:
+        """The model as a SQL query; see `cwboost.sql.to_sql` for the options."""
+        from .sql import to_sql
+
+        return to_sql(self, **options)
+
+    def to_onnx(self, **options: Any) -> Any:
+        """The model as an ONNX graph (extra `onnx`); see `cwboost.onnx.to_onnx`."""
+        from .onnx import to_onnx
+
+        return to_onnx(self, **options)
+
+    def to_csv(self, folder: Any) -> None:
+        """Score tables as CSV files in a folder; see `cwboost.tables`."""
+        from .tables import to_csv
+
+        to_csv(self, folder)
+
+    def to_excel(self, file: Any) -> None:
+        """Score tables as an Excel file (extra `excel`); see `cwboost.tables`."""
+        from .tables import to_excel
+
+        to_excel(self, file)
+
     def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
         state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         state |= {"terms": dict(self.terms), "columns": dict(self.columns)}
@@ -584,50 +621,3 @@ def with_coefficients(
         out[name] = replace(term, beta=flat[at : at + size * q].reshape(q, size).T.copy())
         at += size * q
     return MappingProxyType(out)
-
-
-def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: int) -> Floats:
-    """(n, q) offsets: the offset given plus the logarithm of the exposure."""
-    n = data.n_rows
-    out = np.zeros((n, n_outputs))
-    if offset is not None:
-        block = _numbers_of(offset, "offset", data)
-        if block.ndim == 2 and block.shape != (n, n_outputs):
-            raise ValueError(f"offset: expected shape {(n, n_outputs)}, got {block.shape}")
-        if block.ndim == 1 and n_outputs > 1 and block.any():
-            raise ValueError(
-                f"offset: the {loss.name} loss has {n_outputs} scores per row; expected shape "
-                f"{(n, n_outputs)}, got {block.shape}"
-            )
-        out += block if block.ndim == 2 else block[:, None]
-    if exposure is not None:
-        if not loss.log_link:
-            raise ValueError(
-                f"exposure: the {loss.name} loss has no log link; use offset, or loss='poisson'"
-            )
-        values = _numbers_of(exposure, "exposure", data)
-        if np.any(values <= 0):
-            row = int(np.flatnonzero(values <= 0)[0])
-            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]!r}")
-        out += np.log(values)[:, None]
-    return out
-
-
-def _numbers_of(given: Any, what: str, data: Table) -> Floats:
-    """Finite numbers for every row, from the name of a column, an array, or one number."""
-    if is_number(given):
-        given = np.full(data.n_rows, float(given))
-    if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] > 1:
-        values = given.astype(np.float64)
-    else:
-        column = data[given] if isinstance(given, str) else read_column(given, what)
-        if not isinstance(column, Numbers):
-            raise TypeError(f"{what}: expected numbers, got text")
-        values = column.values
-    if len(values) != data.n_rows:
-        raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
-    bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{what}, row {row}: expected a finite number, got {values[row]!r}")
-    return values

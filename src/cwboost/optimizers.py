@@ -112,7 +112,7 @@ class Hybrid(Parameters):
     def core(self) -> _core.Hybrid:
         self._check_positive("rate")
         self._check_positive("momentum", zero=True)
-        if not is_whole(self.switch_after) or self.switch_after < 1:
+        if not is_whole(self.switch_after) or not 1 <= self.switch_after <= 10**8:
             raise ValueError(
                 f"Hybrid: switch_after must be a whole number >= 1, got {self.switch_after!r}"
             )

@@ -73,7 +73,7 @@ def spectrum(gram: Floats, penalty: Floats, null_dim: int, mean_row: Floats) -> 
     a[a < ZERO] = 0.0
     if null_dim:  # free directions have a = 1, but for rounding
         free = a[len(a) - null_dim :]
-        free[free > 0.0] = 1.0
+        free[free > 1.0 - 1e-6] = 1.0
     # B'W1 lies in the range of A, so 1'W1 splits over the directions with data
     squares = np.where(a > 0.0, coordinates**2, 0.0)
     return Spectrum(a, squares, tau)
@@ -83,8 +83,10 @@ def _eigh(gram: Floats, both: Floats) -> tuple[Floats, Floats]:
     jitter = 0.0
     for _ in range(8):
         try:
-            values, vectors = eigh(gram, both + jitter * np.eye(len(both)))
-            return np.asarray(values), np.asarray(vectors)
+            values, vectors = (np.asarray(x) for x in eigh(gram, both + jitter * np.eye(len(both))))
+            held_up = jitter * np.sum(vectors**2, axis=0) > 0.5  # by the jitter alone
+            order = np.argsort(np.where(held_up, -1.0, values), kind="stable")
+            return np.where(held_up, 0.0, values)[order], vectors[:, order]
         except LinAlgError:  # directions with neither data nor penalty
             jitter = max(10 * jitter, 1e-12 * float(np.trace(both)) / len(both))
     raise ValueError("the learner's system is singular beyond repair; check its column")
@@ -107,7 +109,7 @@ def find_smoothing(spectrum: Spectrum, target: float, kind: str, net: bool = Fal
     if target >= reached - 1e-9 or spectrum.tau == 0.0:
         return least
     low, high = -30.0, 60.0
-    if excess(high) >= 0.0:
+    if excess(high) >= -1e-9:
         return float("nan")
     if excess(low) <= 0.0:
         return least

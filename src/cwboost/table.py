@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 MICROSECONDS_PER_DAY = 86_400e6
-MAX_EXACT_INTEGER = 2**53  # beyond it neighbouring integers are one float
+INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,11 +244,12 @@ def read_column(values: Any, name: str) -> Column:
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return _read_series(series, name)
-    if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(object).filled(None)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        pairs = zip(values.data, np.ma.getmaskarray(values), strict=True)
+        values = [None if masked else value for value, masked in pairs]
     array = _as_array(values) if isinstance(values, list | tuple) else np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
     if array.ndim == 0:
         raise TypeError(f"{name}: expected a value for every row, got {_shown(values)}")
     if array.ndim != 1:
@@ -276,9 +277,10 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
         return Numbers(name, _floats(series))
     if isinstance(dtype, nw.String):
         return _labels(name, series.to_list())
-    if isinstance(dtype, nw.Categorical | nw.Enum):
-        ordered = isinstance(dtype, nw.Enum)
-        return _read_categories(series.to_list(), name, dtype.categories if ordered else None)
+    if isinstance(dtype, nw.Enum):
+        return _read_categories(series.to_list(), name, dtype.categories)
+    if isinstance(dtype, nw.Categorical):
+        return _read_categories(series.to_list(), name)
     if isinstance(dtype, nw.Datetime | nw.Date):
         return Numbers(name, _floats(series.dt.timestamp("us")) / MICROSECONDS_PER_DAY)
     if isinstance(dtype, nw.Duration):
@@ -293,10 +295,10 @@ def _floats(series: nw.Series[Any]) -> Floats:
 
 
 def _integers(values: Floats, name: str) -> Numbers:
-    return Numbers(name, values, exact=not np.any(np.abs(values) > MAX_EXACT_INTEGER))
+    return Numbers(name, values, exact=not np.any(np.abs(values) >= INEXACT_FROM))
 
 
-def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None) -> Column:
+def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None = None) -> Column:
     """Categories of any type as text: numbers as numbers are written, the rest by `str`."""
 
     def text(value: Any) -> str:

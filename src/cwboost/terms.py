@@ -5,21 +5,15 @@ Knows the styles and what each makes of a column; knows nothing of how learners 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from .learners import Category, Centered, Learner, Linear, Spline, Step
-from .table import Column, Labels, Numbers, Table
-
-Style = Literal["auto", "linear", "smooth", "step", "components"]
+from .learners import Category, Centered, Learner, Linear, Missing, Spline, Step
+from .table import Numbers, Table
 
 FEW = 10  # distinct numbers up to which a curve and its steps are one thing
-
-
-def _is_number(column: Column) -> bool:
-    return isinstance(column, Numbers) and not column.boolean
 
 
 def _auto(column: Numbers) -> list[Learner]:
@@ -43,20 +37,20 @@ STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
 
 
 def make_learners(
-    table: Table, terms: str = "auto", learners: Any = None, exclude: Sequence[str] = ()
-) -> list[Learner]:
+    table: Table, learners: Any = None, exclude: Sequence[str] = (), terms: str = "smooth"
+) -> list[Any]:
     """Learners for a table.
 
     Parameters
     ----------
     table : Table
-    terms : "auto", "linear", "smooth", "step" or "components"
-        What numeric columns get; others get a Category. "auto": a Spline and a Step side by side;
-        "components": a Linear and a Centered.
-    learners : list of learners, optional
-        These and no others; with an Ellipsis in it (`[Spline("age", df=3), ...]`) these, and
-        `terms` for all columns that they do not name.
+    learners : list of learners, or the name of a style, optional
+        These and no others; with an Ellipsis in it (`[Spline("age", df=3), ...]`) these, and the
+        style for all columns that they do not name.
     exclude : names of columns to leave out
+    terms : "auto", "linear", "smooth", "step" or "components"
+        The style: what numeric columns get; others get a Category. "auto": a Spline and a Step
+        side by side; "components": a Linear and a Centered.
 
     Examples
     --------
@@ -64,25 +58,30 @@ def make_learners(
     >>> table = read({"age": [20.0, 30.0, 40.0], "job": ["a", "b", "a"]})
     >>> [type(x).__name__ for x in make_learners(table, "components")]
     ['Linear', 'Centered', 'Category']
-    >>> [type(x).__name__ for x in make_learners(table, "smooth", [Step("age"), ...])]
+    >>> [type(x).__name__ for x in make_learners(table, [Step("age"), ...])]
     ['Step', 'Category']
     """
+    if isinstance(learners, str):
+        learners, terms = None, learners
     if terms not in STYLES:
         raise ValueError(f"terms: expected one of {', '.join(map(repr, STYLES))}, got {terms!r}")
-    for name in exclude:
-        table[name]  # raises, and says what the table has
-    if isinstance(learners, Learner):
-        learners = [learners]
+    if learners is not None and not isinstance(learners, list | tuple):
+        learners = list(learners) if isinstance(learners, Iterable) else [learners]
     given = [] if learners is None else [x for x in learners if x is not Ellipsis]
     if learners is not None and len(given) == len(learners):
         return given
-    named = {x.columns[0] for x in given if isinstance(x, Learner) and len(x.columns) == 1}
-    out = list(given)
+    for name in exclude:
+        if name not in table:
+            table[name]  # raises, and says what the table has
+    named = {
+        x.columns[0]
+        for x in given
+        if isinstance(x, Learner) and len(x.columns) == 1 and not isinstance(x, Missing)
+    }
+    out: list[Any] = list(given)
     for name in table.names:
         if name not in named and name not in exclude:
             column = table[name]
-            if isinstance(column, Labels) or not _is_number(column):
-                out.append(Category(name))
-            else:
-                out += STYLES[terms](column)
+            smooth = isinstance(column, Numbers) and not column.boolean
+            out += STYLES[terms](column) if smooth else [Category(name)]
     return out

@@ -1,0 +1,272 @@
+"""The rows of a fit: table, y, weights, offset and the validation rows, read and checked.
+
+Knows all the ways in which people give them; knows nothing of terms, bins or the core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import is_number
+from .losses import Loss
+from .table import Column, Floats, Numbers, Table, check_finite, read, read_column
+
+MIN_Y, MAX_Y = 1e-140, 1e140  # sums of squares stay within 64-bit floats
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The rows as people gave them: arrays, or names of columns of the table."""
+
+    table: Any
+    y: Any
+    weights: Any = None
+    offset: Any = None
+    exposure: Any = None
+    validation: Any = None
+
+    def column(self, what: str) -> str | None:
+        """Name of the column that one of them is, None if it came otherwise."""
+        value = getattr(self, what)
+        return value if isinstance(value, str) else None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns that have a part of their own and are no features."""
+        roles = ("y", "weights", "offset", "exposure", "validation")
+        return [name for name in map(self.column, roles) if name is not None]
+
+    @property
+    def has_offset_arrays(self) -> bool:
+        given = (self.offset, self.exposure)
+        return any(value is not None and not isinstance(value, str) for value in given)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """All rows of a fit, training and validation, in the order given; none of weight zero."""
+
+    table: Table
+    y: Floats  # (n,) as the core takes it
+    offset: Floats  # (n, q)
+    training: NDArray[np.bool_]  # (n,)
+    weights: Floats  # (n,) of all rows
+    validation_weights: Floats  # (n,) zero for training rows
+    classes: tuple[Any, ...]
+    loss: Loss
+    validation: Literal["none", "fraction", "rows"]
+
+    @property
+    def parts(self) -> list[Floats]:
+        """Training, validation, all."""
+        training = np.where(self.training, self.weights, 0.0)
+        everything = np.where(self.training, self.weights, self.validation_weights)
+        return [training, self.validation_weights, everything]
+
+    @property
+    def has_validation(self) -> bool:
+        return not bool(self.training.all())
+
+
+def _column(given: Any, what: str, table: Table) -> Column:
+    """A column of the table by name, or an array as long as it."""
+    column = table[given] if isinstance(given, str) else read_column(given, what)
+    if len(column) != table.n_rows:
+        raise ValueError(f"{what} has {len(column)} rows, the table has {table.n_rows}")
+    return column
+
+
+def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
+    column = _column(y, "y", table)
+    if column.missing.any():
+        row = int(np.flatnonzero(column.missing)[0])
+        raise ValueError(
+            f"y, row {row}: the value is missing ({int(column.missing.sum())} such rows); leave "
+            "these rows out"
+        )
+    check_finite(column)
+    values, found = loss.read_y(column, classes)
+    top = float(np.abs(values).max(initial=0.0))
+    if not (top == 0.0 or MIN_Y < top < MAX_Y):
+        raise ValueError(
+            f"y: its largest number is {top:g}, whose square a 64-bit float cannot hold; rescale y"
+        )
+    return values, found
+
+
+def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
+    if weights is None:
+        return np.ones(table.n_rows)
+    values = numbers_for(weights, what, table)
+    if values.ndim != 1:
+        raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
+    if np.any(values < 0):
+        row = int(np.flatnonzero(values < 0)[0])
+        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]:g}")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(values.sum()):
+            raise ValueError(f"{what}: their sum is too large for a 64-bit float; rescale them")
+    return values
+
+
+def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | None = None) -> Data:
+    """Everything the rows say, checked."""
+    table = read(given.table)
+    if not table.names:
+        raise ValueError("the table has no columns")
+    if table.n_rows == 0:
+        raise ValueError("the table has no rows")
+    y, found = read_y(given.y, table, loss, classes or None)
+    loss = loss.with_classes(found) if found else loss
+    w = read_weights(given.weights, table)
+    offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
+    if not np.any(w > 0):
+        raise ValueError("weights: all are zero; at least one row must have a positive weight")
+    validation = given.validation
+    if isinstance(validation, tuple):
+        table, y, w, offset, held = _append(given, table, y, w, offset, loss, found)
+    else:
+        held = _validation_weights(validation, table, w, y if found else None, seed)
+    keep = (w > 0) | (held > 0)
+    if not keep.all():
+        table, y, w, offset, held = table.take(keep), y[keep], w[keep], offset[keep], held[keep]
+    training = held == 0
+    if not training.any():
+        raise ValueError("validation: all rows are held out; none is left for training")
+    kind = "none" if validation is None else "fraction" if _is_fraction(validation) else "rows"
+    return Data(table, np.ascontiguousarray(y), offset, training, w, held, found, loss, kind)  # type: ignore[arg-type]
+
+
+def _is_fraction(validation: Any) -> bool:
+    return not isinstance(validation, str | tuple) and np.ndim(validation) == 0
+
+
+def _validation_weights(
+    validation: Any, table: Table, w: Floats, classes: Floats | None, seed: int
+) -> Floats:
+    """The weights that validation holds out of the table's rows."""
+    if validation is None:
+        return np.zeros(table.n_rows)
+    if _is_fraction(validation):
+        if not is_number(validation) or not 0.0 < validation < 1.0:
+            raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
+        return np.where(_split(float(validation), w, classes, seed), w, 0.0)
+    column = _column(validation, "validation", table)
+    held = read_weights(column, table, "validation")
+    if not np.any(held > 0):
+        raise ValueError("validation: no row is held out; mark at least one")
+    mask = bool(getattr(column, "boolean", False))
+    return np.where(held > 0, w, 0.0) if mask else held
+
+
+def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDArray[np.bool_]:
+    """Rows held out at random; of every class its share."""
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(w), bool)
+    groups = [w > 0] if classes is None else [(w > 0) & (classes == c) for c in np.unique(classes)]
+    for group in groups:
+        rows = rng.permutation(np.flatnonzero(group))
+        held[rows[: int(np.floor(fraction * len(rows) + 0.5))]] = True
+    if not held.any():
+        raise ValueError(
+            f"validation: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
+        )
+    return held
+
+
+def _append(
+    given: Given,
+    data: Table,
+    y: Floats,
+    w: Floats,
+    o: Floats,
+    loss: Loss,
+    classes: tuple[Any, ...],
+) -> Any:
+    """The rows with those of (table, y[, weights, offset]) below them.
+
+    Weights, offset and exposure that the fit was given by the name of a column are the validation
+    table's own columns of that name.
+    """
+    validation = given.validation
+    if not 2 <= len(validation) <= 4:
+        raise ValueError(
+            "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
+            f"got a tuple of {len(validation)}"
+        )
+    other, other_y, other_w, other_o = (*validation, None, None)[:4]
+    below = read(other)
+    if below.n_rows == 0:
+        raise ValueError("validation: its table has no rows")
+    new_y, _ = read_y(other_y, below, loss, classes or None)
+    by_weights, by_offset, by_exposure = map(given.column, ("weights", "offset", "exposure"))
+    if other_o is None and by_offset is None and by_exposure is None and o.any():
+        raise ValueError(
+            "validation: the rows of the fit have an offset or exposure, these have none; pass "
+            "(table, y, weights, offset)"
+        )
+    if other_o is not None:
+        by_offset, by_exposure = other_o, None  # an offset of their own replaces both
+    new_w = read_weights(by_weights if other_w is None else other_w, below, "validation weights")
+    new_o = read_offset(below, by_offset, by_exposure, loss, loss.n_outputs)
+    held = np.concatenate([np.zeros(len(w)), new_w])
+    return (
+        data.below(below),
+        np.concatenate([y, new_y]),
+        np.concatenate([w, new_w]),
+        np.concatenate([o, new_o]),
+        held,
+    )
+
+
+def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: int) -> Floats:
+    """(n, q) offsets: the offset given plus the logarithm of the exposure."""
+    n = data.n_rows
+    out = np.zeros((n, n_outputs))
+    if offset is not None:
+        block = numbers_for(offset, "offset", data)
+        if block.ndim == 2 and block.shape != (n, n_outputs):
+            raise ValueError(f"offset: expected shape {(n, n_outputs)}, got {block.shape}")
+        if block.ndim == 1 and n_outputs > 1 and block.any():
+            raise ValueError(
+                f"offset: the {loss.name} loss has {n_outputs} scores per row; expected shape "
+                f"{(n, n_outputs)}, got {block.shape}"
+            )
+        out += block if block.ndim == 2 else block[:, None]
+    if exposure is not None:
+        if not loss.log_link:
+            raise ValueError(
+                f"exposure: the {loss.name} loss has no log link; use offset, or loss='poisson'"
+            )
+        values = numbers_for(exposure, "exposure", data)
+        if np.any(values <= 0):
+            row = int(np.flatnonzero(values <= 0)[0])
+            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]:g}")
+        out += np.log(values)[:, None]
+    return out
+
+
+def numbers_for(given: Any, what: str, data: Table) -> Floats:
+    """Finite numbers for every row, from the name of a column, an array, or one number."""
+    if is_number(given):
+        given = np.full(data.n_rows, float(given))
+    if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] > 1:
+        values = np.column_stack(
+            [numbers_for(given[:, j], what, data) for j in range(given.shape[1])]
+        )
+    else:
+        column = data[given] if isinstance(given, str) else read_column(given, what)
+        if not isinstance(column, Numbers):
+            raise TypeError(f"{what}: expected numbers, got text")
+        values = column.values
+    if len(values) != data.n_rows:
+        raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise ValueError(f"{what}, row {row}: expected a finite number, got {values[bad][0]:g}")
+    return values

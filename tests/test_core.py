@@ -1,0 +1,854 @@
+"""The compiled core alone, through `cwboost._core`: every verb, loss, index width and way to fail.
+
+This is the file that sanitizer builds run: small, fast, no cb.fit. Knows the verbs and the loop;
+does not know tables, bins, learners or models.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cwboost import _core as core
+
+LOSSES = {
+    "squared": 0.0, "absolute": 0.0, "quantile": 0.3, "huber": 0.7, "binomial": 0.0,
+    "poisson": 0.0, "gamma": 0.0, "tweedie": 1.4, "multinomial": 3.0,
+}  # fmt: skip
+WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+N = 400
+F, R, G, H, C = range(5)  # slots
+TRAINING, VALIDATION, ALL = range(3)  # parts
+
+
+def target(loss, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    if loss == "binomial":
+        return rng.choice([-1.0, 1.0], n)
+    if loss == "multinomial":
+        return rng.integers(0, 3, n).astype(float)
+    positive = loss in ("poisson", "gamma", "tweedie")
+    return rng.gamma(2.0, 0.5, n) + 0.1 if positive else rng.normal(size=n)
+
+
+def outputs(loss):
+    return 3 if loss == "multinomial" else 1
+
+
+class Problem:
+    """Arrays of one problem: two numeric columns and one with levels, two parts and their sum."""
+
+    def __init__(self, loss="squared", n=N, width=8, seed=0):
+        rng = np.random.default_rng(seed)
+        self.loss, self.n, self.q = loss, n, outputs(loss)
+        self.y = target(loss, n, seed)
+        self.n_bins = [11, 7, 5]
+        self.index = [rng.integers(0, k, n).astype(WIDTHS[width]) for k in self.n_bins]
+        self.offset = 0.1 * rng.normal(size=(self.q, n))
+        w = rng.uniform(0.5, 2.0, n)
+        held = rng.uniform(size=n) < 0.3
+        self.parts = [np.where(held, 0.0, w), np.where(held, w, 0.0), w]
+
+    def rows(self, n_threads=1, take=slice(None), loss=None):
+        made = core.make_loss(self.loss, LOSSES[self.loss]) if loss is None else loss
+        return core.LocalRows(
+            made,
+            np.ascontiguousarray(self.y[take]),
+            np.ascontiguousarray(self.offset[:, take]),
+            [
+                core.IndexSet(np.ascontiguousarray(i[take]), k)
+                for i, k in zip(self.index, self.n_bins, strict=True)
+            ],
+            [np.ascontiguousarray(p[take]) for p in self.parts],
+            n_threads,
+        )
+
+    def learners(self, part=TRAINING):
+        """A dense penalised learner on two columns, a diagonal one on the third."""
+        out = []
+        for k, n_bins in enumerate(self.n_bins):
+            weights = np.bincount(self.index[k], self.parts[part], n_bins)
+            if k < 2:
+                z = np.linspace(-1, 1, n_bins)
+                basis = np.column_stack([np.ones(n_bins), z, z**2])
+                gram = basis.T @ (weights[:, None] * basis)
+                factor = np.linalg.cholesky(gram + 0.5 * np.diag([0.0, 1.0, 1.0]))
+            else:
+                basis, gram, factor = np.eye(n_bins), weights, weights + 3.0
+            out.append(core.Learner(k, *compressed(basis), gram, np.ascontiguousarray(factor)))
+        return out
+
+    @property
+    def n_coef(self):
+        return [3, 3, 5]
+
+
+def compressed(basis):
+    """Row pointers, columns and values of a dense basis; zeros left out."""
+    filled = basis != 0
+    begin = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int64)
+    return begin, np.nonzero(filled)[1].astype(np.int32), np.ascontiguousarray(basis[filled])
+
+
+OPTIMIZERS = {
+    "plain": core.Plain(0.2),
+    "accelerated": core.Accelerated(0.2, 0.05),
+    "hybrid": core.Hybrid(0.5, 0.5, 1, True, True),
+    "hybrid, stays": core.Hybrid(0.5, 0.5, 1, False, False),
+}
+
+
+def boost(problem, rows, optimizer, n_iter=12, *, patience=0, history=None, after=None,
+          time_limit=None, validation=True):  # fmt: skip
+    return core.boost(
+        rows, problem.learners(), problem.learners(ALL), optimizer, [0.05] * problem.q, 1.0,
+        TRAINING, VALIDATION if validation else None, ALL, n_iter, patience,
+        core.Path() if history is None else history, time_limit, after,
+    )  # fmt: skip
+
+
+def replayed(problem, path, optimizer, m=None):
+    m = len(path.choices) if m is None else m
+    return core.replay(path, m, optimizer, problem.n_coef, problem.q, 1.0)
+
+
+# --- verbs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("loss", ["squared", "multinomial"])
+def test_verbs_are_what_numpy_says(loss, width, n_threads):
+    problem = Problem(loss, 40_000, width)  # several blocks of rows
+    rows, q, n = problem.rows(n_threads), problem.q, problem.n
+    rng = np.random.default_rng(1)
+    values = [rng.normal(size=(q, k)) for k in problem.n_bins]
+    start = list(rng.normal(size=q))
+    rows.run([core.Fill(F, start)] + [core.Add(F, k, v.ravel()) for k, v in enumerate(values)])
+    score = problem.offset + np.array(start)[:, None]
+    for index, v in zip(problem.index, values, strict=True):
+        score = score + v[:, index]
+    np.testing.assert_allclose(rows.read(F), score, atol=1e-12)
+    rows.run([core.Fill(H, start), core.Mix(G, 0.25, F, -2.0, H), core.Mix(C, 3.0, F, 0.0, F)])
+    np.testing.assert_allclose(rows.read(G), 0.25 * rows.read(F) - 2 * rows.read(H), atol=1e-12)
+    np.testing.assert_array_equal(rows.read(C), 3.0 * rows.read(F))
+
+    first = rows.run([core.Residual(F, R, [0, 1, 2])])[0]
+    residual, w = rows.read(R), problem.parts[0]
+    np.testing.assert_allclose(first.moved, np.sqrt(np.sum(w * residual**2)), rtol=1e-12)
+    again = rows.run([core.Residual(F, R, [0]), core.Residual(F, core.NO_SLOT, [2, 1])])
+    assert again[0].moved == 0.0
+    assert again[1].risk == [first.risk[2], first.risk[1]]
+    if loss == "squared":
+        np.testing.assert_allclose(residual[0], problem.y - score[0], atol=1e-12)
+        expected = [np.average(0.5 * residual[0] ** 2, weights=p) for p in problem.parts]
+        np.testing.assert_allclose(first.risk, expected, rtol=1e-12)
+
+    sums = rows.run([core.BinSums([R, core.ONES_SLOT, F], [2, 0], 1)])[0].sums
+    w = problem.parts[1]
+    planes = [residual, np.ones((1, n)), rows.read(F)]
+    for s, plane in enumerate(planes):
+        for j, k in enumerate((2, 0)):
+            expected = [np.bincount(problem.index[k], w * x, problem.n_bins[k]) for x in plane]
+            found = sums[2 * s + j].reshape(len(plane), -1)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_joint_table_is_numpys(width):
+    problem = Problem(width=width)
+    table = problem.rows().run([core.Joint(0, 2, ALL)])[0].sums[0].reshape(11, 5)
+    expected = np.zeros((11, 5))
+    np.add.at(expected, (problem.index[0], problem.index[2]), problem.parts[2])
+    np.testing.assert_allclose(table, expected, rtol=1e-12)
+
+
+def test_verbs_can_be_read():
+    assert core.Fill(1, [2.0]).start == [2.0]
+    assert core.Residual(0, 1, [2]).parts == [2]
+    assert core.MeanResidual(0, 1, 2).out == 2
+    assert core.BinSums([0], [1], 2).sets == [1]
+    assert core.Joint(1, 2, 0).b == 2
+    assert core.Add(0, 1, np.array([3.0])).bin_values.tolist() == [3.0]
+    assert core.Mix(0, 1.0, 2, 3.0, 4).y == 4
+    reply = core.Reply(1.0, [2.0], [np.ones(3)])
+    assert (reply.moved, reply.risk, reply.sums[0].tolist()) == (1.0, [2.0], [1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_mean_residual_gives_the_fall_of_the_loss(loss, n_threads):
+    problem = Problem(loss)
+    rows, rng = problem.rows(n_threads), np.random.default_rng(2)
+    step = rng.normal(size=problem.q * 11)
+    batch = [core.Fill(F, [0.1] * problem.q), core.Fill(G, [0.1] * problem.q), core.Add(G, 0, step)]
+    batch += [core.Residual(F, core.NO_SLOT, [2]), core.Residual(G, core.NO_SLOT, [2])]
+    before, after = (r.risk[0] for r in rows.run([*batch, core.MeanResidual(F, G, R)])[3:5])
+    moved, w = rows.read(G) - rows.read(F), problem.parts[2]
+    fall = np.sum(w * np.sum(rows.read(R) * moved, axis=0)) / w.sum()
+    np.testing.assert_allclose(fall, before - after, rtol=1e-10)
+
+
+# --- losses ---------------------------------------------------------------------------------------
+
+
+def row_loss(loss, y, score, parameter=None):
+    """Loss and residual of single rows: y (n,), score (q, n)."""
+    score = np.atleast_2d(score)
+    n = score.shape[1]
+    rows = core.LocalRows(
+        core.make_loss(loss, LOSSES[loss] if parameter is None else parameter),
+        np.array(y, float), np.ascontiguousarray(score, float), [],
+        [np.eye(n)[i] for i in range(n)],
+    )  # fmt: skip
+    batch = [core.Fill(F, [0.0] * len(score)), core.Residual(F, R, list(range(n)))]
+    return np.array(rows.run(batch)[1].risk), rows.read(R)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_residual_is_minus_the_derivative(loss):
+    rng = np.random.default_rng(3)
+    y = target(loss, 60, 3)
+    score = rng.normal(size=(outputs(loss), 60))
+    if loss in ("absolute", "quantile", "huber"):  # keep away from the kinks
+        kinks = [-0.7, 0.0, 0.7]
+        score[0] = np.where(
+            np.min([np.abs(y - score[0] - k) for k in kinks], axis=0) < 1e-3, 9.0, score[0]
+        )
+    residual = row_loss(loss, y, score)[1]
+    for o in range(len(score)):
+        step = np.zeros_like(score)
+        step[o] = 1e-5
+        slope = (row_loss(loss, y, score + step)[0] - row_loss(loss, y, score - step)[0]) / 2e-5
+        np.testing.assert_allclose(-residual[o], slope, rtol=1e-6, atol=1e-8)
+
+
+SPECIFIC = [  # loss, parameter, y, score, value, residual
+    ("squared", 0, 3.0, 1.0, 2.0, 2.0),
+    ("absolute", 0, 3.0, 1.0, 2.0, 1.0),
+    ("absolute", 0, 1.0, 3.0, 2.0, -1.0),
+    ("absolute", 0, 1.0, 1.0, 0.0, 0.0),
+    ("quantile", 0.25, 3.0, 1.0, 0.5, 0.25),
+    ("quantile", 0.25, 1.0, 3.0, 1.5, -0.75),
+    ("quantile", 0.25, 1.0, 1.0, 0.0, 0.0),
+    ("huber", 2.0, 1.0, 0.0, 0.5, 1.0),
+    ("huber", 2.0, 5.0, 0.0, 8.0, 2.0),
+    ("huber", 2.0, -5.0, 0.0, 8.0, -2.0),
+    ("binomial", 0, 1.0, 0.0, np.log(2), 0.5),
+    ("binomial", 0, -1.0, 0.0, np.log(2), -0.5),
+    ("binomial", 0, 1.0, 800.0, 0.0, 0.0),  # no overflow on either side
+    ("binomial", 0, -1.0, 800.0, 800.0, -1.0),
+    ("poisson", 0, 2.0, 0.0, 1.0, 1.0),
+    ("poisson", 0, 0.0, np.log(3), 3.0, -3.0),
+    ("gamma", 0, 2.0, 0.0, 2.0, 1.0),
+    ("gamma", 0, 2.0, np.log(2), np.log(2) + 1, 0.0),
+    ("tweedie", 1.5, 1.0, 0.0, 4.0, 0.0),
+    ("tweedie", 1.5, 0.0, np.log(4), 4.0, -2.0),
+]
+
+
+@pytest.mark.parametrize(("loss", "parameter", "y", "score", "value", "residual"), SPECIFIC)
+def test_specific_values(loss, parameter, y, score, value, residual):
+    found = row_loss(loss, [y], [[score]], parameter)
+    np.testing.assert_allclose(found[0], value, rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(found[1], [[residual]], rtol=1e-14, atol=1e-300)
+
+
+def test_multinomial_values():
+    loss, residual = row_loss("multinomial", [2.0, 0.0], [[0.0, 700.0], [0.0, 0.0], [0.0, -700.0]])
+    np.testing.assert_allclose(loss, [np.log(3), 0.0], rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(residual[:, 0], [-1 / 3, -1 / 3, 2 / 3], rtol=1e-14)
+    np.testing.assert_allclose(residual[:, 1], 0.0, atol=1e-300)
+
+
+def test_unknown_loss_is_refused():
+    with pytest.raises(ValueError, match="no loss 'nonsense'"):
+        core.make_loss("nonsense")
+    assert core.make_loss("multinomial", 4).n_outputs == 4
+
+
+# --- learners -------------------------------------------------------------------------------------
+
+
+def test_learner_solves_the_normal_equations():
+    problem = Problem()
+    rng = np.random.default_rng(4)
+    dense, _, diagonal = problem.learners()
+    w = np.bincount(problem.index[0], problem.parts[0], 11)
+    z = np.linspace(-1, 1, 11)
+    basis = np.column_stack([np.ones(11), z, z**2])
+    gram = basis.T @ (w[:, None] * basis)
+    sums = rng.normal(size=(2, 11))
+    theta, gain = dense.fit(sums)
+    expected = np.linalg.solve(gram + 0.5 * np.diag([0.0, 1, 1]), basis.T @ sums.T).T
+    np.testing.assert_allclose(theta, expected, rtol=1e-10)
+    by_rows = 2 * np.sum(expected * (sums @ basis)) - np.sum(expected @ gram * expected)
+    np.testing.assert_allclose(gain, by_rows, rtol=1e-10)
+    w = np.bincount(problem.index[2], problem.parts[0], 5)
+    sums = rng.normal(size=(1, 5))
+    theta, gain = diagonal.fit(sums)
+    np.testing.assert_allclose(theta, sums / (w + 3.0), rtol=1e-13)
+    np.testing.assert_allclose(gain, np.sum(2 * theta * sums - w * theta**2), rtol=1e-12)
+    assert (dense.set, dense.n_coef, diagonal.n_coef) == (0, 3, 5)
+
+
+def test_learner_with_removed_directions_is_orthogonal_to_them():
+    rng = np.random.default_rng(5)
+    basis, w = rng.normal(size=(8, 4)), rng.uniform(1, 2, 8)
+    gram = basis.T @ (w[:, None] * basis)
+    removed = rng.normal(size=(2, 4))
+    weigher = np.linalg.solve(removed @ gram @ removed.T, removed @ gram)
+    factor = np.ascontiguousarray(np.linalg.cholesky(gram + np.eye(4)))
+    learner = core.Learner(0, *compressed(basis), gram, factor, removed, weigher)
+    sums = rng.normal(size=(1, 8))
+    theta, gain = learner.fit(sums)
+    np.testing.assert_allclose(removed @ gram @ theta[0], 0.0, atol=1e-10)
+    q = np.eye(4) - removed.T @ weigher
+    expected = q @ np.linalg.solve(gram + np.eye(4), q.T @ (basis.T @ sums[0]))
+    np.testing.assert_allclose(theta[0], expected, rtol=1e-9)
+    by_rows = 2 * expected @ basis.T @ sums[0] - expected @ gram @ expected
+    np.testing.assert_allclose(gain, by_rows, rtol=1e-9)
+
+
+# --- the loop -------------------------------------------------------------------------------------
+
+
+def coefficient_scores(problem, coef, start=0.05):
+    """Offset + start + learners at their coefficients."""
+    score, at = problem.offset + start, 0
+    for k, (n_bins, d) in enumerate(zip(problem.n_bins, problem.n_coef, strict=True)):
+        z = np.linspace(-1, 1, n_bins)
+        basis = np.column_stack([np.ones(n_bins), z, z**2]) if k < 2 else np.eye(n_bins)
+        theta = coef[at : at + d * problem.q].reshape(problem.q, d)
+        score = score + (basis @ theta.T).T[:, problem.index[k]]
+        at += d * problem.q
+    return score
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_and_coefficients_stay_in_step(loss, name, n_threads):
+    problem = Problem(loss)
+    rows = problem.rows(n_threads)
+    path = boost(problem, rows, OPTIMIZERS[name])
+    assert path.stopped == "n_iter reached"
+    assert len(path.choices) == 12
+    coef = replayed(problem, path, OPTIMIZERS[name])
+    np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
+    risks = rows.run([core.Residual(F, core.NO_SLOT, [0, 1])])[0].risk
+    np.testing.assert_allclose([path.risk[-1], path.validation_risk[-1]], risks, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_threads_and_widths_give_the_same_bits(name, width):
+    problem, narrow = Problem("squared", 40_000, width), Problem("squared", 40_000, 8)
+    reference = boost(narrow, narrow.rows(1), OPTIMIZERS[name], 5)
+    for n_threads in (1, 3):
+        path = boost(problem, problem.rows(n_threads), OPTIMIZERS[name], 5)
+        for field in ("choices", "corrections", "updates", "correction_updates", "risk"):
+            np.testing.assert_array_equal(getattr(path, field), getattr(reference, field))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("loss", ["binomial", "multinomial"])
+def test_path_round_trip_and_extension(loss, name):
+    problem, optimizer = Problem(loss), OPTIMIZERS[name]
+    long = boost(problem, problem.rows(), optimizer, 12)
+    for m in (0, 1, 3, 7, 12):
+        short = boost(problem, problem.rows(), optimizer, m)
+        copy = core.Path(
+            short.choices, short.corrections, short.halvings, short.updates,
+            short.correction_updates, short.risk, short.validation_risk, short.switched_after,
+            short.rewound_to, problem.n_coef, problem.q,
+        )  # fmt: skip
+        again = boost(problem, problem.rows(), optimizer, 12, history=copy)
+        for field in ("choices", "corrections", "halvings", "updates", "correction_updates", "risk",
+                      "validation_risk", "switched_after", "rewound_to"):  # fmt: skip
+            np.testing.assert_array_equal(getattr(again, field), getattr(long, field), field)
+        np.testing.assert_array_equal(
+            replayed(problem, long, optimizer, m), replayed(problem, short, optimizer, m)
+        )
+
+
+def test_patience_and_time_limit_stop():
+    problem = Problem()
+    path = boost(problem, problem.rows(), core.Plain(1.0), 500, patience=3)
+    best = int(np.argmin(path.validation_risk))
+    assert path.stopped == "no better validation risk"
+    assert len(path.choices) == best + 3
+    path = boost(problem, problem.rows(), core.Plain(1e-4), 100_000_000, time_limit=0.05)
+    assert path.stopped == "time limit"
+
+
+def test_nothing_left_to_gain_stops():
+    problem = Problem()
+    problem.y = problem.offset[0] + 0.05
+    path = boost(problem, problem.rows(), core.Plain(0.1))
+    assert path.stopped == "nothing left to gain"
+    assert len(path.choices) == 0
+
+
+def test_step_that_leaps_is_halved():
+    problem = Problem("poisson")
+    problem.y = np.where(problem.index[0] == 3, 1e6, 1.0)
+    path = boost(problem, problem.rows(), core.Plain(1.0), 3, validation=False)
+    assert path.halvings[0] > 0
+    assert np.isfinite(path.risk).all()
+    coef = replayed(problem, path, core.Plain(1.0))
+    rows = problem.rows()
+    again = boost(problem, rows, core.Plain(1.0), 3, history=path, validation=False)
+    assert again.halvings.tolist() == path.halvings.tolist()
+    score = coefficient_scores(problem, coef)
+    np.testing.assert_allclose(rows.read(F), score, rtol=1e-12, atol=1e-12)
+
+
+# --- rows and losses written in Python ------------------------------------------------------------
+
+
+class Shards(core.Rows):
+    """Two shards of rows that answer as one: the seam that remote rows will use."""
+
+    def __init__(self, shards, totals):
+        super().__init__()
+        self.shards, self.totals = shards, totals  # totals: sum of weights, per shard and part
+
+    def n_outputs(self):
+        return self.shards[0].n_outputs()
+
+    def run(self, batch):
+        replies = zip(*(shard.run(batch) for shard in self.shards), strict=True)
+        return [self._merged(verb, pair) for verb, pair in zip(batch, replies, strict=True)]
+
+    def _merged(self, verb, pair):
+        moved = float(np.hypot(*(r.moved for r in pair)))
+        sums = [np.add(a, b) for a, b in zip(*(r.sums for r in pair), strict=True)]
+        risk = []
+        if isinstance(verb, core.Residual):
+            for j, part in enumerate(verb.parts):
+                totals = [t[part] for t in self.totals]
+                risk.append(float(np.average([r.risk[j] for r in pair], weights=totals)))
+        return core.Reply(moved, risk, sums)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_two_shards_drive_the_engine_to_the_same_choices(loss, name):
+    problem, optimizer = Problem(loss), OPTIMIZERS[name]
+    cuts = [slice(0, 150), slice(150, N)]
+    shards = Shards(
+        [problem.rows(1, cut) for cut in cuts],
+        [[part[cut].sum() for part in problem.parts] for cut in cuts],
+    )
+    whole = boost(problem, problem.rows(), optimizer)
+    path = boost(problem, shards, optimizer)
+    assert path.choices.tolist() == whole.choices.tolist()
+    assert path.corrections.tolist() == whole.corrections.tolist()
+    np.testing.assert_allclose(path.risk, whole.risk, rtol=1e-12)
+    np.testing.assert_allclose(path.validation_risk, whole.validation_risk, rtol=1e-12)
+    coef, expected = (replayed(problem, p, optimizer) for p in (path, whole))
+    np.testing.assert_allclose(coef, expected, atol=1e-12)
+
+
+def python_squared(y):
+    def evaluate(score, want_residual, want_loss):
+        residual = y - score[0]
+        return (residual[None] if want_residual else None,
+                0.5 * residual**2 if want_loss else None)  # fmt: skip
+
+    return core.python_loss(evaluate)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_loss_written_in_python(n_threads):
+    problem = Problem("squared", 40_000)
+    loss = python_squared(problem.y)
+    for optimizer in OPTIMIZERS.values():
+        path = boost(problem, problem.rows(n_threads, loss=loss), optimizer, 5)
+        expected = boost(problem, problem.rows(), optimizer, 5)
+        np.testing.assert_array_equal(path.choices, expected.choices)
+        np.testing.assert_allclose(path.risk, expected.risk, rtol=1e-14)
+        np.testing.assert_allclose(path.updates, expected.updates, rtol=1e-10, atol=1e-13)
+
+
+class OopsError(Exception):
+    pass
+
+
+def raises(*_args):
+    raise OopsError("from Python")
+
+
+class FailingRows(core.Rows):
+    def __init__(self, inner, after):
+        super().__init__()
+        self.inner, self.left = inner, after
+
+    def n_outputs(self):
+        return 1
+
+    def run(self, batch):
+        self.left -= 1
+        if self.left < 0:
+            raise OopsError("from Python")
+        return self.inner.run(batch)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_exceptions_come_back_as_themselves(name, n_threads):
+    problem, optimizer = Problem(), OPTIMIZERS[name]
+    for after in (0, 1, 2, 9):
+        with pytest.raises(OopsError, match="from Python"):
+            boost(problem, FailingRows(problem.rows(n_threads), after), optimizer)
+    with pytest.raises(OopsError, match="from Python"):
+        boost(problem, problem.rows(n_threads, loss=core.python_loss(raises)), optimizer)
+    rows = problem.rows(n_threads)
+    with pytest.raises(OopsError, match="from Python"):
+        boost(problem, rows, optimizer, after=raises)
+    assert len(boost(problem, rows, optimizer).choices) == 12  # the rows are as good as before
+
+
+@pytest.mark.parametrize(
+    "answer", [None, (1, 2, 3), (np.zeros((1, 3)), np.zeros(3)), (np.zeros((1, N)), "x")]
+)
+def test_python_loss_that_answers_nonsense_is_refused(answer):
+    problem, loss = Problem(), core.python_loss(lambda *_: answer)
+    with pytest.raises((TypeError, RuntimeError, ValueError)):
+        boost(problem, problem.rows(loss=loss), core.Plain(0.1))
+
+
+# Replies of Python rows, as an expression in `batch`. In a process of their own: they may crash it.
+NONSENSE = {
+    "nothing": "None",
+    "a number": "3",
+    "no replies": "[]",
+    "not replies": "['a'] * len(batch)",
+    "too few": "[core.Reply(0.0, [1.0] * 3)] * (len(batch) - 1)",
+    "no risks": "[core.Reply()] * len(batch)",
+    "no sums": "[core.Reply(0.0, [1.0] * 3)] * len(batch)",
+    "short sums": "[core.Reply(0.0, [1.0] * 3, [np.ones(2)] * 6)] * len(batch)",
+}
+ANSWERING = """
+import numpy as np
+from cwboost import _core as core
+from test_core import OPTIMIZERS, Problem, boost
+
+class Wrong(core.Rows):
+    def n_outputs(self):
+        return 1
+    def run(self, batch):
+        return {answer}
+
+for optimizer in OPTIMIZERS.values():
+    try:
+        boost(Problem(), Wrong(), optimizer)
+    except (TypeError, RuntimeError, ValueError, IndexError):
+        pass
+    else:
+        raise SystemExit("not refused")
+"""
+
+
+def refused(script):
+    """Runs a script that may crash its process; it must end well."""
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    found = subprocess.run([sys.executable, "-c", script], env=here, capture_output=True, text=True)
+    assert found.returncode == 0, f"exit code {found.returncode}\n{found.stderr[-1000:]}"
+
+
+@pytest.mark.parametrize("answer", NONSENSE)
+def test_python_rows_that_answer_nonsense_are_refused(answer):
+    refused(ANSWERING.format(answer=NONSENSE[answer]))
+
+
+NONE = {
+    "sets": "local_rows(sets=[None])",
+    "loss": "local_rows(loss=None)",
+    "learners": "core.boost(p.rows(), [None], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
+    "core.Path(), None, None)",
+    "rows": "core.boost(None, p.learners(), [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
+    "core.Path(), None, None)",
+    "no learners for all rows": "core.boost(p.rows(), p.learners(), [], OPTIMIZERS['hybrid'], "
+    "[0.0], 1.0, 0, 1, 2, 12, 0, core.Path(), None, None)",
+    "no learners": "core.boost(p.rows(), [], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
+    "core.Path(), None, None).choices[0]",
+    "a history of other learners": "core.boost(p.rows(), p.learners()[:1], [], core.Plain(0.2), "
+    "[0.05], 1.0, 0, 1, 2, 20, 0, boost(p, p.rows(), core.Plain(0.2), 12), None, None)",
+    "a history without corrections": "boost(p, p.rows(), OPTIMIZERS['accelerated'], 12, "
+    "history=plain)",
+    "a replay of other learners": "core.replay(boost(p, p.rows(), core.Plain(0.2), 12), 12, "
+    "core.Plain(0.2), [1, 1], 1, 1.0)",
+}
+
+
+@pytest.mark.parametrize("what", NONE)
+def test_what_is_not_there_is_refused(what):
+    refused(f"""
+from cwboost import _core as core
+from test_core import OPTIMIZERS, Problem, boost, local_rows
+p = Problem()
+path = boost(p, p.rows(), OPTIMIZERS["accelerated"], 6)
+none = path.choices * 0 - 1
+plain = core.Path(path.choices, none, path.halvings, path.updates, path.updates[:0], path.risk,
+                  path.validation_risk, -1, -1, p.n_coef, 1)
+try:
+    {NONE[what]}
+except (TypeError, ValueError, IndexError, RuntimeError):
+    pass
+else:
+    raise SystemExit("not refused")
+""")
+
+
+def test_after_is_told_every_iteration_and_may_stop():
+    problem, seen = Problem(), []
+
+    def after(m, risk, validation_risk, choice):
+        seen.append((m, risk, validation_risk, choice))
+        return m == 4
+
+    path = boost(problem, problem.rows(), core.Plain(0.1), after=after)
+    assert path.stopped == "callback"
+    assert [s[0] for s in seen] == [1, 2, 3, 4]
+    assert [s[1] for s in seen] == path.risk[1:].tolist()
+    assert [s[2] for s in seen] == path.validation_risk[1:].tolist()
+    assert [s[3] for s in seen] == path.choices.tolist()
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def local_rows(**changes):
+    problem = Problem()
+    given = {
+        "loss": core.make_loss("squared"),
+        "y": problem.y,
+        "offset": problem.offset,
+        "sets": [core.IndexSet(problem.index[0], 11)],
+        "parts": [problem.parts[0]],
+    }
+    return core.LocalRows(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"y": np.zeros(N, np.float32)},
+        {"y": np.zeros(N, int)},
+        {"y": np.zeros((N, 1))},
+        {"y": np.zeros(2 * N)[::2]},
+        {"y": [0.0] * N},
+        {"parts": [np.zeros(N, np.float32)]},
+        {"parts": [np.zeros((N, 1))]},
+        {"offset": np.zeros(N)},
+        {"offset": np.zeros((1, N), np.float32)},
+        {"sets": [np.zeros(N, np.uint8)]},
+        {"loss": "squared"},
+    ],
+)
+def test_wrong_types_are_refused(changes):
+    with pytest.raises(TypeError):
+        local_rows(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parts": [np.zeros(N - 1)]}, "one weight per row"),
+        ({"offset": np.zeros((2, N))}, "one value per row and output"),
+        ({"offset": np.zeros((1, N - 1))}, "one value per row and output"),
+        ({"sets": [core.IndexSet(np.zeros(N - 1, np.uint8), 3)]}, "one bin per row"),
+        ({"sets": [core.IndexSet(np.full(N, 3, np.uint8), 3)]}, "out of range"),
+        ({"sets": [core.IndexSet(np.full(N, 300, np.uint16), 300)]}, "out of range"),
+        ({"sets": [core.IndexSet(np.full(N, 70_000, np.uint32), 70_000)]}, "out of range"),
+    ],
+)
+def test_wrong_sizes_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        local_rows(**changes)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint64, np.float64, bool])
+def test_wrong_index_types_are_refused(dtype):
+    with pytest.raises(TypeError):
+        core.IndexSet(np.zeros(4, dtype), 2)
+    with pytest.raises(TypeError):
+        core.IndexSet(np.zeros((4, 1), np.uint8), 2)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        core.Residual(F, R, [0]),  # never written
+        core.BinSums([R], [0], 0),
+        core.Mix(G, 1.0, F, 1.0, H),
+        core.MeanResidual(F, G, R),
+        core.Fill(16, [0.0]),  # no such slot
+        core.Fill(-1, [0.0]),
+        core.Fill(F, [0.0, 0.0]),  # one start per output
+        core.Add(F, 1, np.zeros(11)),  # no such set
+        core.Add(F, 0, np.zeros(10)),  # one value per bin
+        core.Joint(0, 1, 0),
+        core.Joint(0, 0, 3),
+        core.BinSums([core.ONES_SLOT], [0], 3),  # no such part
+        core.BinSums([core.ONES_SLOT], [1], 0),
+        core.BinSums([-3], [0], 0),
+    ],
+)
+def test_wrong_verbs_are_refused(verb):
+    rows = local_rows()
+    with pytest.raises((ValueError, IndexError)):
+        rows.run([verb])
+    rows.run([core.Fill(F, [0.0]), core.Residual(F, R, [0])])  # and the rows still work
+
+
+@pytest.mark.parametrize("verb", [core.Residual(F, R, [7]), core.Residual(F, R, [])])
+def test_residual_of_parts_that_are_not_there_is_refused(verb):
+    rows = local_rows()
+    with pytest.raises((ValueError, IndexError)):
+        rows.run([core.Fill(F, [0.0]), verb])
+
+
+def test_rows_read_only_what_was_written():
+    rows = local_rows()
+    for slot in (R, 16, -1):
+        with pytest.raises((ValueError, IndexError)):
+            rows.read(slot)
+    assert rows.n_rows == N
+    with pytest.raises(TypeError):
+        rows.run([3])
+
+
+def learner(**changes):
+    begin, column, value = compressed(np.eye(3))
+    given = {"set": 0, "begin": begin, "column": column, "value": value, "gram": np.eye(3),
+             "factor": np.eye(3)}  # fmt: skip
+    return core.Learner(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"begin": np.array([1, 1, 2, 3])},  # does not begin at 0
+        {"begin": np.array([0, 1, 2, 4])},  # ends beyond the values
+        {"begin": np.array([0, 2, 1, 3])},  # falls
+        {"begin": np.array([], np.int64)},
+        {"column": np.array([0, 1, 3], np.int32)},  # no such coefficient
+        {"column": np.array([0, -1, 2], np.int32)},
+        {"column": np.array([0, 1], np.int32)},
+        {"value": np.ones(4)},
+        {"gram": np.eye(4)},
+        {"gram": np.ones(3)},
+        {"gram": np.zeros((0, 0)), "factor": np.zeros((0, 0))},
+        {"gram": np.ones((3, 3, 1))},
+        {"factor": np.ones(3)},
+        {"gram": np.ones((3, 2)), "factor": np.ones((3, 2))},
+        {"removed": np.ones((1, 2)), "weigher": np.ones((1, 2))},
+        {"removed": np.ones((1, 3))},
+        {"removed": np.ones((1, 3)), "weigher": np.ones((2, 3))},
+    ],
+)
+def test_bad_learners_are_refused(changes):
+    with pytest.raises(ValueError):  # noqa: PT011
+        learner(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"begin": np.arange(4, dtype=np.int32)},
+        {"column": np.arange(3)},
+        {"value": np.ones(3, np.float32)},
+        {"gram": np.eye(3, dtype=np.float32)},
+        {"factor": np.asfortranarray(np.tri(3))},
+        {"removed": np.ones(3)},
+    ],
+)
+def test_learners_of_wrong_types_are_refused(changes):
+    with pytest.raises(TypeError):
+        learner(**changes)
+
+
+def test_learner_refuses_sums_of_a_wrong_size():
+    with pytest.raises(ValueError, match="one sum per bin"):
+        learner().fit(np.ones((1, 4)))
+    with pytest.raises(TypeError):
+        learner().fit(np.ones(3))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values())
+def test_loop_refuses_learners_that_do_not_fit_the_rows(optimizer):
+    problem = Problem()
+    good, empty = problem.learners(), core.Path()
+    wrong = [
+        core.Learner(7, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # no such set
+        core.Learner(0, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # set 0 has 11 bins
+    ]
+    for bad in wrong:
+        with pytest.raises((ValueError, IndexError)):
+            core.boost(problem.rows(), [*good, bad], [*good, bad], optimizer, [0.0], 1.0, TRAINING,
+                       VALIDATION, ALL, 5, 0, empty, None, None)  # fmt: skip
+    with pytest.raises((ValueError, IndexError)):  # one start per output
+        core.boost(problem.rows(), good, good, optimizer, [0.0, 0.0], 1.0, TRAINING, VALIDATION,
+                   ALL, 5, 0, empty, None, None)  # fmt: skip
+    with pytest.raises((ValueError, IndexError)):  # no such part
+        core.boost(problem.rows(), good, good, optimizer, [0.0], 1.0, TRAINING, 9, ALL, 5, 0, empty,
+                   None, None)  # fmt: skip
+
+
+def path_arrays(n=2):
+    ints, reals = np.zeros(n, np.int32), np.zeros(n + 1)
+    return {
+        "choices": ints, "corrections": ints - 1, "halvings": ints, "updates": np.zeros(3 * n),
+        "correction_updates": np.zeros(0), "risk": reals, "validation_risk": reals,
+        "switched_after": -1, "rewound_to": -1, "n_coef": [3], "n_outputs": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"corrections": np.zeros(1, np.int32)},
+        {"risk": np.zeros(2)},
+        {"updates": np.zeros(5)},
+        {"choices": np.full(2, 1, np.int32)},  # no such learner
+        {"corrections": np.zeros(2, np.int32)},  # without their updates
+    ],
+)
+def test_damaged_paths_are_refused(changes):
+    core.Path(**path_arrays())
+    with pytest.raises((ValueError, IndexError)):
+        core.Path(**{**path_arrays(), **changes})
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values())
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"choices": np.full(2, -1, np.int32), "updates": np.zeros(0)},  # nothing was chosen
+        {"switched_after": 1, "rewound_to": 2},  # rewound to the future
+        {"switched_after": 1, "rewound_to": -1},
+        {"halvings": np.full(2, -2000, np.int32)},
+    ],
+)
+def test_replay_of_a_damaged_path_does_no_harm(optimizer, changes):
+    """It may be refused or mean nothing, but it must not read outside the arrays (sanitizers)."""
+    try:
+        path = core.Path(**{**path_arrays(), **changes})
+        core.replay(path, 2, optimizer, [3], 1, 1.0)
+    except (ValueError, IndexError, RuntimeError):
+        pass
+
+
+def test_replay_refuses_iterations_that_are_not_there():
+    path = core.Path(**path_arrays())
+    for m in (-1, 3):
+        with pytest.raises(ValueError, match="no such iteration"):
+            core.replay(path, m, core.Plain(0.1), [3], 1, 1.0)

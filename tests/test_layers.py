@@ -1,0 +1,202 @@
+"""Imports go one way: who may know whom, in Python and in C++.
+
+Knows the layers; reads the sources as text and as syntax trees, imports nothing of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "cwboost"
+CORE = ROOT / "core"
+
+# Each may import at module level those that it can reach along these; a file that is not here may
+# not import fit and is imported by nobody below it.
+MAY_IMPORT = {
+    "checks": set(),
+    "table": {"checks"},
+    "bins": {"table"},
+    "bases": {"bins", "table"},
+    "smoothing": {"table"},
+    "losses": {"bins"},
+    "optimizers": {"checks"},
+    "learners": {"bases"},
+    "design": {"learners", "smoothing"},
+    "data": {"checks", "losses"},
+    "model": {"data", "design", "optimizers"},
+    "terms": {"learners"},
+    "formula": {"terms"},
+    "fit": {"model", "design", "formula", "terms"},
+    "effects": {"model"},
+    "export": {"model"},
+    "edit": {"effects"},
+    "pieces": {"model"},
+    "sql": {"pieces"},
+    "onnx": {"pieces"},
+    "tables": {"pieces", "effects", "export"},
+    "plots": {"effects"},
+    "report": {"effects", "export", "plots"},
+}
+# Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
+# imports plots inside its body.
+TOP = {"cli", "estimators", "plots"}
+KNOWS_NARWHALS = {"table"}
+KNOWS_MATPLOTLIB = {"plots"}
+
+CPP_MAY_INCLUDE = {
+    "types.hpp": set(),
+    "loss.hpp": {"types.hpp"},
+    "learner.hpp": {"types.hpp"},
+    "parallel.hpp": {"types.hpp"},
+    "rows.hpp": {"loss.hpp", "parallel.hpp", "types.hpp"},
+    "boost.hpp": {"rows.hpp", "learner.hpp", "types.hpp"},
+    "bindings.cpp": {"boost.hpp"},
+}
+
+
+def reachable(graph, start):
+    """All that can be reached from a node, itself left out."""
+    found, todo = set(), list(graph[start])
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += graph[node]
+    return found
+
+
+def modules():
+    return {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
+
+
+def imports(tree, *, inside=False):
+    """(name, at module level) of every import: own modules as 'table', others as 'numpy'.
+
+    An import under TYPE_CHECKING is for people and does not count.
+    """
+
+    def visit(node, at_top):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.name.removeprefix("cwboost.")
+                yield name.split(".")[0], at_top
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level == 0 and module.split(".")[0] != "cwboost":
+                yield module.split(".")[0], at_top
+            else:
+                inner = module.removeprefix("cwboost").strip(".")
+                for name in [inner.split(".")[0]] if inner else [a.name for a in node.names]:
+                    yield name, at_top
+        function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, at_top and not function)
+
+    return [name for name, at_top in visit(tree, True) if at_top or inside]
+
+
+@pytest.mark.parametrize("name", sorted(set(MAY_IMPORT) & {p.stem for p in PACKAGE.glob("*.py")}))
+def test_module_imports_only_what_is_below_it(name):
+    trees = modules()
+    own = set(imports(trees[name])) & set(trees)
+    assert own <= reachable(MAY_IMPORT, name), f"{name} imports {own}"
+
+
+def test_every_layer_has_a_place():
+    """A new module states here whom it may import, or it is one that may import anything."""
+    free = {"__init__", "__main__", "cli", "estimators", "demo", "datasets", "dask", "stream"}
+    assert set(modules()) - free <= set(MAY_IMPORT)
+
+
+def test_layers_have_no_cycle():
+    for name in MAY_IMPORT:
+        assert name not in reachable(MAY_IMPORT, name)
+
+
+def test_model_knows_fit_only_inside_a_body():
+    tree = modules()["model"]
+    assert "fit" not in imports(tree)
+    assert "fit" in imports(tree, inside=True)  # model.extend
+
+
+@pytest.mark.parametrize("top", sorted(TOP))
+def test_nobody_imports_the_top(top):
+    users = {
+        name
+        for name, tree in modules().items()
+        if name not in TOP | {"__main__"} and top in imports(tree)
+    }
+    assert users <= ({"__init__"} if top == "estimators" else set())
+
+
+@pytest.mark.parametrize(
+    ("library", "knowing"), [("narwhals", KNOWS_NARWHALS), ("matplotlib", KNOWS_MATPLOTLIB)]
+)
+def test_one_file_knows_a_library(library, knowing):
+    users = {name for name, tree in modules().items() if library in imports(tree, inside=True)}
+    assert users <= knowing
+
+
+def test_only_fit_calls_the_cores_boost():
+    callers = {
+        name
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "boost"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "_core"
+    }
+    assert callers == {"fit"}
+
+
+def test_plain_layers_do_not_know_the_core():
+    trees = modules()
+    for name in ("table", "bins", "bases", "smoothing", "learners"):
+        assert "_core" not in imports(trees[name], inside=True), name
+
+
+# --- C++ ------------------------------------------------------------------------------------------
+
+
+def includes(path):
+    return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE)
+
+
+def sources():
+    return sorted(p for p in CORE.rglob("*") if p.suffix in (".hpp", ".cpp", ".h"))
+
+
+def test_every_core_file_has_a_place():
+    assert {p.name for p in sources()} == set(CPP_MAY_INCLUDE)
+
+
+@pytest.mark.parametrize("name", CPP_MAY_INCLUDE)
+def test_core_includes_only_what_is_below_it(name):
+    own = set(includes(CORE / name)) & set(CPP_MAY_INCLUDE)
+    assert own <= reachable(CPP_MAY_INCLUDE, name)
+
+
+def test_only_bindings_know_nanobind_and_python():
+    for path in sources():
+        known = [i for i in includes(path) if i.startswith(("nanobind", "Python.h", "pybind"))]
+        assert not known or path.name == "bindings.cpp", path.name
+
+
+def test_only_parallel_starts_threads():
+    for path in sources():
+        if path.name != "parallel.hpp":
+            assert not {"thread", "future", "omp.h"} & set(includes(path)), path.name
+
+
+@pytest.mark.parametrize("path", [*sorted(PACKAGE.glob("*.py")), *sources()], ids=lambda p: p.name)
+def test_first_lines_say_what_the_file_knows(path):
+    text = path.read_text().lstrip()
+    assert text.startswith('"""' if path.suffix == ".py" else "//")
