@@ -61,10 +61,16 @@ def make_learners(
     >>> [type(x).__name__ for x in make_learners(table, [Step("age"), ...])]
     ['Step', 'Category']
     """
+    styles = ", ".join(map(repr, STYLES))
     if isinstance(learners, str):
+        if learners not in STYLES:
+            raise TypeError(
+                "learners: expected learners such as cb.Spline('age'), or one of "
+                f"{styles}; got {learners!r} of type str"
+            )
         learners, terms = None, learners
     if terms not in STYLES:
-        raise ValueError(f"terms: expected one of {', '.join(map(repr, STYLES))}, got {terms!r}")
+        raise ValueError(f"terms: expected one of {styles}; got {terms!r}")
     if learners is not None and not isinstance(learners, list | tuple):
         learners = list(learners) if isinstance(learners, Iterable) else [learners]
     given = [] if learners is None else [x for x in learners if x is not Ellipsis]
@@ -82,6 +88,8 @@ def make_learners(
     for name in table.names:
         if name not in named and name not in exclude:
             column = table[name]
-            smooth = isinstance(column, Numbers) and not column.boolean
-            out += STYLES[terms](column) if smooth else [Category(name)]
+            if isinstance(column, Numbers) and not column.boolean:
+                out += STYLES[terms](column)
+            else:
+                out.append(Category(name))
     return out
