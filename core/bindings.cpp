@@ -469,6 +469,9 @@ void bind_boost(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   m.doc() = "The core of cwboost: rows behind verbs, learners, the boosting loop.";
+#ifdef NDEBUG
+  nb::set_leak_warnings(false);  // what a program still holds at its end is no one's alarm
+#endif
   cwboost::bind_rows(m);
   cwboost::bind_learner(m);
   cwboost::bind_boost(m);
