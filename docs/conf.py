@@ -35,6 +35,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",  # run every example
+    "ignore_pattern": r"real_data\.py$",  # but this one, which needs tables from elsewhere
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
@@ -50,7 +51,21 @@ html_theme_options = {
 }
 html_sidebars = {  # no section, no navigation in it
     page: []
-    for page in ("algorithms", "bins", "files", "input", "learners", "losses", "auto_examples/*")
+    for page in (
+        "algorithms",
+        "bins",
+        "cli",
+        "defaults",
+        "editing",
+        "export",
+        "files",
+        "formula",
+        "input",
+        "learners",
+        "losses",
+        "start",
+        "auto_examples/*",
+    )
 }
 html_static_path = ["_static"]
 html_css_files = ["formulas.css"]

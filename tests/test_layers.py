@@ -41,6 +41,11 @@ MAY_IMPORT = {
     "tables": {"pieces", "effects", "export"},
     "plots": {"effects"},
     "report": {"effects", "export", "plots"},
+    "explain": {"effects"},
+    "text": {"tables"},
+    "files": {"table"},
+    "progress": set(),
+    "arguments": {"losses", "optimizers", "sql", "terms"},
 }
 # Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
 # imports plots inside its body.

@@ -1,25 +1,46 @@
-"""The command line. Knows arguments, files and printing; the work is done elsewhere."""
+"""The command line. Knows arguments, exit codes and what is printed; the work is done elsewhere.
+
+Exit codes: 0 fine, 1 bad input or data, 2 wrong usage, 130 interrupted, 141 nobody reads the
+output.
+"""
 
 from __future__ import annotations
 
 import argparse
-import csv
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import __version__
-from .datasets import adult
-from .fit import fit
+from . import progress
+from .arguments import CLASSES, STANDARD, parser
+from .data import read_weights
+from .explain import explain
+from .export import load
+from .files import (
+    FileTable,
+    Kind,
+    check_output,
+    read_table,
+    replaced,
+    standard_input,
+    write_table,
+)
+from .fit import Interrupted
+from .formula import parse
 from .model import Model
-from .optimizers import Hybrid
-from .table import Floats
+from .table import Column, Labels, Numbers, Table
+from .text import cell, curve_lines, effect_table, printable, table_lines, words
 
-BLOCKS = "▁▂▃▄▅▆▇█"
+BAD, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
+BAR = 24  # characters of the longest bar
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,118 +52,428 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     SystemExit: 0
     """
-    parser = argparse.ArgumentParser(
-        prog="cwboost", description="Interpretable additive models by componentwise boosting."
-    )
-    parser.add_argument("--version", action="version", version=f"cwboost {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    show = commands.add_parser(
-        "demo",
-        help="fit the bundled Adult table and show what comes out",
-        description="Fits who earns more than 50,000 a year (Adult, UCI) with the hybrid "
-        "optimizer, prints what it chose and writes the model and its tables.",
-        epilog="example: cwboost demo --output adult --iterations 2000",
-    )
-    show.add_argument("--output", type=Path, default=Path("cwboost-demo"), help="folder to write")
-    show.add_argument("--iterations", type=int, default=1000, help="at most (default 1000)")
-    show.set_defaults(run=lambda a: demo(a.output, a.iterations))
-    chosen = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names may hold anything
+    chosen = parser().parse_args(arguments)
+    logged = getattr(chosen, "log_json", False)
+    quiet = getattr(chosen, "quiet", False)
+    bar = progress.make(sys.stderr, quiet=quiet, log=logged, every=getattr(chosen, "log_every", 10))
     try:
-        return int(chosen.run(chosen))
-    except (ValueError, TypeError, OSError) as error:
-        print(f"cwboost: {error}", file=sys.stderr)
-        return 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = lambda message, *_, **__: bar.say("warning", str(message))
+            code = COMMANDS[chosen.command](chosen, bar)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # What is still buffered has nowhere to go; Python would complain when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("cwboost: interrupted", file=sys.stderr)
-        return 130
+        bar.say("error", "interrupted; nothing was written")
+        return INTERRUPTED
+    except OSError as error:
+        known = error.strerror and error.filename
+        bar.say("error", f"{error.filename}: {error.strerror}" if known else str(error))
+    except (ValueError, TypeError, ImportError) as error:
+        bar.say("error", str(error))
+    except MemoryError:
+        bar.say("error", "not enough memory for this table")
+    finally:
+        bar.close()
+    return BAD
 
 
-def demo(output: Path, n_iter: int) -> int:
-    """Fits the Adult table, prints the model and writes it with its tables to a folder."""
-    output.mkdir(parents=True, exist_ok=True)
-    table = adult()
-    del table["fnlwgt"]  # a sampling weight, not a property of a person
-    held = np.random.default_rng(0).random(len(table["class"])) < 0.3
-    print(
-        f"Adult: {len(held)} people, {len(table) - 1} columns; who earns more than 50,000 a year?"
-    )
-    began = time.perf_counter()
-    model = fit(
-        table,
-        "class",
-        loss="binomial",
-        optimizer=Hybrid(then="training"),
-        n_iter=n_iter,
-        validation=held,
-    )
-    seconds = time.perf_counter() - began
-    rows = {name: column[held] for name, column in table.items()}
-    area = auc(rows["class"] == model.classes[1], model.predict(rows, kind="score"))
-    print(f"fitted in {seconds:.1f} s on {int((~held).sum())} rows\n")
-    print(model.summary())
-    print("\nthe curves, from the least to the largest value (effect on the log odds):")
-    for name in model.importance():
-        column = model.terms[name].columns[0]
-        if model.columns[column].kind == "numbers":
-            shown = model.effect(name, 48)
-            known = ~np.isnan(shown[column])
-            low, high = shown[column][known][0], shown[column][known][-1]
-            print(f"  {name:16} {low:>6g} {sparkline(shown['effect'][known])} {high:g}")
-    print(f"\nvalidation AUC {area:.4f} ({int(held.sum())} rows)")
-    written = write_tables(model, output)
-    print(f"written to {output}: {', '.join(written)}")
+# --- fit ------------------------------------------------------------------------------------------
+
+
+def run_fit(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost fit`."""
+    if a.target is None and a.formula is None:
+        a.parser.error("give the column to predict, --target COLUMN, or a --formula")
+    if a.formula is not None and a.terms is not None:
+        a.parser.error("--formula says which terms there are; leave out --terms")
+    if a.optimizer == "hybrid" and a.validation == "none":
+        a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
+    if a.output is not None:
+        check_output(a.output, table=False)
+    began = time.monotonic()
+    bar.stage(f"reading {a.table}")
+    roles = [name for name in (a.weights, a.offset, a.exposure) if name is not None]
+    table = read_table(a.table, dict.fromkeys(roles, "numbers")).table
+    bar.stage("setting up")
+    held = None if _is_share(a.validation) else a.validation
+    fixed = [name for name in (a.offset, a.exposure) if name is not None]
+    others = [*roles, *a.exclude, *([] if held is None else [held])]
+    learners = None
+    if a.formula is not None:
+        target, learners = parse(a.formula, table, others)
+        if a.target not in (None, target):
+            a.parser.error(f"--target is {a.target!r}, but the formula says {target!r}")
+        a.target = target
+        features = list(dict.fromkeys(c for learner in learners for c in learner.columns))
+    else:
+        features = [name for name in table.names if name not in {a.target, *others}]
+    for name in (a.target, *others):
+        if name not in table:
+            table[name]  # raises, and says what the table has
+    if "" in features:
+        raise ValueError(
+            f"{a.table}: column {table.names.index('') + 1} has no name; if it only counts the "
+            "rows, leave it out with --exclude ''"
+        )
+    if not features:
+        raise ValueError(f"{a.table}: no column is left to predict {a.target!r} from")
+    estimator = _estimator(a, table, learners, bar)
+    weights = None if a.weights is None else read_weights(a.weights, table)
+    rows = {name: table[name] for name in dict.fromkeys([*features, *fixed])}
+    estimator._callback = _Callback(bar, estimator)
+    try:
+        y = _target(table[a.target], a.target, estimator)
+        estimator.fit(rows, y, weights, validation=None if held is None else _mask(table[held]))
+        model = estimator.model_
+    except Interrupted as stop:
+        model = estimator._keep(stop.model, 0).model_
+    names = replace(model.settings, target=a.target, weights=a.weights, held=held)
+    return _fitted(a, replace(model, settings=names), bar, time.monotonic() - began)
+
+
+def _mask(column: Column) -> Any:
+    """The column that marks the validation rows, as an array: true or false, or weights."""
+    if not isinstance(column, Numbers):
+        raise ValueError(
+            f"--validation {column.name}: expected true or false, or weights, for every row; the "
+            f"column has text such as {column.levels[0]!r}"
+        )
+    return column.values == 1 if column.boolean and not column.missing.any() else column.values
+
+
+class _Callback:
+    """Tells the progress how many iterations there will be, once that is known."""
+
+    def __init__(self, bar: progress.Quiet, estimator: Any) -> None:
+        self.bar, self.estimator = bar, estimator
+
+    def __call__(
+        self, iteration: int, risk: float, validation_risk: float | None, choice: str
+    ) -> None:
+        if self.bar.total is None:
+            self.bar.total = self.estimator._n_iter_asked(validation_risk is not None)
+        self.bar(iteration, risk, validation_risk, choice)
+
+
+def _is_share(validation: str) -> bool:
+    """Whether --validation is anything but the name of a column."""
+    try:
+        float(validation)
+    except ValueError:
+        return validation in ("auto", "last", "none")
+    return True
+
+
+def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress.Quiet) -> Any:
+    """The estimator that the target and the options call for, with its own defaults."""
+    from .estimators import CWBClassifier, CWBRegressor
+
+    column = table[a.target]
+    classes = a.loss.name in CLASSES if a.loss is not None else _is_classes(column)
+    if isinstance(column, Labels) and not classes:
+        raise ValueError(
+            f"target {a.target!r} is text such as {column.levels[0]!r}, and the {a.loss.name} loss "
+            "needs numbers; leave out --loss, or use --loss binomial or multinomial"
+        )
+    values = column.codes if isinstance(column, Labels) else column.values
+    found = np.unique(values[~column.missing])
+    if a.loss is not None and a.loss.name == "binomial" and len(found) > 2:
+        raise ValueError(
+            f"target {a.target!r}: the binomial loss needs two classes, got {len(found)}; use "
+            "--loss multinomial, or another loss if the target is a number"
+        )
+    if a.loss is None and not classes and len(found) == 2:
+        bar.say(
+            "note",
+            f"{a.target!r} has only the values {' and '.join(map(cell, found))} and is "
+            "fitted as a number; for their probabilities use --loss binomial",
+        )
+    options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}
+    options |= {"learners": learners, "random_state": a.seed}
+    shares = {"auto": "auto", "last": "last", "none": None}
+    if _is_share(a.validation):
+        options["validation"] = (
+            shares[a.validation] if a.validation in shares else float(a.validation)
+        )
+    given = {"terms": a.terms, "n_iter": a.iterations, "optimizer": a.optimizer}
+    options |= {name: value for name, value in given.items() if value is not None}
+    if classes and a.exposure is not None:
+        raise ValueError("--exposure is for losses with a log link, such as --loss poisson")
+    if classes:
+        estimator = CWBClassifier(**options)
+    else:
+        loss = "squared" if a.loss is None else a.loss
+        estimator = CWBRegressor(loss, exposure=a.exposure, **options)
+    if a.rate is not None:  # the optimizer that the estimator would take, but for its rate
+        watched = a.validation != "none"
+        estimator.optimizer = estimator._optimizer(watched).set_params(rate=a.rate)
+    return estimator
+
+
+def _is_classes(column: Column) -> bool:
+    return isinstance(column, Labels) or column.boolean
+
+
+def _target(column: Column, name: str, estimator: Any) -> Any:
+    """The target's values: numbers, or classes as the engine names them."""
+    if column.missing.any():
+        row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
+        raise ValueError(
+            f"target {name!r}, row {row}: the value is missing ({n} such rows); leave these rows "
+            "out"
+        )
+    if isinstance(column, Labels):
+        return column.to_objects()
+    if not hasattr(estimator, "class_weight"):
+        return column.values
+    if column.boolean:
+        return column.values == 1
+    whole = np.all(column.values == np.floor(column.values))
+    return column.values.astype(np.int64) if whole and column.exact else column.values
+
+
+def _fitted(a: argparse.Namespace, model: Model, bar: progress.Quiet, seconds: float) -> int:
+    """Writes the model, says so, and returns the exit code."""
+    stopped = model.stopped == "interrupted"
+    if a.output is not None:
+        with replaced(a.output) as temporary:
+            model.save(temporary)
+    bar.close()
+    m, validation = model.best_iteration, model.validation_risk
+    chosen = [name for name, term in model.terms.items() if term.chosen]
+    facts = {
+        "iterations": model.n_iter,
+        "best_iteration": m,
+        "stopped": model.stopped,
+        "risk": float(model.risk[m]),
+        "validation_risk": None if validation is None else float(validation[m]),
+        "terms": len(chosen),
+        "seconds": round(seconds, 3),
+        "output": a.output,
+    }
+    where = "" if a.output is None else f"; the model so far is in {a.output}"
+    message = f"interrupted after {model.n_iter} iterations{where}"
+    if a.output is None:
+        print(_summary(model))
+        message = message if stopped else f"fitted in {seconds:.1f} s; -o FILE stores the model"
+    elif not stopped:
+        message = f"{_summary(model)}\n\nfitted in {seconds:.1f} s, written to {a.output}"
+    if stopped and not isinstance(bar, progress.Log):
+        bar.say("error", message)
+    else:
+        bar.say("done", message, **facts)
+    return INTERRUPTED if stopped else 0
+
+
+def _summary(model: Model) -> str:
+    """The summary under a line that says what is predicted, and from which columns otherwise."""
+    settings = model.settings
+    target = "the target" if settings.target is None else printable(settings.target)
+    roles = {"weights": settings.weights, "offset": settings.offset, "exposure": settings.exposure}
+    lines = [f"predicts {target}" + (f": {words(model.classes)}" if model.classes else "")]
+    lines += [f"{role}: {printable(name)}" for role, name in roles.items() if name is not None]
+    return "\n".join([*lines, *map(printable, model.summary().split("\n"))])
+
+
+# --- commands on a model --------------------------------------------------------------------------
+
+
+def _model(file: str) -> Model:
+    if file != STANDARD:
+        return load(file)
+    with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
+        copy = Path(folder) / "standard input"
+        copy.write_bytes(standard_input())
+        try:
+            return load(copy)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(copy), "standard input")) from None
+
+
+def _model_and_rows(a: argparse.Namespace) -> tuple[Model, FileTable, dict[str, Any]]:
+    """Model, rows, and where offset and exposure are, if that was said."""
+    if a.model == a.table == STANDARD:
+        a.parser.error("MODEL and TABLE cannot both be standard input")
+    model = _model(a.model)
+    fixed = {"offset": a.offset, "exposure": a.exposure}
+    return model, read_table(a.table, _kinds(model, fixed)), fixed
+
+
+def _kinds(model: Model, fixed: Mapping[str, str | None]) -> dict[str, Kind]:
+    """What the model knows of its columns."""
+    out: dict[str, Kind] = {
+        name: "text" if facts.kind == "labels" else "numbers"
+        for name, facts in model.columns.items()
+    }
+    for name in (*fixed.values(), model.settings.offset, model.settings.exposure):
+        if name is not None:
+            out[name] = "numbers"
+    return out
+
+
+def run_predict(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost predict`."""
+    del bar
+    check_output(a.output)
+    model, rows, fixed = _model_and_rows(a)
+    for name in a.keep:
+        if name not in rows.table:
+            rows.table[name]  # raises, and says what the table has
+    out: dict[str, Any] = {name: rows.cells(name) for name in a.keep}
+    for name, values in predictions(model, rows.table, a.kind, fixed).items():
+        if name in out:
+            raise ValueError(
+                f"--keep {name!r}: the predictions have a column of this name; rename that of the "
+                "table"
+            )
+        out[name] = values
+    write_table(a.output, out)
     return 0
 
 
-def sparkline(values: Floats) -> str:
-    """A curve in one line of text.
+def predictions(
+    model: Model, table: Table, kind: Any = "response", fixed: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Predictions as named columns: of classes the most probable one, and all probabilities.
 
     Examples
     --------
-    >>> sparkline(np.array([0.0, 1.0, 2.0, 1.0]))
-    '▁▅█▅'
+    >>> import cwboost as cb
+    >>> rows = cb.table.read({"g": ["a", "b"] * 9})
+    >>> model = cb.fit(rows, ["no", "yes"] * 9, loss="binomial")
+    >>> list(predictions(model, rows))
+    ['prediction', 'probability[no]', 'probability[yes]']
     """
-    low, high = float(values.min()), float(values.max())
-    heights = (values - low) / (high - low or 1.0) * (len(BLOCKS) - 1)
-    return "".join(BLOCKS[int(h + 0.5)] for h in heights)
+    found = model.predict(table, kind, **(fixed or {}))
+    if kind == "score":
+        if found.ndim == 1:
+            return {"score": found}
+        return {f"score[{c}]": s for c, s in zip(model.classes, found.T, strict=True)}
+    if not model.classes:
+        return {"prediction": found}
+    shares = found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+    classes = np.array(model.classes, dtype=object)
+    best = shares.argmax(axis=1) if found.ndim == 2 else (found > 0.5).astype(np.intp)
+    out = {"prediction": classes[best]}
+    return out | {f"probability[{c}]": p for c, p in zip(classes, shares.T, strict=True)}
 
 
-def auc(positive: Any, score: Floats) -> float:
-    """Share of pairs of a positive and a negative row that the score puts in order, ties half.
-
-    Examples
-    --------
-    >>> auc(np.array([True, False, True]), np.array([2.0, 1.0, 1.0]))
-    0.75
-    """
-    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    n = int(np.sum(positive))
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(score) - n)))
-
-
-def write_tables(model: Model, output: Path) -> list[str]:
-    """The model as JSON; its importance, effects and risks as CSV."""
-    model.save(output / "model.json")
-    _write_csv(output / "importance.csv", ("term", "importance"), model.importance().items())
-    effects = (
-        (name, *row)
-        for name in model.importance()
-        for row in zip(*model.effect(name, 100).values(), strict=True)
-    )
-    _write_csv(output / "effects.csv", ("term", "value", "effect"), effects)
-    validation = model.validation_risk
-    assert validation is not None
-    risks = zip(range(model.n_iter + 1), model.risk, validation, strict=True)
-    _write_csv(output / "risk.csv", ("iteration", "training", "validation"), risks)
-    return ["model.json", "importance.csv", "effects.csv", "risk.csv"]
+def run_explain(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost explain`."""
+    del bar
+    if a.output is not None:
+        check_output(a.output)
+    model, rows, fixed = _model_and_rows(a)
+    found = explain(model, rows.table, a.row, **fixed)
+    if a.output is not None:
+        write_table(a.output, found)
+        return 0
+    shown: dict[str, Any] = dict(found)
+    if model.n_outputs == 1:
+        shown |= {"": _bars(found)}
+    print(f"row {a.row} of {a.table}\n")
+    print("\n".join(table_lines(shown)))
+    one = rows.table.take(np.arange(rows.table.n_rows) == a.row)
+    print()
+    for name, values in predictions(model, one, "response", fixed).items():
+        print(f"{printable(name)}: {cell(values[0])}")
+    return 0
 
 
-def _write_csv(file: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(names)
-        writer.writerows(rows)
+def _bars(found: Mapping[str, Any]) -> list[str]:
+    """A bar of plus or minus signs for every column's effect."""
+    real = [not str(name).startswith("(") for name in found["column"]]
+    sizes = np.where(real, found["effect"], 0.0)
+    top = float(np.abs(sizes).max(initial=0.0)) or 1.0
+    return [("+" if s > 0 else "-") * round(BAR * abs(s) / top) for s in sizes.tolist()]
+
+
+def run_show(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost show`."""
+    del bar
+    if a.output is not None and a.term is None:
+        a.parser.error("-o is for the effect of a --term")
+    if a.output is not None:
+        check_output(a.output)
+    model = _model(a.model)
+    if a.term is not None:
+        if a.output is not None:
+            write_table(a.output, model.effect(a.term))
+        else:
+            print("\n".join(table_lines(effect_table(model, a.term, a.points))))
+        return 0
+    print(_summary(model))
+    curves = curve_lines(model)
+    if curves:
+        print("\nthe curves, from the least to the largest value (effect on the score):")
+        print("\n".join(curves))
+    return 0
+
+
+def run_export(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost export`."""
+    del bar
+    path = Path(a.to)
+    folder = a.to.endswith(("/", os.sep)) or path.is_dir() or (not path.suffix and a.to != STANDARD)
+    ending = "" if folder else ".sql" if a.to == STANDARD else path.suffix.lower()
+    if ending not in ("", ".sql", ".onnx", ".xlsx", ".json"):
+        a.parser.error(f"--to {a.to}: expected .sql, .onnx, .xlsx, .json or a folder")
+    for option, endings in {
+        "dialect": (".sql",),
+        "table": (".sql",),
+        "keep": (".sql",),
+        "kind": (".sql", ".onnx"),
+        "offset": (".sql", ".onnx"),
+        "exposure": (".sql", ".onnx"),
+    }.items():
+        if getattr(a, option) is not None and ending not in endings:
+            a.parser.error(f"--{option} is for {' and '.join(endings)} only")
+    if not folder:
+        check_output(a.to, table=False)
+    model = _model(a.model)
+    given = {"dialect": a.dialect, "table": a.table, "keep": a.keep, "kind": a.kind,
+             "offset": a.offset, "exposure": a.exposure}  # fmt: skip
+    given = {name: value for name, value in given.items() if value is not None}
+    if folder:
+        model.to_csv(a.to)
+        return 0
+    with replaced(a.to) as temporary:
+        if ending == ".sql":
+            query = model.to_sql(**given)
+            temporary.write_text(query.rstrip() + "\n", encoding="utf-8", newline="\n")
+        elif ending == ".onnx":
+            temporary.write_bytes(model.to_onnx(**given).SerializeToString())
+        elif ending == ".xlsx":
+            model.to_excel(temporary)
+        else:
+            model.save(temporary)
+    return 0
+
+
+def run_demo(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost demo`."""
+    from .demo import demo
+
+    del bar
+    return demo(a.output, a.iterations)
+
+
+COMMANDS = {
+    "fit": run_fit,
+    "predict": run_predict,
+    "explain": run_explain,
+    "show": run_show,
+    "export": run_export,
+    "demo": run_demo,
+}
 
 
 if __name__ == "__main__":

@@ -41,8 +41,9 @@ from .terms import make_learners
 
 HOLD_OUT_FROM = 1000  # rows; fewer are all needed for the fit
 HOLD_OUT = 0.2  # share of the rows, or of the groups
-N_ITER_WATCHED = 1000  # with validation rows to stop at the best
+N_ITER_WATCHED = 2000  # with validation rows to stop at the best (docs/defaults.md: all of these)
 N_ITER_BLIND = 200  # without: diabetes and Friedman's data are best at 100-200 and lose at 1000
+RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without validation rows Plain()
 FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
 
 
@@ -50,6 +51,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What both estimators are: reading of tables, the fit and the terms."""
 
     _asked: int  # iterations that the last fit was asked for
+    _callback: Any = None  # of the command line, called after every iteration
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (routed as to scikit-learn's splitters)
 
     def __init__(self, **parameters: Any) -> None:
@@ -124,6 +126,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             exposure=exposure,
             validation=held,
             patience=self.patience,
+            callback=self._callback,
             time_limit=self.time_limit,
             random_state=seed,
             n_threads=self._n_threads(),
@@ -263,9 +266,10 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"optimizer: expected {', '.join(map(repr, names))} or an object such as "
                     f"cb.Plain(rate=0.05), got {found!r}"
                 )
-            found = names[found]()
-        lenient = isinstance(self.optimizer, str) or self.validation is not None
-        if isinstance(found, Hybrid) and not watched and lenient:
+            if found == "hybrid":
+                return Hybrid(RATE, MOMENTUM, then="training") if watched else Plain()
+            return names[found]()
+        if isinstance(found, Hybrid) and not watched and self.validation is not None:
             return Plain(rate=found.rate)
         return found  # type: ignore[no-any-return]
 
@@ -316,7 +320,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> Floats:
-        """(n_features_in_,) share of every column in the fall of the risk.
+        """(n_features,) share of every column in the fall of the risk.
 
         A term of two columns counts half for each. `model_.importance()` has the shares by term.
         """
@@ -377,17 +381,19 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         "squared", "absolute", "quantile", "huber", "poisson", "gamma", "tweedie", an instance such
         as `cb.Quantile(0.9)`, or a loss written in Python.
     terms : {"auto", "linear", "smooth", "step", "components"}
-        What numeric columns get; others get a Category.
+        What numeric columns get; others get a Category. "auto": a Spline and a Step, of which the
+        fit takes what the data ask for.
     learners : list of learners, optional
         Terms such as `cb.Spline("age", df=4)` or `cb.Tensor("lon", "lat")`: these only, or with
         `...` in the list these and `terms` for the columns that they do not name.
     exclude : list of column names, optional
         Columns that get no term.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
-        An object such as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable. Hybrid without
-        validation rows is Plain.
+        "hybrid" is `cb.Hybrid(rate=0.3, then="training")`, and `cb.Plain()` without validation
+        rows; the other names are the optimizers with their own defaults. An object such as
+        `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
-        Most iterations; "auto": 1000 with validation rows to stop at the best, else 200.
+        Most iterations; "auto": 2000 with validation rows to stop at the best, else 200.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
         How numbers are merged for the fit.
     validation : "auto", float, "last" or None
@@ -413,7 +419,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         Effects, explanations, export: all that the estimator does not show itself.
     n_iter_ : int
     intercept_ : float
-    feature_importances_ : array of shape (n_features_in_,)
+    feature_importances_ : array of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : array of str
 

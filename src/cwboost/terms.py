@@ -50,7 +50,8 @@ def make_learners(
     exclude : names of columns to leave out
     terms : "auto", "linear", "smooth", "step" or "components"
         The style: what numeric columns get; others get a Category. "auto": a Spline and a Step
-        side by side; "components": a Linear and a Centered.
+        side by side (a Step alone up to 10 distinct values, a Linear for two); "smooth": a Spline;
+        "components": a Linear and a Centered.
 
     Examples
     --------

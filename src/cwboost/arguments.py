@@ -1,0 +1,233 @@
+"""The arguments of the command line. Knows names, help and what a wrong usage is; knows nothing of
+what the commands do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .losses import LOSSES, Loss
+from .optimizers import OPTIMIZERS
+from .sql import DIALECTS
+from .terms import STYLES
+
+CLASSES = ("binomial", "multinomial")  # losses on classes
+POINTS = 20  # about so many rows of a curve are printed
+STANDARD = "-"  # input or output
+COLUMN = "COLUMN"
+TABLE = "CSV, Parquet or JSON lines; - is standard input"
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    out = argparse.ArgumentParser(
+        prog="cwboost",
+        description="Interpretable additive models by componentwise gradient boosting.",
+        epilog="examples:\n"
+        "  cwboost fit people.csv --target income -o model.json\n"
+        "  cwboost show model.json\n"
+        "  cwboost predict model.json new.csv -o predictions.csv\n"
+        "  cwboost explain model.json new.csv --row 0\n"
+        "  cwboost export model.json --to model.sql\n\n"
+        "Tables are CSV, Parquet or JSON lines; '-' is standard input or output. 'cwboost COMMAND\n"
+        "--help' has the options of a command and more examples.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    out.add_argument("--version", action="version", version=f"cwboost {__version__}")
+    commands = out.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, what: str, details: str, *examples: str) -> Any:
+        added = commands.add_parser(
+            name,
+            help=what,
+            description=details,
+            epilog="\n  ".join(["examples:", *examples]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        added.set_defaults(command=name, parser=added)
+        return added
+
+    _fit_arguments(command)
+    _model_arguments(command)
+    made = command(
+        "demo",
+        "fit the bundled Adult table and show what comes out",
+        "Fits who earns more than 50,000 a year (Adult, UCI) with the hybrid optimizer, prints\n"
+        "what it chose and writes the model and its tables.",
+        "cwboost demo --output adult --iterations 2000",
+    )
+    made.add_argument("--output", type=Path, default=Path("cwboost-demo"), help="folder to write")
+    made.add_argument("--iterations", type=int, default=1000, help="at most (default 1000)")
+    return out
+
+
+def _fit_arguments(command: Any) -> None:
+    made = command(
+        "fit",
+        "fit a model to a table",
+        "Fits a model to a table and writes it as JSON. Every column but the target gets a term.\n"
+        "A target of numbers is fitted with the squared loss unless --loss says otherwise; text\n"
+        "and booleans are classes.",
+        "cwboost fit people.csv --target income -o model.json",
+        "cwboost fit claims.parquet --target n --loss poisson --exposure years -o claims.json",
+        "cwboost fit people.csv --formula 'income ~ s(age, df=4) + job' --exclude id -o model.json",
+        "cat people.csv | cwboost fit - --target income --log-json -o model.json",
+    )
+    made.add_argument("table", metavar="TABLE", help=TABLE)
+    add = made.add_argument
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the model, as JSON; without it the summary is printed",
+    )
+    group = made.add_argument_group("what is fitted")
+    add = group.add_argument
+    add("--target", metavar=COLUMN, help="the column to predict")
+    add("--formula", metavar="TEXT", help="target and terms, as 'y ~ s(age) + job'")
+    add("--loss", type=_loss, metavar="NAME",
+        help=f"{', '.join(LOSSES)}; or quantile:0.9, huber:1.5, tweedie:1.7")  # fmt: skip
+    add("--terms", choices=list(STYLES), help="what columns of numbers get (default auto)")
+    add("--exclude", metavar=COLUMN, nargs="+", action="extend", default=[], help="not a feature")
+    add("--weights", metavar=COLUMN, help="weights of the rows")
+    add("--offset", metavar=COLUMN, help="fixed part of the score")
+    add("--exposure", metavar=COLUMN, help="exp(offset), for losses with a log link")
+    group = made.add_argument_group("how it is fitted")
+    add = group.add_argument
+    add("--optimizer", choices=[name.lower() for name in OPTIMIZERS],
+        help="default hybrid; plain without validation rows")  # fmt: skip
+    add("--rate", type=_positive, help="step of an iteration, 0.01 to 0.3")
+    add("--iterations", type=_whole, metavar="N",
+        help="at most; default 200, or many if validation rows can tell the best")  # fmt: skip
+    add("--validation", metavar="ROWS", default="auto",
+        help="rows held out to find the best iteration: a share such as 0.2, the column that "
+        "marks them, last (fifth) or none; default 0.2 at random from 1,000 rows on")  # fmt: skip
+    add("--seed", type=_whole, default=0, help="for the rows held out (default 0)")
+    add("--threads", type=_whole_positive, help="the result does not depend on it")
+    add("--time-limit", type=_positive, metavar="SECONDS", help="stop after so long")
+    group = made.add_argument_group("what is said meanwhile")
+    group.add_argument("--quiet", action="store_true", help="nothing but warnings and errors")
+    group.add_argument("--log-json", action="store_true",
+                       help="one JSON object per line on standard error")  # fmt: skip
+    group.add_argument("--log-every", type=_whole_positive, default=10, metavar="K",
+                       help="iterations from one of them to the next (default 10)")  # fmt: skip
+
+
+def _model_arguments(command: Any) -> None:
+    """The commands that take a model."""
+    made = command(
+        "predict",
+        "predict the rows of a table",
+        "Predicts every row of a table. The columns written are those of --keep, then\n"
+        "'prediction', and for classes 'probability[<class>]' for each of them.",
+        "cwboost predict model.json new.csv -o predictions.csv",
+        "cwboost predict model.json new.parquet --keep id -o predictions.parquet",
+        "cat new.jsonl | cwboost predict model.json - --kind score | head",
+    )
+    _model_and_table(made)
+    made.add_argument("-o", "--output", metavar="FILE", default=STANDARD,
+                      help=".csv, .tsv, .jsonl or .parquet; default: CSV is printed")  # fmt: skip
+    made.add_argument("--kind", choices=["response", "score"], default="response",
+                      help="in the units of the target, or scores (default response)")  # fmt: skip
+    made.add_argument("--keep", metavar=COLUMN, nargs="+", action="extend", default=[],
+                      help="columns of the table to write before the predictions")  # fmt: skip
+
+    made = command(
+        "explain",
+        "why one row gets its prediction",
+        "Shows what every column adds to the score of one row, the largest first; with the\n"
+        "intercept they sum to the score.",
+        "cwboost explain model.json new.csv --row 0",
+        "cwboost explain model.json new.csv --row 17 -o why.csv",
+    )
+    _model_and_table(made)
+    made.add_argument("--row", type=_whole, default=0, metavar="N",
+                      help="number of the row, from 0 (default 0)")  # fmt: skip
+    made.add_argument("-o", "--output", metavar="FILE", help="write the table instead")
+
+    made = command(
+        "show",
+        "what a model says",
+        "Prints a model's summary and curves, or the effect of one term or column.",
+        "cwboost show model.json",
+        "cwboost show model.json --term age",
+        "cwboost show model.json --term age -o age.csv",
+    )
+    made.add_argument("model", metavar="MODEL", help="written by cwboost fit")
+    made.add_argument("--term", metavar="NAME", help="a term, or a column (its terms added up)")
+    made.add_argument("--points", type=_whole_positive, default=POINTS, metavar="N",
+                      help=f"numbers at which a curve is shown (default {POINTS})")  # fmt: skip
+    made.add_argument("-o", "--output", metavar="FILE", help="write the whole effect instead")
+
+    made = command(
+        "export",
+        "a model as SQL, ONNX, Excel, CSV tables or JSON",
+        "Writes a model for other programs, by the ending of the name: .sql, .onnx, .xlsx, .json,\n"
+        "or a folder for CSV tables. '-' prints the SQL.",
+        "cwboost export model.json --to model.sql --dialect postgres --table people",
+        "cwboost export model.json --to model.onnx",
+        "cwboost export model.json --to tables/",
+    )
+    made.add_argument("model", metavar="MODEL", help="written by cwboost fit")
+    made.add_argument("--to", metavar="FILE", required=True, help="the file or folder to write")
+    made.add_argument("--dialect", choices=list(DIALECTS), help="of the SQL (default duckdb)")
+    made.add_argument("--table", metavar="NAME", help="SQL: the table's name (default table)")
+    made.add_argument("--keep", metavar=COLUMN, nargs="+", action="extend",
+                      help="SQL: columns of the table that come first in the result")  # fmt: skip
+    made.add_argument("--kind", choices=["response", "score"],
+                      help="SQL, ONNX: what is computed (default response)")  # fmt: skip
+    _fixed_arguments(made)
+
+
+def _model_and_table(made: Any) -> None:
+    made.add_argument("model", metavar="MODEL", help="written by cwboost fit")
+    made.add_argument("table", metavar="TABLE", help=TABLE)
+    _fixed_arguments(made)
+
+
+def _fixed_arguments(made: Any) -> None:
+    hint = "for models fitted in Python with arrays of them, or to read it from another column"
+    made.add_argument("--offset", metavar=COLUMN, help=hint)
+    made.add_argument("--exposure", metavar=COLUMN, help="likewise")
+
+
+def _number(text: str, make: Any, least: float, what: str) -> Any:
+    try:
+        value = make(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value < float("inf") or (make is float and value == least):
+        raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
+    return value
+
+
+def _positive(text: str) -> float:
+    return float(_number(text, float, 0.0, "a positive number"))
+
+
+def _whole(text: str) -> int:
+    return int(_number(text, int, 0, "a whole number >= 0"))
+
+
+def _whole_positive(text: str) -> int:
+    return int(_number(text, int, 1, "a whole number >= 1"))
+
+
+def _loss(text: str) -> Loss:
+    """A loss by its name, with its parameter behind a colon."""
+    name, colon, parameter = text.partition(":")
+    if name not in LOSSES:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
+    try:
+        if colon and name not in CLASSES:
+            return LOSSES[name](float(parameter))  # type: ignore[call-arg]
+        if not colon:
+            return LOSSES[name]()
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    raise argparse.ArgumentTypeError(f"{text!r}: this loss takes no number")
