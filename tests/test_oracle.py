@@ -27,7 +27,11 @@ from problems import (
 )
 
 # Rates and momentum are large here, so that much happens in few iterations; some fits diverge.
-pytestmark = pytest.mark.filterwarnings("ignore:the training risk was least")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the training risk was least"),
+    pytest.mark.filterwarnings("ignore:levels never seen in training"),
+    pytest.mark.filterwarnings("ignore:constant in the training rows"),
+]
 
 TIGHT = 1e-8  # of risks, scores, df: relative to their size
 COEF = 1e-6  # of coefficients: relative to the term's largest
