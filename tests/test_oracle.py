@@ -90,7 +90,9 @@ def compare_path(model, reference, trained):
         assert model.path.rewound_to == rewound
     else:
         assert model.path.switched_after == -1
-    assert model.best_iteration == returned(model, reference)
+    m, expected = model.best_iteration, returned(model, reference)
+    if m != expected:  # losses with kinks give equal risks, which rounding parts
+        close(model.validation_risk[m], model.validation_risk[expected], what="best risk")
 
 
 def singular(solver):
