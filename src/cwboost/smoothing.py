@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from .table import Floats
 
-
 ZERO = 1e-10  # eigenvalues below are directions without data
 SINGULAR_RHO = 1e-8  # instead of no smoothing where A is singular
 
