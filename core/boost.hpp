@@ -347,12 +347,12 @@ inline int best_iteration(const std::vector<Risks>& risks) {
 }
 
 // Hybrid: the risk rose `switch_after` times in a row, or had no new best for ten times that.
-inline bool turned(const std::vector<Risks>& risks, int switch_after) {
+inline bool turned(const std::vector<Risks>& risks, int best, int switch_after) {
   int rises = 0;
   for (Size m = risks.size() - 1; m > 0 && risks[m].validation > risks[m - 1].validation; --m)
     ++rises;
   const int last = static_cast<int>(risks.size()) - 1;
-  return rises >= switch_after || last - best_iteration(risks) >= 10 * switch_after;
+  return rises >= switch_after || last - best >= 10 * switch_after;
 }
 
 // --- the loop -----------------------------------------------------------------------------------
@@ -389,17 +389,22 @@ class Boost {
     point_.reset(point_.f, problem_.start);
     path.risks.push_back(std::visit([&](auto& o) { return o.begin(point_); }, optimizer_));
     compare(history, 0);
+    // A history that ended for want of patience is given it anew.
+    const int ended = history.n_iter();
+    const bool impatient =
+        ended - std::max(best_iteration(history.risks), history.switched_after) >= until.patience;
+    const int patient_from = ended > 0 && impatient ? ended : 0;
     try {
       for (int m = 1; m <= until.n_iter; ++m) {
         const bool live = m > history.n_iter();
         if (live ? must_switch() : m - 1 == history.switched_after) switch_over(history);
         iterate(live ? static_cast<Chooser&>(search) : recorded, m);
-        if (!live) {
-          compare(history, m);
-          continue;
-        }
+        if (!live) compare(history, m);
+        if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)
+          best_ = m;
+        if (!live) continue;
         if (until.after) until.after(m, path.risks.back(), path.moves.back());
-        if (must_stop(history, until.patience)) throw Stopped{"no better validation risk"};
+        if (must_stop(until.patience, patient_from)) throw Stopped{"no better validation risk"};
       }
       path.stopped = "n_iter reached";
     } catch (const Stopped& stop) {
@@ -441,7 +446,7 @@ class Boost {
 
   bool must_switch() const {
     const auto* hybrid = std::get_if<Hybrid>(&optimizer_);
-    return hybrid && !hybrid->switched && turned(path.risks, hybrid->switch_after);
+    return hybrid && !hybrid->switched && turned(path.risks, best_, hybrid->switch_after);
   }
 
   void switch_over(const Path& history) {
@@ -449,9 +454,7 @@ class Boost {
     const int m = path.n_iter();
     const bool recorded = m == history.switched_after;
     path.switched_after = m;
-    path.rewound_to = recorded        ? history.rewound_to
-                      : hybrid.rewind ? best_iteration(path.risks)
-                                      : m;
+    path.rewound_to = recorded ? history.rewound_to : hybrid.rewind ? best_ : m;
     Vec coef = point_.f;
     if (path.rewound_to < m) coef = replay(path.rewound_to);
     hybrid.switched = true;
@@ -472,21 +475,17 @@ class Boost {
     return again.coef();
   }
 
-  bool must_stop(const Path& history, int patience) const {
+  bool must_stop(int patience, int patient_from) const {
     if (!problem_.parts.validation || patience <= 0) return false;
-    int since = best_iteration(path.risks);
+    int since = best_;
     if (const auto* hybrid = std::get_if<Hybrid>(&optimizer_)) {
       if (!hybrid->switched || hybrid->then_all) return false;
       since = std::max(since, path.switched_after);
     }
-    // A history that ended for want of patience is given it anew.
-    const int ended = history.n_iter();
-    if (ended > 0 &&
-        ended - std::max(best_iteration(history.risks), history.switched_after) >= patience)
-      since = std::max(since, ended);
-    return path.n_iter() - since >= patience;
+    return path.n_iter() - std::max(since, patient_from) >= patience;
   }
 
+  int best_ = 0;  // iterate with the least validation risk so far, the first of equals
   Problem problem_;
   Optimizer optimizer_;
   Point point_;

@@ -566,7 +566,11 @@ def test_other_arguments_of_a_model(model):
             "extend: y was an array in the fit; pass it again",
         ),
         (lambda: model.extend(1, TABLE, Y + 1), ValueError, "these are not the rows of the fit"),
-        (lambda: model.extend(-1, TABLE, Y), ValueError, "must be a whole number >= 0, got -1"),
+        (
+            lambda: model.extend(-1, TABLE, Y),
+            ValueError,
+            "must be a whole number from 0 to .*, got -1",
+        ),
     ):
         with pytest.raises(error, match=message):
             call()
@@ -574,7 +578,7 @@ def test_other_arguments_of_a_model(model):
 
 def test_unseen_levels_are_counted(model):
     with pytest.warns(
-        UserWarning, match=r"never seen in training, .* taken as 0: g \(2 rows\)"
+        UserWarning, match=r"never seen in training, taken as average .*: g \(2 rows\)"
     ) as caught:
         found = model.predict(row(x=[0.5] * 3, z=[0.0] * 3, g=["q", "a", "r"]))
     assert len(caught) == 1
@@ -644,9 +648,9 @@ def test_no_rows_to_predict(loss):
         validation=0.2,
     ),
     case(TypeError, r"optimizer: expected cb.Plain\(...\), .* got 'plain'", optimizer="plain"),
-    case(ValueError, "n_iter must be a whole number >= 0, got -1", n_iter=-1),
-    case(ValueError, "n_iter must be a whole number >= 0, got 1.5", n_iter=1.5),
-    case(ValueError, "patience must be a whole number >= 1, got 0", patience=0),
+    case(ValueError, "n_iter must be a whole number from 0 to .*, got -1", n_iter=-1),
+    case(ValueError, "n_iter must be a whole number from 0 to .*, got 1.5", n_iter=1.5),
+    case(ValueError, "patience must be a whole number from 1 to .*, got 0", patience=0),
     case(ValueError, "time_limit must be a positive number of seconds, got nan", time_limit=np.nan),
     case(ValueError, "n_threads must be .*, got 0", n_threads=0),
     case(ValueError, "random_state must be >= 0, got -1", random_state=-1),
@@ -683,7 +687,11 @@ def test_options(error, message, args, options):
     ),
     case(ValueError, "got a tuple of 5", validation=(TABLE, Y, None, None, None)),
     case(ValueError, "y has 3 rows, the table has 60", validation=(TABLE, Y[:3])),
-    case(ValueError, "column 'z' is not in the table; it has 'x'", validation=({"x": X}, Y)),
+    case(
+        ValueError,
+        "column 'z' is not in the validation table; it has 'x'",
+        validation=({"x": X}, Y),
+    ),
     case(
         TypeError,
         "column 'x': numbers in the first table, text in the second",
@@ -795,7 +803,7 @@ def loss_with(**methods):
     case(TypeError, "loss: expected a name .* object lacks loss, gradient, start", loss=object()),
     case(TypeError, "lacks start", loss=type("Half", (), {"loss": oops, "gradient": oops})()),
     case(OopsError, "mine", callback=oops),
-    case(TypeError, "callable", callback=3),
+    case(TypeError, "callback: expected a function", callback=3),
 )
 def test_code_of_the_user(error, message, args, options):
     refused(error, message, *args, **options)

@@ -27,7 +27,11 @@ from problems import (
 )
 
 # Rates and momentum are large here, so that much happens in few iterations; some fits diverge.
-pytestmark = pytest.mark.filterwarnings("ignore:the training risk was least")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the training risk was least"),
+    pytest.mark.filterwarnings("ignore:levels never seen in training"),
+    pytest.mark.filterwarnings("ignore:constant in the training rows"),
+]
 
 TIGHT = 1e-8  # of risks, scores, df: relative to their size
 COEF = 1e-6  # of coefficients: relative to the term's largest
@@ -86,7 +90,9 @@ def compare_path(model, reference, trained):
         assert model.path.rewound_to == rewound
     else:
         assert model.path.switched_after == -1
-    assert model.best_iteration == returned(model, reference)
+    m, expected = model.best_iteration, returned(model, reference)
+    if m != expected:  # losses with kinks give equal risks, which rounding parts
+        close(model.validation_risk[m], model.validation_risk[expected], what="best risk")
 
 
 def singular(solver):

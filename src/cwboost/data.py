@@ -40,6 +40,20 @@ class Given:
         roles = ("y", "weights", "offset", "exposure", "validation")
         return [name for name in map(self.column, roles) if name is not None]
 
+    def take(self, rows: NDArray[np.bool_]) -> Given:
+        """Some of the rows of the table and of all arrays beside it."""
+
+        def some(what: str) -> Any:
+            value = getattr(self, what)
+            if value is None or isinstance(value, str | tuple) or np.ndim(value) == 0:
+                return value
+            if np.ndim(value) == 2 and np.shape(value)[1] > 1:
+                return np.asarray(value)[rows]
+            return read_column(value, what).take(rows)
+
+        taken = {what: some(what) for what in ("y", "offset", "exposure", "validation")}
+        return Given(read(self.table).take(rows), weights=self.weights, **taken)
+
     @property
     def has_offset_arrays(self) -> bool:
         given = (self.offset, self.exposure)
@@ -83,12 +97,12 @@ def _column(given: Any, what: str, table: Table) -> Column:
 def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
     column = _column(y, "y", table)
     if column.missing.any():
-        row = int(np.flatnonzero(column.missing)[0])
+        row = table.row(int(np.flatnonzero(column.missing)[0]))
         raise ValueError(
             f"y, row {row}: the value is missing ({int(column.missing.sum())} such rows); leave "
             "these rows out"
         )
-    check_finite(column)
+    check_finite(column, table)
     values, found = loss.read_y(column, classes)
     top = float(np.abs(values).max(initial=0.0))
     if not (top == 0.0 or MIN_Y < top < MAX_Y):
@@ -120,20 +134,22 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
         raise ValueError("the table has no columns")
     if table.n_rows == 0:
         raise ValueError("the table has no rows")
-    y, found = read_y(given.y, table, loss, classes or None)
-    loss = loss.with_classes(found) if found else loss
     w = read_weights(given.weights, table)
-    offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
     if not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
+    if not np.all(w > 0):  # such rows are absent, whatever else they say
+        for what in ("y", "offset", "exposure", "validation"):
+            _check_length(getattr(given, what), what, table)
+        given, w = given.take(w > 0), w[w > 0]
+        table = read(given.table)
+    y, found = read_y(given.y, table, loss, classes or None)
+    loss = loss.with_classes(found) if found else loss
+    offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
     validation = given.validation
     if isinstance(validation, tuple):
         table, y, w, offset, held = _append(given, table, y, w, offset, loss, found)
     else:
         held = _validation_weights(validation, table, w, y if found else None, seed)
-    keep = (w > 0) | (held > 0)
-    if not keep.all():
-        table, y, w, offset, held = table.take(keep), y[keep], w[keep], offset[keep], held[keep]
     training = held == 0
     if not training.any():
         raise ValueError("validation: all rows are held out; none is left for training")
@@ -141,8 +157,14 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     return Data(table, np.ascontiguousarray(y), offset, training, w, held, found, loss, kind)  # type: ignore[arg-type]
 
 
+def _check_length(given: Any, what: str, table: Table) -> None:
+    whole = given is None or isinstance(given, str | tuple) or np.ndim(given) == 0
+    if not whole and len(given) != table.n_rows:
+        raise ValueError(f"{what} has {len(given)} rows, the table has {table.n_rows}")
+
+
 def _is_fraction(validation: Any) -> bool:
-    return not isinstance(validation, str | tuple) and np.ndim(validation) == 0
+    return isinstance(validation, int | float | np.generic)
 
 
 def _validation_weights(
@@ -155,6 +177,11 @@ def _validation_weights(
         if not is_number(validation) or not 0.0 < validation < 1.0:
             raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
         return np.where(_split(float(validation), w, classes, seed), w, 0.0)
+    if isinstance(validation, list) and not all(isinstance(v, int | float) for v in validation):
+        raise TypeError(
+            "validation: expected a fraction, a mask or weights over the rows, or a tuple "
+            "(table, y[, weights, offset]); got a list"
+        )
     column = _column(validation, "validation", table)
     held = read_weights(column, table, "validation")
     if not np.any(held > 0):
@@ -215,7 +242,7 @@ def _append(
     new_o = read_offset(below, by_offset, by_exposure, loss, loss.n_outputs)
     held = np.concatenate([np.zeros(len(w)), new_w])
     return (
-        data.below(below),
+        data.below(below, "validation table"),
         np.concatenate([y, new_y]),
         np.concatenate([w, new_w]),
         np.concatenate([o, new_o]),

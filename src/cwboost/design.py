@@ -62,14 +62,14 @@ class Plan:
         values = [e.encode(c) for e, c in zip(self.encoders, columns, strict=True)]
         return values[0] if len(values) == 1 else np.column_stack(values)
 
-    def count_unseen(self, values: Floats) -> int:
-        """Rows whose encoded values have a level that training did not have."""
+    def count_unseen(self, values: Floats) -> dict[str, int]:
+        """Rows whose level training did not have, for columns that have such rows."""
         axes = values.reshape(len(values), len(self.encoders)).T
-        unseen = np.zeros(len(values), bool)
-        for encoder, axis in zip(self.encoders, axes, strict=True):
-            if isinstance(encoder, Levels) and encoder.levels:
-                unseen |= axis == UNSEEN
-        return int(unseen.sum())
+        out = {}
+        for column, encoder, axis in zip(self.columns, self.encoders, axes, strict=True):
+            if isinstance(encoder, Levels) and encoder.levels and np.any(axis == UNSEEN):
+                out[column] = int(np.sum(axis == UNSEEN))
+        return out
 
 
 # --- which learners ------------------------------------------------------------------------------
@@ -219,7 +219,10 @@ def _plan_single(
         (f"{prefix}={x}", i) for i, x in enumerate(encoder.levels)
     ]
     if basis.missing:
-        marks.append((f"{prefix}={MISSING_LEVEL}", None))
+        label = MISSING_LEVEL
+        while label in encoder.levels:
+            label = f"({label})"
+        marks.append((f"{prefix}={label}", None))
     return [
         Plan(label, learner, (encoder,), MarkBasis(level=level, missing=basis.missing), net_df)
         for label, level in marks
@@ -381,19 +384,22 @@ def make_system(plan: Plan, matrix: csr_array, w: Floats, smoothing: float | Non
 def _smoothing(plan: Plan, spec: Any) -> float:
     learner, beside = plan.learner, plan.learner.df_beside
     kind, df = learner.df_kind, learner.target_df
-    if df is not None:
-        found = find_smoothing(spec, df + beside, kind)
-    elif beside:
-        found = find_smoothing(spec, (plan.net_df or 0.0) + beside, kind)
-    else:
-        found = find_smoothing(spec, plan.net_df or 0.0, kind, net=True)
+    if df is None:
+        aim = plan.net_df or 0.0
+        if beside:
+            return find_smoothing(spec, aim + beside, kind)
+        found = find_smoothing(spec, aim, kind, net=True)
+        # A penalty that leaves more than that free (columns for missing cells): one df above it.
+        if np.isnan(found):
+            found = find_smoothing(spec, plan.basis.null_dim, kind, net=True)
+        return found
+    found = find_smoothing(spec, df + beside, kind)
     if np.isnan(found):
         free = plan.basis.null_dim - beside
-        asked = f"df = {df:g}" if df is not None else f"the default net df of {plan.net_df:g}"
-        least = f"{free:g}" if df is not None else f"a net df of {free - 1:g}"
         raise ValueError(
-            f"{type(learner).__name__}({', '.join(map(repr, learner.columns))}): {asked} is too "
-            f"small: the penalty leaves {least} free whatever the smoothing; take df above {free:g}"
+            f"{type(learner).__name__}({', '.join(map(repr, learner.columns))}): df = {df:g} is "
+            f"too small: the penalty leaves {free:g} free whatever the smoothing; take df above "
+            f"{free:g}"
         )
     return found
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _core
 from .bins import Cuts, Levels, Values
+from .checks import is_whole
 from .data import read_weights, read_y
 from .model import ColumnFacts, Model, Term
 from .table import Floats, Labels, Numbers, read
@@ -52,6 +53,8 @@ def _cell(value: Any) -> str:
 
 def effect(model: Model, which: str, n: int = 200) -> Columns:
     """See Model.effect."""
+    if not is_whole(n) or n < 2:
+        raise ValueError(f"effect: n must be a whole number of at least 2, got {n!r}")
     terms = _terms_of(model, which)
     columns = terms[0].columns
     axes = [_axis(model.columns[c], [t for t in terms if c in t.columns], c, n) for c in columns]
@@ -127,6 +130,10 @@ def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, fl
     """See Model.importance."""
     if kind not in ("integral", "path"):
         raise ValueError(f"kind must be 'integral' or 'path', got {kind!r}")
+    if rows["table"] is None and any(value is not None for value in rows.values()):
+        raise TypeError("importance: rows other than the fit's need table= as well")
+    if rows["table"] is not None and kind == "path":
+        raise TypeError("importance: kind='path' is of the fit's own rows and takes no others")
     if kind == "path":
         model._refuse_edited("importance(kind='path')")
         shares = _path_shares(model)
@@ -168,7 +175,8 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
     if y is None:
         raise TypeError("importance: pass y as well")
     y_values, _ = read_y(y, data, model.loss, model.classes or None)
-    w = read_weights(rows["weights"], data)
+    weights = rows["weights"]
+    w = read_weights(model.settings.weights if weights is None else weights, data)
     offset = model._offset(data, rows["offset"], rows["exposure"])
     n, q = data.n_rows, model.n_outputs
     each = _core.IndexSet(np.arange(n, dtype=np.uint32), n)  # a bin per row
@@ -213,7 +221,10 @@ def summary(model: Model) -> str:
     lines.append(f"training risk {path.risk[0]:.6g} -> {path.risk[m]:.6g}")
     if model.validation_risk is not None:
         risk = model.validation_risk
-        lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}")
+        since = path.switched_after
+        trained = since >= 0 and getattr(model.optimizer, "then", "") == "all" and m > since
+        note = f" (these rows are trained on since iteration {since})" if trained else ""
+        lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
     lines.append(f"intercept {np.round(model.intercept, 6)}")
     if model.edits:
         lines += ["", "edited after the fit (the risks are the fit's):"]
@@ -224,12 +235,13 @@ def summary(model: Model) -> str:
 
 
 def _term_lines(model: Model, chosen: list[str]) -> list[str]:
-    m = model.best_iteration
-    picked = Counter([*model.choices[:m], *model.corrections[:m]])
+    kept = _kept_iterations(model)
+    picked = Counter(model.choices[i] for i in kept)
+    corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
     shares = importance(model, "integral", {"table": None}) if model.shares is not None else {}
     order = list(shares) or sorted(chosen, key=lambda name: -picked[name])
     top = max([*shares.values(), 0.0]) or 1.0
-    rows = [["term", "learner", "df", "net df", "chosen", "importance", ""]]
+    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "importance", ""]]
     for name in order:
         term, share = model.terms[name], shares.get(name)
         rows.append(
@@ -239,12 +251,17 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
                 f"{term.df:.3g}",
                 f"{term.net_df:.3g}",
                 str(picked[name]),
+                str(corrected[name]),
                 "" if share is None else f"{share:.4g}",
                 "" if share is None else "#" * round(BAR * max(share, 0.0) / top),
             ]
         )
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    right = (2, 3, 4, 5)
+    right = (2, 3, 4, 5, 6)
+    if not corrected:
+        for row in rows:
+            del row[5]
+        del widths[5]
     return [
         "  ".join(
             c.rjust(w) if j in right else c.ljust(w)
@@ -254,5 +271,13 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
     ]
 
 
+def _kept_iterations(model: Model) -> list[int]:
+    """Positions in the path of the iterations that led to the model, a rewind's left out."""
+    path, m = model.path, model.best_iteration
+    left = range(path.rewound_to, path.switched_after) if path.switched_after < m else range(0)
+    return [i for i in range(m) if i not in left]
+
+
 def _shortened(name: str, limit: int = 40) -> str:
+    name = name if name.isprintable() else repr(name)
     return name if len(name) <= limit else name[: limit - 3] + "..."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from . import _core
 from .bins import Bins, as_bins
@@ -35,7 +35,7 @@ from .formula import is_formula, parse
 from .losses import as_loss
 from .model import ColumnFacts, Model, Path, Settings, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
-from .smoothing import System
+from .smoothing import System, one_blas_thread
 from .table import Floats, read
 from .terms import make_learners
 
@@ -43,6 +43,7 @@ THREADS_FROM = 20_000  # rows below which a second thread costs more than it giv
 MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
+NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -51,6 +52,9 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, model: Model) -> None:
         super().__init__(f"interrupted after {model.n_iter} iterations; .model has them")
         self.model = model
+
+    def __reduce__(self) -> Any:
+        return Interrupted, (self.model,)
 
 
 def fit(
@@ -125,6 +129,7 @@ def fit(
     >>> set(model.choices)
     {'x'}
     """
+    began = time.perf_counter()
     optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
     optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
     _check_counts(n_iter, patience, time_limit, n_threads)
@@ -142,7 +147,7 @@ def fit(
     start_vector = _start(start, data)
     step_scale = _scale(scale, data, start_vector)
     plans = plan_terms(chosen, data.table, data.training, data.weights)
-    problem = _Problem.make(data, plans, rule, optimizer, n_threads)
+    problem = _Problem.make(data, plans, rule, optimizer, n_threads, began)
     names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
     facts = {name: ColumnFacts.of(data.table[name].take(data.training)) for name in names}
     template = Model(
@@ -187,6 +192,7 @@ def extend(
     n_threads: int | None,
 ) -> Model:
     """See Model.extend."""
+    began = time.perf_counter()
     _check_counts(n, None, time_limit, n_threads)
     old = model.settings
     if y is None:
@@ -215,6 +221,7 @@ def extend(
         old.bins,
         model.optimizer,
         n_threads,
+        began,
         smoothing=[term.smoothing for term in model.terms.values()],
     )
     history = model.path.to_core([plan.basis.n_coef for plan in plans], model.n_outputs)
@@ -236,6 +243,7 @@ class _Problem:
     training: list[_core.Learner]
     all: list[_core.Learner]
     bin_effects: list[Any]  # basis over the bins of each term's set
+    began: float  # when the fit was called
 
     @classmethod
     def make(
@@ -245,6 +253,7 @@ class _Problem:
         rule: Bins,
         optimizer: Optimizer,
         n_threads: int | None,
+        began: float,
         smoothing: Sequence[float] | None = None,
     ) -> _Problem:
         sets = make_sets(plans, data.table, data.training, data.weights, rule)
@@ -278,12 +287,12 @@ class _Problem:
             ]
 
         everything: list[_core.Learner] = []
-        with threadpool_limits(1, user_api="blas"):  # many small systems; threads only wait
+        with one_blas_thread():  # many small systems; threads only wait
             training = systems(bin_weights, given)
             if isinstance(optimizer, Hybrid) and optimizer.then == "all":
                 # The same df on all rows; the smoothing that gives them is found anew.
                 everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
-        return cls(data, plans, sets, rows, training, core(training), everything, matrices)
+        return cls(data, plans, sets, rows, training, core(training), everything, matrices, began)
 
     def terms(self) -> list[Term]:
         q = self.data.loss.n_outputs
@@ -302,6 +311,8 @@ class _Problem:
     ) -> Model:
         """Runs the loop after `history` and makes the model of its path."""
         names = [plan.name for plan in self.plans]
+        if time_limit is not None:  # what the set-up has left of it; one iteration at the least
+            time_limit = max(1e-9, time_limit - (time.perf_counter() - self.began))
         found = _core.boost(
             self.rows,
             self.training,
@@ -363,14 +374,20 @@ def _warn_of_divergence(model: Model) -> None:
     risk, m = model.risk, model.best_iteration
     least = int(np.argmin(risk[: m + 1]))
     rose = risk[m] - risk[least] > 0.1 * (risk[0] - risk[least]) and m > least
-    if model.stopped == "diverged" or (rose and not isinstance(model.optimizer, Hybrid)):
-        warnings.warn(
+    if rose and not isinstance(model.optimizer, Hybrid):
+        what = (
             f"the training risk was least after {least} iterations ({risk[least]:.6g}) and is "
             f"{risk[m]:.6g} after {m}: the fit diverges; lower the rate or the momentum, give "
-            f"validation rows, or take model.at({least})",
-            RuntimeWarning,
-            stacklevel=4,
+            f"validation rows, or take model.at({least})"
         )
+    elif model.stopped == "diverged" and m == model.n_iter:
+        what = (
+            f"the training risk ran away after {m} iterations, where the fit stopped; lower the "
+            "rate or the momentum"
+        )
+    else:
+        return
+    warnings.warn(what, RuntimeWarning, stacklevel=4)
 
 
 def _bin_weights(rows: _core.LocalRows, sets: Sets, part: int) -> list[Floats]:
@@ -391,11 +408,19 @@ def _adapted(callback: Callable[..., Any] | None, names: list[str]) -> Any:
     if callback is None:
         return None
     facts = ("iteration", "risk", "validation_risk", "choice")
-    parameters = inspect.signature(callback).parameters.values()
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"callback: expected a function of {', '.join(facts)}, got {callback!r}"
+        ) from None
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         takes = 4
     else:
-        takes = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        takes = min(4, sum(p.kind in NAMED for p in parameters))
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in NAMED]
+    if len(needed) > 4:
+        raise TypeError(f"callback takes {', '.join(needed)}; it is given {', '.join(facts)}")
     any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
     by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
 
@@ -442,7 +467,7 @@ def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -
         if value is None and name != "n_iter":
             continue
         if not is_whole(value) or not least <= value <= most:
-            raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+            raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
 

@@ -47,7 +47,7 @@ def _range(values: Floats, column: str, steps: int = 1) -> tuple[float, float]:
     return low, high
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Learner:
     """What all learners take, by keyword.
 
@@ -126,19 +126,15 @@ class Learner:
         """The basis for training values without the missing cells; `missing`: there are some."""
         raise NotImplementedError
 
-    def to_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"type": type(self).__name__}
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if isinstance(value, Learner):
-                value = value.to_dict()
-            elif isinstance(value, Bins):
-                value = {"n": value.n, "points": value.points}
-            out[entry.name] = value
-        return out
+    def __repr__(self) -> str:
+        """As one would write it: the columns, then what is not the default."""
+        own = [f for f in fields(self) if f.name not in ("column", "a", "b")]
+        given = [f"{f.name}={v!r}" for f in own if (v := getattr(self, f.name)) != f.default]
+        first = [repr(getattr(self, n)) for n in ("column", "a", "b") if hasattr(self, n)]
+        return f"{type(self).__name__}({', '.join([*first, *given])})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Linear(Learner):
     """A straight line with its intercept; with `intercept=False` of the centred column, without.
 
@@ -173,7 +169,7 @@ class Linear(Learner):
         return PowerBasis(center=center, scale=scale, degree=1, first=first)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Polynomial(Learner):
     """A polynomial, its intercept included.
 
@@ -207,7 +203,7 @@ class Polynomial(Learner):
         return PowerBasis(center=low + (high - low) / 2, scale=(high - low) / 2, degree=self.degree)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spline(Learner):
     """A smooth curve: penalised B-splines (P-splines).
 
@@ -297,7 +293,7 @@ class Spline(Learner):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Centered(Spline):
     """The smooth part of a curve without its straight line: Spline(df + 2) minus Linear.
 
@@ -319,7 +315,7 @@ class Centered(Spline):
         _require(self.degree >= 1, f"{who}: degree must be at least 1 to hold straight lines")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Step(Learner):
     """A step function: one level per quantile bin, neighbours pulled together.
 
@@ -330,7 +326,7 @@ class Step(Learner):
     column : str
     df : float, optional
     bins : int
-        How many steps at most.
+        About how many steps: frequent values that part a bin add one each.
 
     Examples
     --------
@@ -361,7 +357,7 @@ class Step(Learner):
         return LevelBasis(n_levels=int(values.max()) + 1, differences=1, missing=missing)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Category(Learner):
     """Effects of the levels of a column; missing cells are a level.
 
@@ -404,7 +400,7 @@ class Category(Learner):
         return LevelBasis(n_levels=n_levels, missing=missing)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Missing(Learner):
     """The effect of a cell being missing; it stands beside learners that cannot show it.
 
@@ -427,7 +423,7 @@ class Missing(Learner):
         return MarkBasis(level=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tensor(Learner):
     """An interaction of two columns: all products of the two learners' bases.
 

@@ -447,6 +447,9 @@ class PythonLoss(Loss):
         return int(getattr(self.user, "n_outputs", 1))
 
     def core(self, y: Floats) -> _core.Loss:
+        y = y.copy()
+        y.flags.writeable = False  # the user's code may be careless
+
         def evaluate(score: Floats, want_residual: bool, want_loss: bool) -> tuple[Any, Any]:
             at = self._shaped(score.T)
             residual = loss = None

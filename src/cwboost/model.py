@@ -102,6 +102,10 @@ class Term:
     def __post_init__(self) -> None:
         self.beta.flags.writeable = False
 
+    def __repr__(self) -> str:
+        chosen = "chosen" if self.chosen else "not chosen"
+        return f"<Term {self.name!r}: {self.learner!r}, df {self.df:.3g}, {chosen}>"
+
     @property
     def name(self) -> str:
         return self.plan.name
@@ -463,20 +467,19 @@ class Model:
 
     def _effects(self, data: Table, centred: bool) -> dict[str, Floats]:
         """(n, q) effects of the chosen terms at raw values; warns of levels never seen."""
-        out, unseen = {}, {}
+        out: dict[str, Floats] = {}
+        unseen: dict[str, int] = {}
         for name, term in self.terms.items():
             if not term.chosen:
                 continue
             values = term.plan.encode([self._column(data, c) for c in term.columns])
-            n_unseen = term.plan.count_unseen(values)
-            if n_unseen:
-                unseen[" and ".join(term.columns)] = n_unseen
+            unseen |= term.plan.count_unseen(values)
             effect = term.effect_at(values)
             out[name] = effect if centred else effect + term.mean
         if unseen:
             found = ", ".join(f"{column} ({n} rows)" for column, n in unseen.items())
             warnings.warn(
-                f"levels never seen in training, whose effect is taken as 0: {found}",
+                f"levels never seen in training, taken as average (effect 0): {found}",
                 UserWarning,
                 stacklevel=3,
             )

@@ -59,8 +59,8 @@ class Plain(Parameters):
 class Accelerated(Parameters):
     """Componentwise boosting with Nesterov momentum (ACWB).
 
-    Falls faster than Plain; with many iterations its validation risk may rise again, so give it
-    validation rows.
+    Overtakes Plain after some iterations, the sooner the larger the momentum (with the default
+    after some hundred), and runs away in the end, the sooner likewise: give it validation rows.
 
     Parameters
     ----------

@@ -7,16 +7,31 @@ h = a / (a + rho (1 - a)): sound also when A is singular.
 
 from __future__ import annotations
 
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.optimize import brentq
+from threadpoolctl import threadpool_limits
 
 from .table import Floats
 
 ZERO = 1e-10  # eigenvalues below are directions without data
 SINGULAR_RHO = 1e-8  # instead of no smoothing where A is singular
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """One BLAS thread for many small systems, where more only wait for each other.
+
+    The limit is the whole process's, so only fits of the main thread set it: two that overlap
+    would restore each other's.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
+    return nullcontext()
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,31 +104,54 @@ def format_number(value: float, boolean: bool = False) -> str:
 class Table:
     """Named columns of one length, converted when first asked for."""
 
-    def __init__(self, names: Sequence[str], n_rows: int, make: Callable[[str], Column]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        n_rows: int,
+        make: Callable[[str], Column],
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
         self._make = make
+        self._rows = rows  # their numbers in the table that people gave, where some were left out
         self._made: dict[str, Column] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
+    @property
+    def shown(self) -> str:
+        """The first names, for messages."""
+        return ", ".join(map(repr, self.names[:10])) + ", ..." * (len(self.names) > 10) or "none"
+
     def __getitem__(self, name: str) -> Column:
         if name not in self._made:
             if name not in self.names:
-                shown = ", ".join(map(repr, self.names[:10])) + (", ..." * (len(self.names) > 10))
-                raise ValueError(f"column {name!r} is not in the table; it has {shown or 'none'}")
-            self._made[name] = self._make(name)
+                raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
+            column = self._make(name)
+            check_finite(column, self)
+            self._made[name] = column
         return self._made[name]
 
-    def take(self, rows: NDArray[Any]) -> Table:
-        """Some of the rows, by a mask."""
-        return Table(self.names, int(rows.sum()), lambda name: self[name].take(rows))
+    def row(self, i: int) -> int:
+        """Number of row i in the table that people gave."""
+        return i if self._rows is None else int(self._rows[i])
 
-    def below(self, other: Table) -> Table:
+    def take(self, rows: NDArray[np.bool_]) -> Table:
+        """Some of the rows, by a mask."""
+        numbers = np.flatnonzero(rows) if self._rows is None else self._rows[rows]
+        return Table(self.names, len(numbers), lambda name: self._make(name).take(rows), numbers)
+
+    def below(self, other: Table, called: str = "second table") -> Table:
         """These rows, and the rows of another table with the same columns below them."""
-        n_rows = self.n_rows + other.n_rows
-        return Table(self.names, n_rows, lambda name: concat(self[name], other[name]))
+
+        def make(name: str) -> Column:
+            if name not in other:
+                raise ValueError(f"column {name!r} is not in the {called}; it has {other.shown}")
+            return concat(self[name], other[name])
+
+        return Table(self.names, self.n_rows + other.n_rows, make)
 
 
 def read(table: Any) -> Table:
@@ -143,13 +166,8 @@ def read(table: Any) -> Table:
             f"columns differ in length: {short!r} has {lengths[short]} rows, "
             f"{long!r} has {lengths[long]}"
         )
-
-    def make(name: str) -> Column:
-        column = read_column(raw[name], name)
-        check_finite(column)
-        return column
-
-    return Table(list(raw), next(iter(lengths.values()), 0), make)
+    n_rows = next(iter(lengths.values()), 0)
+    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name))
 
 
 def _raw_columns(table: Any) -> dict[str, Any]:
@@ -239,8 +257,7 @@ def read_column(values: Any, name: str) -> Column:
     """
     if isinstance(values, Numbers | Labels):
         return values
-    if type(values).__module__.startswith("pandas") and hasattr(values, "to_series"):
-        values = values.to_series()  # an index
+    values = _as_series(values)
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return _read_series(series, name)
@@ -255,6 +272,22 @@ def read_column(values: Any, name: str) -> Column:
     if array.ndim != 1:
         raise ValueError(f"{name}: expected one dimension, got an array of shape {array.shape}")
     return _read_array(array, name)
+
+
+def _as_series(values: Any) -> Any:
+    """A pandas index or extension array as a series; the only column of a data frame."""
+    if type(values).__module__.startswith("pandas"):
+        if hasattr(values, "to_series"):
+            return values.to_series()
+        if hasattr(values, "_from_sequence"):  # an extension array, a Categorical for one
+            import pandas
+
+            return pandas.Series(values)
+    if len(getattr(values, "columns", ())) == 1 and not isinstance(values, np.ndarray):
+        frame = nw.from_native(values, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            return frame.get_column(frame.columns[0]).to_native()
+    return values
 
 
 def _as_array(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
@@ -440,12 +473,12 @@ def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) ->
     return Labels(name, remap[codes], tuple(levels))
 
 
-def check_finite(column: Column) -> None:
+def check_finite(column: Column, table: Table | None = None) -> None:
     if isinstance(column, Numbers) and np.isinf(column.values).any():
         row = int(np.flatnonzero(np.isinf(column.values))[0])
         raise ValueError(
-            f"column {column.name!r}, row {row}: the value is infinite; "
-            "replace it by a number or mark it as missing"
+            f"column {column.name!r}, row {row if table is None else table.row(row)}: the value is "
+            "infinite; replace it by a number or mark it as missing"
         )
 
 

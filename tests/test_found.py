@@ -1,0 +1,136 @@
+"""Bugs that users found, each as a test. Knows nothing but what went wrong once."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from threadpoolctl import threadpool_info
+
+import cwboost as cb
+
+rng = np.random.default_rng(11)
+N = 200
+X = rng.uniform(size=N)
+Z = rng.normal(size=N)
+Y = np.sin(6 * X) + 0.3 * Z + 0.1 * rng.normal(size=N)
+TABLE = {"x": X, "z": Z}
+
+
+def blas_threads():
+    return [i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"]
+
+
+def test_fits_in_several_threads_leave_blas_as_it_was():
+    before = blas_threads()
+    columns = {f"x{j}": rng.normal(size=N) for j in range(30)}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: cb.fit(columns, Y, n_iter=n), range(1, 12)))
+    assert blas_threads() == before
+
+
+def test_the_order_of_classes_does_not_depend_on_the_wrapping():
+    labels = pd.Categorical(np.where(Y > 0, "hi", "lo"), categories=["lo", "hi"], ordered=True)
+    for y in (labels, pd.Series(labels), pd.DataFrame({"y": labels})):
+        assert cb.fit(TABLE, y, loss="binomial", n_iter=1).classes == ("lo", "hi")
+
+
+@pytest.mark.parametrize("learner", [cb.Tensor("x", "z"), cb.Step("x")])
+def test_default_df_with_missing_cells(learner):
+    x, z = X.copy(), Z.copy()
+    x[0], z[1] = np.nan, np.nan
+    model = cb.fit({"x": x, "z": z}, Y, [learner, cb.Linear("z"), cb.Centered("z")], n_iter=20)
+    assert model.risk[-1] < model.risk[0]
+
+
+def test_importance_on_rows_uses_the_weights_of_the_fit():
+    table = {**TABLE, "w": rng.uniform(0.1, 3.0, N)}
+    model = cb.fit(table, Y, weights="w", bins="exact", n_iter=50)
+    again = model.importance(table=table, y=Y)
+    assert again == pytest.approx(model.importance(), rel=1e-9)
+    with pytest.raises(TypeError, match="need table="):
+        model.importance(y=Y)
+
+
+def test_interrupted_pickles():
+    error = cb.Interrupted(cb.fit(TABLE, Y, n_iter=3))
+    assert pickle.loads(pickle.dumps(error)).model.n_iter == 3
+
+
+def test_a_python_loss_cannot_change_the_callers_y():
+    class Careless:
+        def loss(self, y, score):
+            return (y - score) ** 2
+
+        def gradient(self, y, score):
+            y[:] = 0.0
+            return 2 * (score - y)
+
+        def start(self, y, weights):
+            return float(np.average(y, weights=weights))
+
+    y = Y.copy()
+    with pytest.raises(ValueError, match="read-only"):
+        cb.fit(TABLE, y, loss=Careless())
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_a_level_called_missing_beside_missing_cells():
+    level = np.where(X < 0.3, "missing", "b").astype(object)
+    level[::10] = None
+    model = cb.fit({"k": level}, Y, [cb.Category("k", kind="binary")], n_iter=5)
+    assert list(model.terms) == ["k=b", "k=missing", "k=(missing)"]
+
+
+def test_rows_of_weight_zero_are_absent_whatever_they_hold():
+    w = np.ones(N)
+    w[[3, 7]] = 0.0
+    x, y = X.copy(), Y.copy()
+    x[3], y[7] = np.inf, np.nan
+    model = cb.fit({"x": x, "z": Z}, y, weights=w, n_iter=20)
+    keep = w > 0
+    short = cb.fit({"x": X[keep], "z": Z[keep]}, Y[keep], n_iter=20)
+    np.testing.assert_array_equal(model.risk, short.risk)
+    x[9] = np.inf
+    with pytest.raises(ValueError, match="column 'x', row 9"):
+        cb.fit({"x": x, "z": Z}, y, weights=w)
+
+
+def test_a_number_of_minus_one_is_no_unseen_level():
+    grid = np.linspace(-2, 2, 81)
+    model = cb.fit({"x": grid}, grid**2, n_iter=20)
+    assert np.isfinite(model.predict({"x": [-1.0]})).all()
+
+
+def test_a_named_validation_column_is_no_feature():
+    table = {**TABLE, "held": X < 0.2}
+    model = cb.fit(table, Y, validation="held", n_iter=20)
+    assert set(model.terms) == {"x", "z"}
+    assert model.extend(5, table, Y).n_iter == 25
+
+
+def test_the_time_limit_counts_the_set_up():
+    model = cb.fit(TABLE, Y, n_iter=10_000, time_limit=1e-6)
+    assert (model.n_iter, model.stopped) == (1, "time limit")
+
+
+def test_divergence_is_not_reported_of_the_best_iterate():
+    model = cb.fit(
+        TABLE, Y, optimizer=cb.Accelerated(0.1, 0.5), n_iter=500, validation=0.3, patience=None
+    )
+    assert model.best_iteration < model.n_iter
+
+
+def test_summary_counts_choices_that_led_to_the_model():
+    model = cb.fit(TABLE, Y, optimizer=cb.Hybrid(0.3, 0.5), n_iter=60, validation=0.3)
+    path = model.path
+    assert path.switched_after > 0
+    left = path.switched_after - path.rewound_to
+    lines = [line.split() for line in model.summary().splitlines()]
+    at = next(i for i, line in enumerate(lines) if line and line[0] == "term")
+    column = lines[at].index("chosen") - 1  # "net df" is two words
+    assert sum(int(line[column]) for line in lines[at + 1 :]) == model.n_iter - left
+    assert "trained on since iteration" in model.summary()
