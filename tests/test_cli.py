@@ -809,7 +809,7 @@ def test_a_terminal_gets_the_summary(table, monkeypatch):
     monkeypatch.setattr(progress, "Rich", progress.Line)
     fitted(table, "--target", "zero_one", *SHORT, *others("zero_one"))
     found = stream.getvalue()
-    assert "reading rows.csv" in found.replace(str(Path(table).parent) + os.sep, "")
+    assert "reading rows.csv" in found
     assert "has only the values 0 and 1" in found
     assert "/60 " in found
     assert "written to m.json\n" in found

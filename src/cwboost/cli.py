@@ -99,7 +99,7 @@ def run_fit(a: argparse.Namespace, bar: progress.Quiet) -> int:
     if a.output is not None:
         check_output(a.output, table=False)
     began = time.monotonic()
-    bar.stage(f"reading {a.table}")
+    bar.stage(f"reading {Path(a.table).name}")
     roles = [name for name in (a.weights, a.offset, a.exposure) if name is not None]
     table = read_table(a.table, dict.fromkeys(roles, "numbers")).table
     bar.stage("setting up")
