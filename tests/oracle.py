@@ -86,24 +86,20 @@ def step_cuts(x: np.ndarray, w: np.ndarray, bins: int) -> np.ndarray:
 
     A value with weight share >= 1/bins is an atom, alone in its bin; the rest are cut at their
     weighted quantiles j / (bins - atoms), and bins that straddle an atom are cut there as well.
-    Where two cuts part nothing from each other the upper one stays.
+    A new value goes with the nearer neighbour: cuts lie halfway between training values.
     """
     values, inverse = np.unique(x, return_inverse=True)
     share = np.bincount(inverse, w) / w.sum()
     atom = share >= (1 - 1e-12) / bins
     ends = set(values[atom])
-    ends |= {np.nextafter(values[j], -np.inf) for j in np.flatnonzero(atom) if j > 0}
+    ends |= {values[j - 1] for j in np.flatnonzero(atom) if j > 0}
     rest = ~atom[inverse]
     size = max(1, bins - int(atom.sum()))
     if rest.any() and size > 1:
         cum = np.cumsum(share[~atom]) / share[~atom].sum()
         at = np.searchsorted(cum, np.arange(1, size) / size - 1e-12)
         ends |= set(values[~atom][np.minimum(at, len(cum) - 1)])
-    cuts = sorted(ends - {values[-1]})
-    above = [*cuts[1:], np.inf]
-    return np.array(
-        [c for c, top in zip(cuts, above, strict=True) if np.any((values > c) & (values <= top))]
-    )
+    return np.array([c + (values[values > c][0] - c) / 2 for c in sorted(ends - {values[-1]})])
 
 
 # --- bases --------------------------------------------------------------------------------------

@@ -134,3 +134,46 @@ def test_summary_counts_choices_that_led_to_the_model():
     column = lines[at].index("chosen") - 1  # "net df" is two words
     assert sum(int(line[column]) for line in lines[at + 1 :]) == model.n_iter - left
     assert "trained on since iteration" in model.summary()
+
+
+def test_noise_in_the_last_digit_does_not_move_a_row_to_another_step():
+    x = rng.integers(0, 20, 2000) / 10
+    y = np.where(np.round(x * 10) % 2 == 0, 1.0, -1.0)
+    model = cb.fit({"x": x}, y, [cb.Step("x", bins=20)], n_iter=200)
+    exact = model.predict({"x": x})
+    np.testing.assert_array_equal(model.predict({"x": x.astype(np.float32)}), exact)
+    np.testing.assert_array_equal(model.predict({"x": 1 - (1 - x)}), exact)
+
+
+def test_the_target_is_no_term():
+    with pytest.raises(ValueError, match="column 'y' gets no term"):
+        cb.fit({**TABLE, "y": Y}, "y", [cb.Spline("y")])
+
+
+def test_class_weight_weighs_further_validation_rows_too():
+    x = rng.normal(size=(3000, 3))
+    y = (x[:, 0] + 2 * rng.normal(size=3000) > 2).astype(int)
+    held = np.arange(3000) >= 2000
+
+    def fitted(X, y, validation):
+        classifier = cb.CWBClassifier(class_weight={0: 1, 1: 20}, n_iter=100)
+        return classifier.fit(X, y, validation=validation).model_
+
+    by_mask = fitted(x, y, held)
+    by_rows = fitted(x[~held], y[~held], (x[held], y[held]))
+    np.testing.assert_allclose(by_mask.validation_risk, by_rows.validation_risk, rtol=1e-12)
+
+
+def test_excluded_columns_stay_out_even_if_named():
+    table = pd.DataFrame(TABLE)
+    with pytest.raises(ValueError, match="column 'x' gets no term"):
+        cb.CWBRegressor(learners=[cb.Step("x"), ...], exclude=["x"]).fit(table, Y)
+
+
+def test_warm_start_refuses_other_rows_and_other_parameters():
+    table = pd.DataFrame(TABLE)
+    estimator = cb.CWBRegressor(warm_start=True, n_iter=20).fit(table, Y)
+    with pytest.raises(ValueError, match="not the rows of the fit"):
+        estimator.fit(table, Y + 1000)
+    with pytest.raises(ValueError, match="warm_start=False for a new one"):
+        estimator.set_params(loss="absolute").fit(table, Y)

@@ -188,7 +188,8 @@ class Cuts:
         distinct, inverse = np.unique(values, return_inverse=True)
         share = np.bincount(inverse, weights) / weights.sum()
         atom = share >= (1.0 - 1e-12) / n_bins
-        cuts = [distinct[atom], np.nextafter(distinct[atom], -np.inf)]
+        before = np.flatnonzero(atom) - 1
+        cuts = [distinct[atom], distinct[before[before >= 0]]]
         size = n_bins - int(atom.sum())
         if size > 1 and share[~atom].sum() > 0:
             reached = np.cumsum(share[~atom]) / share[~atom].sum()
@@ -196,9 +197,11 @@ class Cuts:
             cuts.append(distinct[~atom][np.minimum(at, len(reached) - 1)])
         inner = np.unique(np.concatenate(cuts))
         inner = inner[(inner >= distinct[0]) & (inner < distinct[-1])]
-        occupied = np.unique(np.searchsorted(inner, distinct))
-        # A cut stays if the bin above it holds anything, so that atoms keep their lower cut.
-        return cls(tuple(float(c) for c in inner[occupied[occupied > 0] - 1]))
+        # Halfway to the next value: noise in the last digits must not move a row to another bin.
+        last = np.unique(np.searchsorted(distinct, inner, side="right")) - 1
+        low, high = distinct[last], distinct[last + 1]
+        middle = low + (high - low) / 2
+        return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
 
     def encode(self, column: Column) -> Floats:
         values = Values().encode(column)

@@ -113,8 +113,13 @@ def run_fit(a: argparse.Namespace, bar: progress.Quiet) -> int:
             a.parser.error(f"--target is {a.target!r}, but the formula says {target!r}")
         a.target = target
         features = list(dict.fromkeys(c for learner in learners for c in learner.columns))
+        twice = [name for name in features if name in a.exclude]
+        if twice:
+            a.parser.error(f"{twice[0]!r} is in the formula, but --exclude takes it away")
     else:
         features = [name for name in table.names if name not in {a.target, *others}]
+    if a.target in others:
+        a.parser.error(f"--target {a.target!r} cannot have another part as well")
     for name in (a.target, *others):
         if name not in table:
             table[name]  # raises, and says what the table has

@@ -51,6 +51,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What both estimators are: reading of tables, the fit and the terms."""
 
     _asked: int  # iterations that the last fit was asked for
+    model_: Model
     _callback: Any = None  # of the command line, called after every iteration
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (routed as to scikit-learn's splitters)
 
@@ -96,7 +97,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Rows of a group are held out together.
         """
         if self.warm_start and hasattr(self, "model_"):
-            self._rows(X, y, sample_weight)  # checked even if there is nothing to do
+            self._refuse_changes()
             asked = self._n_iter_asked(self.model_.settings.validation != "none")
             more = asked - self.model_.n_iter
             if asked < self._asked:
@@ -104,8 +105,12 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"warm_start: n_iter = {asked} is less than the {self._asked} of the last fit; "
                     "raise it, or set warm_start=False"
                 )
-            if more > 0 and self.model_.stopped not in FINAL:
-                self.extend(more, X, y, sample_weight, offset, exposure, validation, groups)
+            more = 0 if self.model_.stopped in FINAL else max(more, 0)
+            there = self.model_
+            # Also for no more iterations: other rows are refused.
+            self.extend(more, X, y, sample_weight, offset, exposure, validation, groups)
+            if more == 0:
+                self.model_ = there
             self._asked = asked
             return self
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
@@ -116,7 +121,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model = fit(
             table,
             codes,
-            self._learners(table, weights, (offset, exposure)),
+            self._learners(table, weights, (offset, exposure, *self._or_own(None, None), held)),
             self._loss(),
             self._optimizer(held is not None),
             asked,
@@ -169,7 +174,21 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         labels = self.classes_.tolist() if model.classes else ()
         self.model_ = replace(model, classes=tuple(labels))
         self._asked = asked
+        self._fitted_with = self._settings()
         return self
+
+    def _settings(self) -> str:
+        """The parameters that make the model what it is."""
+        free = ("n_iter", "n_jobs", "time_limit", "warm_start", "patience", "random_state")
+        own = self.get_params(deep=False)
+        return repr({name: value for name, value in own.items() if name not in free})
+
+    def _refuse_changes(self) -> None:
+        if self._settings() != self._fitted_with:
+            raise ValueError(
+                "warm_start goes on with the model that is there; other parameters than n_iter "
+                "have changed since it was fitted: set warm_start=False for a new one"
+            )
 
     # --- what the engine is told ------------------------------------------------------------------
 
@@ -223,14 +242,25 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         own = getattr(self, "exposure", None)
         return self.offset if offset is None else offset, own if exposure is None else exposure
 
+    def _weighted(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
+        """Weights of further rows that are held out."""
+        return weights
+
     def _held_out(self, given: Any, groups: Any, n: int, weights: Floats | None, seed: int) -> Any:
         """The engine's `validation`; None: no rows are held out."""
         if isinstance(given, tuple) and len(given) > 1:
             X, y, *rest = given
-            return self._read(X), self._read_y(y), *rest
+            codes = self._read_y(y)
+            own = None if not rest or rest[0] is None else np.asarray(rest[0], dtype=np.float64)
+            return self._read(X), codes, self._weighted(own, codes), *rest[1:]
         if given is not None:
             return given
         share = self.validation
+        if not isinstance(share, str | int | float | None):
+            raise TypeError(
+                "validation: expected 'auto', 'last', a fraction or None; give an own split to "
+                "fit(..., validation=)"
+            )
         if share not in ("auto", None) and n < 2:
             raise ValueError(f"validation: of n_samples = {n} no row can be held out")
         if isinstance(share, str):
@@ -275,10 +305,10 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learners(self, table: Table, weights: Floats | None, used: Sequence[Any]) -> list[Learner]:
         exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
-        exclude += [name for name in used if isinstance(name, str)]
+        apart = [name for name in used if isinstance(name, str)]
         if weights is not None:
             table = table.take(weights > 0)  # a row of weight zero is absent
-        return make_learners(table, self.learners, exclude, self.terms)
+        return make_learners(table, self.learners, exclude, self.terms, apart)
 
     def _n_threads(self) -> int | None:
         return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
@@ -593,7 +623,15 @@ time_limit, random_state, n_jobs
         else:
             kinds = self.classes_
             of_class = compute_class_weight(self.class_weight, classes=kinds, y=kinds[y])
+        self._of_class = np.asarray(of_class)
         return np.asarray(w * of_class[y])
+
+    def _weighted(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
+        """Weights of further rows: their classes weigh as in the training rows."""
+        if self.class_weight is None:
+            return weights
+        of_row = self._of_class[codes]
+        return np.asarray(of_row if weights is None else weights * of_row)
 
     def decision_function(self, X: Any, offset: Any = None) -> Floats:
         """(n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""

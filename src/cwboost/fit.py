@@ -143,7 +143,9 @@ def fit(
         raise ValueError(
             "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
         )
-    chosen = check_learners(make_learners(data.table, learners, given.columns), data.table)
+    target = [name for name in (given.column("y"),) if name is not None]
+    chosen = make_learners(data.table, learners, target, apart=given.columns)
+    chosen = check_learners(chosen, data.table)
     start_vector = _start(start, data)
     step_scale = _scale(scale, data, start_vector)
     plans = plan_terms(chosen, data.table, data.training, data.weights)

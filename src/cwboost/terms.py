@@ -37,7 +37,11 @@ STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
 
 
 def make_learners(
-    table: Table, learners: Any = None, exclude: Sequence[str] = (), terms: str = "smooth"
+    table: Table,
+    learners: Any = None,
+    exclude: Sequence[str] = (),
+    terms: str = "smooth",
+    apart: Sequence[str] = (),
 ) -> list[Any]:
     """Learners for a table.
 
@@ -47,7 +51,7 @@ def make_learners(
     learners : list of learners, or the name of a style, optional
         These and no others; with an Ellipsis in it (`[Spline("age", df=3), ...]`) these, and the
         style for all columns that they do not name.
-    exclude : names of columns to leave out
+    exclude : names of columns that get no term
     terms : "auto", "linear", "smooth", "step" or "components"
         The style: what numeric columns get; others get a Category. "auto": a Spline and a Step
         side by side (a Step alone up to 10 distinct values, a Linear for two); "smooth": a Spline;
@@ -75,11 +79,13 @@ def make_learners(
     if learners is not None and not isinstance(learners, list | tuple):
         learners = list(learners) if isinstance(learners, Iterable) else [learners]
     given = [] if learners is None else [x for x in learners if x is not Ellipsis]
-    if learners is not None and len(given) == len(learners):
-        return given
     for name in exclude:
         if name not in table:
             table[name]  # raises, and says what the table has
+        if any(isinstance(x, Learner) and name in x.columns for x in given):
+            raise ValueError(f"column {name!r} gets no term, but a learner names it")
+    if learners is not None and len(given) == len(learners):
+        return given
     named = {
         x.columns[0]
         for x in given
@@ -87,7 +93,7 @@ def make_learners(
     }
     out: list[Any] = list(given)
     for name in table.names:
-        if name not in named and name not in exclude:
+        if name not in named and name not in exclude and name not in apart:
             column = table[name]
             if isinstance(column, Numbers) and not column.boolean:
                 out += STYLES[terms](column)
