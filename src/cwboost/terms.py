@@ -5,14 +5,16 @@ Knows the styles and what each makes of a column; knows nothing of how learners 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .learners import Category, Centered, Learner, Linear, Missing, Spline, Step
-from .table import Numbers, Table
+from .table import Labels, Numbers, Table
 
+ENOUGH = 1000  # rows from which on a column can be told to name its rows
 FEW = 10  # distinct numbers up to which a curve and its steps are one thing
 
 
@@ -99,4 +101,30 @@ def make_learners(
                 out += STYLES[terms](column)
             else:
                 out.append(Category(name))
+            _warn_of_identifiers(column)
     return out
+
+
+def _warn_of_identifiers(column: Numbers | Labels) -> None:
+    """Columns that only name their rows say nothing of new ones; people should know they are in."""
+    n = len(column)
+    if n < ENOUGH:
+        return
+    if isinstance(column, Labels):
+        if 2 * len(column.levels) > n:
+            warnings.warn(
+                f"column {column.name!r} has {len(column.levels)} levels in {n} rows: its effects "
+                "are shrunk and new levels get none; exclude it if it only names the rows",
+                UserWarning,
+                stacklevel=4,
+            )
+        return
+    known = column.values[~column.missing]
+    distinct = np.unique(known)
+    if len(distinct) == n and np.ptp(known) < 2 * n and np.all(known == np.round(known)):
+        warnings.warn(
+            f"column {column.name!r} has another whole number in every row, like a count of the "
+            "rows: it gets a curve over them; exclude it if it only names the rows",
+            UserWarning,
+            stacklevel=4,
+        )
