@@ -914,8 +914,12 @@ def test_ctrl_c_while_reading_writes_nothing(folder):
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes")
 def test_nobody_reads_on(table, model):
+    with Path(table).open(newline="", encoding="utf-8") as stream:
+        header, *rows = csv.reader(stream)
+    with Path("long.csv").open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([header, *(rows * 20)])  # more than a pipe holds
     with subprocess.Popen(
-        [*COMMAND, "predict", "m.json", table, "--keep", *ROWS],
+        [*COMMAND, "predict", "m.json", "long.csv", "--keep", *ROWS],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         process.stdout.read(1)
