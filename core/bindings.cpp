@@ -56,13 +56,14 @@ class PythonLoss final : public Loss {
       : evaluate_(std::move(evaluate)), n_outputs_(n_outputs) {}
   Size n_outputs() const override { return n_outputs_; }
   bool whole() const override { return true; }
-  void evaluate(Size, Size, Size n, const Real*, const Real* score, Real* residual,
-                Real* loss) const override {
+  void evaluate(Size n, const Real*, Planes<const Real> score,
+                const Wanted& wanted) const override {
     const nb::gil_scoped_acquire gil;
-    auto block = to_numpy(Vec(score, score + n * n_outputs_), {n_outputs_, n});
-    const auto out = nb::cast<nb::tuple>(evaluate_(block, residual != nullptr, loss != nullptr));
-    copy(out[0], residual, n * n_outputs_);
-    copy(out[1], loss, n);
+    auto block = to_numpy(Vec(score.at, score.at + n * n_outputs_), {n_outputs_, n});
+    const bool residual(wanted.residual);
+    const auto out = nb::cast<nb::tuple>(evaluate_(block, residual, wanted.value != nullptr));
+    copy(out[0], wanted.residual.at, n * n_outputs_);
+    copy(out[1], wanted.value, n);
   }
 
  private:
@@ -137,12 +138,15 @@ void bind_rows(nb::module_& m) {
 
   m.attr("NO_SLOT") = no_slot;
   m.attr("ONES_SLOT") = ones_slot;
+  m.attr("PASSING_SLOT") = passing_slot;
   nb::class_<Fill>(m, "Fill", "out = offset + start")
       .def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
       .def_ro("out", &Fill::out)
       .def_ro("start", &Fill::start);
   nb::class_<Residual>(m, "Residual", "out = -dloss/dscore at `at` -> moved, risk per part")
-      .def(nb::init<Slot, Slot, std::vector<Part>>(), "at"_a, "out"_a, "parts"_a)
+      .def(nb::init<Slot, Slot, std::vector<Part>, bool>(), "at"_a, "out"_a, "parts"_a,
+           "risk"_a = true)
+      .def_ro("risk", &Residual::risk)
       .def_ro("at", &Residual::at)
       .def_ro("out", &Residual::out)
       .def_ro("parts", &Residual::parts);
@@ -161,6 +165,8 @@ void bind_rows(nb::module_& m) {
       .def_ro("a", &Joint::a)
       .def_ro("b", &Joint::b)
       .def_ro("part", &Joint::part);
+  nb::class_<Cross>(m, "Cross", "cross-Grams of pairs of bases -> sums, pair by pair")
+      .def_ro("part", &Cross::part);
   nb::class_<Add>(m, "Add", "slot[i] += bin_values[bin[i]]")
       .def(
           "__init__",
@@ -168,6 +174,7 @@ void bind_rows(nb::module_& m) {
             new (self) Add{slot, set, Vec(values.data(), values.data() + values.size())};
           },
           "slot"_a, "set"_a, "bin_values"_a)
+      .def_ro("within", &Add::within)
       .def_ro("slot", &Add::slot)
       .def_ro("set", &Add::set)
       .def_prop_ro(
@@ -236,11 +243,10 @@ void make_learner(HeldLearner* self, Size set, Array<std::int64_t> begin,
                   std::optional<Block> removed, std::optional<Block> weigher) {
   if (gram.ndim() < 1 || gram.ndim() > 2)
     throw std::invalid_argument("gram must be (d, d) or, if diagonal, (d)");
-  new (self) HeldLearner(set, Basis{view(begin), view(column), view(value)}, gram.shape(0),
+  new (self) HeldLearner(set, Basis(view(begin), view(column), view(value), gram.shape(0)),
                          gram.ndim() == 1, view(gram), view(factor),
                          removed ? view(*removed) : In{}, weigher ? view(*weigher) : In{});
-  self->keep = {nb::cast(begin), nb::cast(column), nb::cast(value), nb::cast(gram),
-                nb::cast(factor)};
+  self->keep = {nb::cast(begin), nb::cast(column), nb::cast(value)};
   if (removed) self->keep.push_back(nb::cast(*removed));
   if (weigher) self->keep.push_back(nb::cast(*weigher));
 }
@@ -289,10 +295,11 @@ nb::ndarray<nb::numpy, Real> per_risk(const Path& path, Real Risks::* which) {
 void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corrections,
                Array<std::int32_t> halvings, Reals updates, Reals correction_updates, Reals risk,
                Reals validation_risk, int switched_after, int rewound_to,
-               const std::vector<Size>& n_coef, Size n_outputs) {
+               const std::vector<Size>& n_coef, Size n_outputs,
+               std::optional<Array<std::int32_t>> evaluations) {
   const Size n = choices.size();
   if (corrections.size() != n || halvings.size() != n || risk.size() != n + 1 ||
-      validation_risk.size() != n + 1)
+      validation_risk.size() != n + 1 || (evaluations && evaluations->size() != n))
     throw std::invalid_argument("path: arrays of different lengths");
   Path path;
   const auto take = [&](int learner, In from, Size& at) {
@@ -310,6 +317,7 @@ void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corr
     move.choice = take(choices.data()[i], view(updates), at);
     move.correction = take(corrections.data()[i], view(correction_updates), correction_at);
     move.halvings = halvings.data()[i];
+    move.evaluations = evaluations ? evaluations->data()[i] : 0;
     path.moves.push_back(std::move(move));
   }
   for (Size i = 0; i <= n; ++i) path.risks.push_back({risk.data()[i], validation_risk.data()[i]});
@@ -342,24 +350,25 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                const std::vector<const HeldLearner*>& all, const Optimizer& optimizer, Vec start,
                Real scale, Part training_part, std::optional<Part> validation_part, Part all_part,
                int n_iter, int patience, const Path& history, std::optional<double> time_limit,
-               const std::optional<After>& after) {
-  std::vector<Learner> for_training, for_all;
+               const std::optional<After>& after, How how) {
+  Learners for_training, for_all;
   Problem problem{&rows,
                   &for_training,
                   &for_all,
                   {},
                   std::move(start),
                   scale,
-                  {training_part, validation_part, all_part}};
-  const auto take = [](const std::vector<const HeldLearner*>& from, std::vector<Learner>& to) {
+                  {training_part, validation_part, all_part},
+                  how};
+  const auto take = [](const std::vector<const HeldLearner*>& from, Learners& to) {
     for (const auto* learner : from) {
       if (!learner) throw nb::type_error("expected learners, got None");
-      to.push_back(*learner);
+      to.push_back(learner);
     }
   };
   take(training, for_training);
   take(all, for_all);
-  for (const Learner& learner : for_training) problem.n_coef.push_back(learner.n_coef());
+  for (const Learner* learner : for_training) problem.n_coef.push_back(learner->n_coef());
   const auto* hybrid = std::get_if<Hybrid>(&optimizer);
   if (hybrid && hybrid->then_all && for_all.size() != for_training.size())
     throw std::invalid_argument("Hybrid on all rows needs learners fitted to all rows");
@@ -420,12 +429,17 @@ void bind_boost(nb::module_& m) {
           },
           "rate"_a, "momentum"_a, "switch_after"_a, "rewind"_a, "then_all"_a);
 
+  nb::enum_<How>(m, "How", "How choices are made.")
+      .value("automatic", How::automatic)
+      .value("full", How::full)
+      .value("certified", How::certified)
+      .value("row_free", How::row_free);
   nb::class_<Path>(m, "Path", "The chronological record of a fit.")
       .def(nb::init<>())
       .def("__init__", &make_path, "choices"_a.noconvert(), "corrections"_a.noconvert(),
            "halvings"_a.noconvert(), "updates"_a.noconvert(), "correction_updates"_a.noconvert(),
            "risk"_a.noconvert(), "validation_risk"_a.noconvert(), "switched_after"_a,
-           "rewound_to"_a, "n_coef"_a, "n_outputs"_a)
+           "rewound_to"_a, "n_coef"_a, "n_outputs"_a, "evaluations"_a.none() = nb::none())
       .def_prop_ro(
           "choices",
           [](const Path& p) {
@@ -441,6 +455,12 @@ void bind_boost(nb::module_& m) {
       .def_prop_ro(
           "halvings",
           [](const Path& p) { return per_move(p, [](const Move& move) { return move.halvings; }); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "evaluations",
+          [](const Path& p) {
+            return per_move(p, [](const Move& move) { return move.evaluations; });
+          },
           nb::rv_policy::move)
       .def_prop_ro(
           "updates", [](const Path& p) { return to_numpy(flatten(p, &Move::choice)); },
@@ -460,7 +480,7 @@ void bind_boost(nb::module_& m) {
 
   m.def("boost", &run_boost, "rows"_a, "training"_a, "all"_a, "optimizer"_a, "start"_a, "scale"_a,
         "training_part"_a, "validation_part"_a.none(), "all_part"_a, "n_iter"_a, "patience"_a,
-        "history"_a, "time_limit"_a.none(), "after"_a.none());
+        "history"_a, "time_limit"_a.none(), "after"_a.none(), "how"_a = How::automatic);
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
 }
 

@@ -5,16 +5,69 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "basis.hpp"
 #include "types.hpp"
 
 namespace cwboost {
 
-// Basis over bins in compressed rows: row b holds value[begin[b] .. begin[b+1]) at those columns.
-struct Basis {
-  std::span<const std::int64_t> begin;   // (n_bins + 1)
-  std::span<const std::int32_t> column;  // (n_nonzero)
-  In value;                              // (n_nonzero)
-  Size n_bins() const { return begin.size() - 1; }
+// A symmetric or a lower triangular matrix: its diagonals up to the last that is not zero.
+// P-splines have four of them.
+class Band {
+ public:
+  Band() = default;
+  Band(In full, Size d) : d_(d) {
+    for (Size i = 0; i < d; ++i)
+      for (Size j = 0; j < i; ++j)
+        if (full[i * d + j] != 0.0) reach_ = std::max(reach_, i - j);
+    values_.assign(d * (reach_ + 1), 0.0);
+    for (Size i = 0; i < d; ++i)
+      for (Size j = i - std::min(i, reach_); j <= i; ++j) row(i)[j] = full[i * d + j];
+  }
+  Size reach() const { return reach_; }
+  // row(i)[j] is the entry (i, j), i - reach <= j <= i
+  const Real* row(Size i) const { return values_.data() + i * reach_ + reach_; }
+
+  Real quadratic(In x) const {  // x'Ax of a symmetric matrix
+    Real sum = 0.0;
+    for (Size i = 0; i < d_; ++i) {
+      Real below = 0.0;
+      const Real* const a = row(i);
+      for (Size j = i - std::min(i, reach_); j < i; ++j) below += a[j] * x[j];
+      sum += x[i] * (2.0 * below + a[i] * x[i]);
+    }
+    return sum;
+  }
+
+  void multiply(In x, Out out) const {  // out = Ax of a symmetric matrix
+    std::fill(out.begin(), out.end(), 0.0);
+    for (Size i = 0; i < d_; ++i) {
+      const Real* const a = row(i);
+      for (Size j = i - std::min(i, reach_); j < i; ++j) {
+        out[i] += a[j] * x[j];
+        out[j] += a[j] * x[i];
+      }
+      out[i] += a[i] * x[i];
+    }
+  }
+
+  void solve(Out x) const {  // x := (L L')^-1 x of a Cholesky factor
+    for (Size i = 0; i < d_; ++i) {
+      const Real* const l = row(i);
+      Real z = x[i];
+      for (Size j = i - std::min(i, reach_); j < i; ++j) z -= l[j] * x[j];
+      x[i] = z / l[i];
+    }
+    for (Size i = d_; i-- > 0;) {
+      const Real* const l = row(i);
+      x[i] /= l[i];
+      for (Size j = i - std::min(i, reach_); j < i; ++j) x[j] -= l[j] * x[i];
+    }
+  }
+
+ private:
+  Real* row(Size i) { return values_.data() + i * reach_ + reach_; }
+  Size d_ = 0, reach_ = 0;
+  Vec values_;  // (d, reach + 1), the diagonal last: entry (i, j) at i reach + reach + j
 };
 
 struct Fit {
@@ -29,129 +82,103 @@ struct Fit {
 // Q = I - G R', R = A G (G'A G)^-1 and G their coefficients.
 class Learner {
  public:
-  Learner(Size set, Basis basis, Size n_coef, bool diagonal, In gram, In factor, In removed = {},
+  Learner(Size set, const Basis& basis, bool diagonal, In gram, In factor, In removed = {},
           In weigher = {})
-      : set_(set),
-        basis_(basis),
-        n_coef_(n_coef),
-        diagonal_(diagonal),
-        gram_(gram),
-        factor_(factor),
-        removed_(removed),
-        weigher_(weigher) {
-    const Size entries = diagonal ? n_coef : n_coef * n_coef;
-    if (n_coef == 0 || gram.size() != entries || factor.size() != entries)
+      : set_(set), basis_(basis), diagonal_(diagonal), removed_(removed), weigher_(weigher) {
+    const Size d = n_coef(), entries = diagonal ? d : d * d;
+    if (d == 0 || gram.size() != entries || factor.size() != entries)
       throw std::invalid_argument("gram and factor must both be (d, d) or both be (d)");
-    if (removed.size() % n_coef != 0 || removed.size() != weigher.size())
+    if (removed.size() % d != 0 || removed.size() != weigher.size())
       throw std::invalid_argument("removed and weigher must both be (k, d)");
-    check_basis();
+    if (diagonal) {
+      gram_.assign(gram.begin(), gram.end());
+      factor_.assign(factor.begin(), factor.end());
+    } else {
+      gram_band_ = Band(gram, d);
+      factor_band_ = Band(factor, d);
+    }
   }
 
   Size set() const { return set_; }
-  Size n_coef() const { return n_coef_; }
+  Size n_coef() const { return basis_.n_coef(); }
   Size n_bins() const { return basis_.n_bins(); }
+  const Basis& basis() const { return basis_; }
+
+  void contract(In sums, Out s) const {  // s = B'u, per output
+    const Size n = n_bins(), d = n_coef();
+    for (Size o = 0; o * d < s.size(); ++o)
+      basis_.transpose_multiply(sums.subspan(o * n, n), s.subspan(o * d, d));
+  }
+
+  Real solve(In s, Out theta) const {  // theta = M s per output; their gain
+    Real total = 0.0;
+    for (Size o = 0; o < s.size(); o += n_coef()) {
+      const In from = s.subspan(o, n_coef());
+      const Out to = theta.subspan(o, n_coef());
+      std::copy(from.begin(), from.end(), to.begin());
+      project(removed_, weigher_, to);  // Q's = s - R G's
+      if (diagonal_)
+        for (Size j = 0; j < n_coef(); ++j) to[j] /= factor_[j];
+      else
+        factor_band_.solve(to);
+      project(weigher_, removed_, to);  // Q theta = theta - G R'theta
+      // This form of the gain: theta's + lambda theta'P theta loses two digits at large lambda.
+      Real linear = 0.0;
+      for (Size j = 0; j < n_coef(); ++j) linear += to[j] * from[j];
+      total += 2.0 * linear - quadratic(to);
+    }
+    return total;
+  }
+
+  Real quadratic(In theta) const {  // theta'A theta: the weighted square norm of B theta
+    if (!diagonal_) return gram_band_.quadratic(theta);
+    Real sum = 0.0;
+    for (Size j = 0; j < n_coef(); ++j) sum += gram_[j] * theta[j] * theta[j];
+    return sum;
+  }
+
+  void multiply_gram(In theta, Out out) const {  // A theta
+    if (!diagonal_) return gram_band_.multiply(theta, out);
+    for (Size j = 0; j < n_coef(); ++j) out[j] = gram_[j] * theta[j];
+  }
 
   Fit fit(In sums, Size n_outputs) const {
     if (sums.size() != n_bins() * n_outputs)
       throw std::invalid_argument("a learner needs one sum per bin and output");
-    Fit out{Vec(n_coef_ * n_outputs), 0.0};
-    Vec s(n_coef_);
-    for (Size o = 0; o < n_outputs; ++o) {
-      transpose_multiply(sums.subspan(o * n_bins(), n_bins()), s);
-      const Out theta(out.theta.data() + o * n_coef_, n_coef_);
-      solve(s, theta);
-      out.gain += gain(s, theta);
-    }
+    Fit out{Vec(n_coef() * n_outputs), 0.0};
+    Vec s(n_coef() * n_outputs);
+    contract(sums, s);
+    out.gain = solve(s, out.theta);
     return out;
   }
 
   Vec bin_values(In theta, Size n_outputs) const {  // (n_bins) per output
     Vec out(n_bins() * n_outputs);
     for (Size o = 0; o < n_outputs; ++o)
-      for (Size b = 0; b < n_bins(); ++b) {
-        Real sum = 0.0;
-        for (Size e = first(b); e < first(b + 1); ++e)
-          sum += basis_.value[e] * theta[o * n_coef_ + col(e)];
-        out[o * n_bins() + b] = sum;
-      }
+      basis_.multiply(theta.subspan(o * n_coef(), n_coef()),
+                      Out(out).subspan(o * n_bins(), n_bins()));
     return out;
   }
 
  private:
-  Size first(Size b) const { return static_cast<Size>(basis_.begin[b]); }
-  Size col(Size e) const { return static_cast<Size>(basis_.column[e]); }
-
-  void check_basis() const {  // a wrong index would read outside the arrays
-    if (basis_.begin.empty() || basis_.begin[0] != 0 || first(n_bins()) != basis_.value.size() ||
-        basis_.column.size() != basis_.value.size())
-      throw std::invalid_argument("basis: row pointers do not fit the values");
-    for (Size b = 0; b < n_bins(); ++b)
-      if (basis_.begin[b] > basis_.begin[b + 1])
-        throw std::invalid_argument("basis: row pointers must not fall");
-    for (const auto c : basis_.column)
-      if (c < 0 || static_cast<Size>(c) >= n_coef_)
-        throw std::invalid_argument("basis: column outside the coefficients");
-  }
-
-  void transpose_multiply(In u, Out s) const {  // s = B'u
-    std::fill(s.begin(), s.end(), 0.0);
-    for (Size b = 0; b < n_bins(); ++b)
-      for (Size e = first(b); e < first(b + 1); ++e) s[col(e)] += basis_.value[e] * u[b];
-  }
-
-  void solve(In s, Out theta) const {
-    std::copy(s.begin(), s.end(), theta.begin());
-    project(removed_, weigher_, theta);  // Q's = s - R G's
-    if (diagonal_) {
-      for (Size j = 0; j < n_coef_; ++j) theta[j] /= factor_[j];
-    } else {
-      for (Size i = 0; i < n_coef_; ++i) {  // L z = s
-        Real z = theta[i];
-        for (Size j = 0; j < i; ++j) z -= factor_[i * n_coef_ + j] * theta[j];
-        theta[i] = z / factor_[i * n_coef_ + i];
-      }
-      for (Size i = n_coef_; i-- > 0;) {  // L' theta = z, by rows of L
-        theta[i] /= factor_[i * n_coef_ + i];
-        for (Size j = 0; j < i; ++j) theta[j] -= factor_[i * n_coef_ + j] * theta[i];
-      }
-    }
-    project(weigher_, removed_, theta);  // Q theta = theta - G R'theta
-  }
-
   // x -= sum_k onto_k <along_k, x>, the products all taken before x changes.
   void project(In along, In onto, Out x) const {
-    const Size k = along.size() / n_coef_;
+    if (along.empty()) return;
+    const Size d = n_coef(), k = along.size() / d;
     Vec dot(k);
     for (Size l = 0; l < k; ++l)
-      for (Size j = 0; j < n_coef_; ++j) dot[l] += along[l * n_coef_ + j] * x[j];
+      for (Size j = 0; j < d; ++j) dot[l] += along[l * d + j] * x[j];
     for (Size l = 0; l < k; ++l)
-      for (Size j = 0; j < n_coef_; ++j) x[j] -= onto[l * n_coef_ + j] * dot[l];
-  }
-
-  // This form of the gain: theta's + lambda theta'P theta loses two digits at large lambda.
-  Real gain(In s, In theta) const {
-    Real linear = 0.0, quadratic = 0.0;
-    for (Size i = 0; i < n_coef_; ++i) linear += theta[i] * s[i];
-    if (diagonal_) {
-      for (Size i = 0; i < n_coef_; ++i) quadratic += gram_[i] * theta[i] * theta[i];
-    } else {
-      for (Size i = 0; i < n_coef_; ++i) {
-        Real row = 0.0;
-        for (Size j = 0; j < n_coef_; ++j) row += gram_[i * n_coef_ + j] * theta[j];
-        quadratic += theta[i] * row;
-      }
-    }
-    return 2.0 * linear - quadratic;
+      for (Size j = 0; j < d; ++j) x[j] -= onto[l * d + j] * dot[l];
   }
 
   Size set_;
   Basis basis_;
-  Size n_coef_;
   bool diagonal_;
-  In gram_;     // A: (d, d), or its diagonal (d)
-  In factor_;   // lower Cholesky factor of A + lambda P (d, d), or A + lambda P itself (d)
-  In removed_;  // G': (k, d)
-  In weigher_;  // R': (k, d)
+  Vec gram_, factor_;             // if diagonal: A and A + lambda P, (d)
+  Band gram_band_, factor_band_;  // else: A, and the Cholesky factor of A + lambda P
+  In removed_;                    // G': (k, d)
+  In weigher_;                    // R': (k, d)
 };
 
 }  // namespace cwboost

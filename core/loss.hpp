@@ -1,5 +1,5 @@
-// Losses on one row: its value and its residual, minus the derivative by the score. Knows nothing
-// of starts, domains and step scales (losses.py) or of weights and rows (rows.hpp).
+// Losses on one row: the residual, minus the derivative by the score, and the value of the loss.
+// Knows nothing of starts, domains and step scales (losses.py) or of weights and rows (rows.hpp).
 //
 // To add a loss: one struct here, one line in make_loss, one class in losses.py.
 #pragma once
@@ -11,88 +11,152 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
+#include "kernels.hpp"
 #include "types.hpp"
 
 namespace cwboost {
 
-// A loss as the rows see it. `y`, `score` and `residual` are whole blocks of n rows (planes); only
-// rows begin..end are read and written. `residual` and `loss` may be null where not wanted.
+// Some rows of a block of several outputs: entry i of output o is at[o * stride + i].
+template <class T>
+struct Planes {
+  T* at = nullptr;
+  Size stride = 0;
+  explicit operator bool() const { return at != nullptr; }
+  T* operator[](Size o) const { return at + o * stride; }
+};
+
+// What is wanted of a loss at some rows; what is null is not. The loss of a row is
+// value + log(factor), 1 <= factor <= 2: sums of such logs are cheap (log_product).
+struct Wanted {
+  Planes<Real> residual = {};
+  Real* value = nullptr;
+  Real* factor = nullptr;  // only of losses that have one
+};
+
+// A loss as the rows see it.
 class Loss {
  public:
   virtual ~Loss() = default;
   virtual Size n_outputs() const { return 1; }
   // True if the rows must be evaluated in one call from the calling thread (a loss in Python).
   virtual bool whole() const { return false; }
-  virtual void evaluate(Size begin, Size end, Size n, const Real* y, const Real* score,
-                        Real* residual, Real* loss) const = 0;
+  virtual bool has_factor() const { return false; }
+  // True if residual = y - score: then the rows are needed only for set-up (gram_rows.hpp).
+  virtual bool linear() const { return false; }
+  virtual void evaluate(Size n, const Real* y, Planes<const Real> score,
+                        const Wanted& wanted) const = 0;
+};
+
+struct Row {  // what a loss says at one row; a compiler drops what is not asked for
+  Real residual, value, factor = 1.0;
 };
 
 struct Squared {  // (y - f)^2 / 2
-  Real value(Real y, Real f) const { return 0.5 * (y - f) * (y - f); }
-  Real residual(Real y, Real f) const { return y - f; }
+  Row operator()(Real y, Real f) const { return {y - f, 0.5 * (y - f) * (y - f)}; }
 };
 
 struct Absolute {  // |y - f|
-  Real value(Real y, Real f) const { return std::abs(y - f); }
-  Real residual(Real y, Real f) const { return y > f ? 1.0 : (y < f ? -1.0 : 0.0); }
+  Row operator()(Real y, Real f) const {
+    return {y > f ? 1.0 : (y < f ? -1.0 : 0.0), std::abs(y - f)};
+  }
 };
 
 struct Quantile {  // tau (y - f) above the score, (1 - tau) (f - y) below
   Real tau;
-  Real value(Real y, Real f) const { return y >= f ? tau * (y - f) : (1.0 - tau) * (f - y); }
-  Real residual(Real y, Real f) const { return y > f ? tau : (y < f ? tau - 1.0 : 0.0); }
+  Row operator()(Real y, Real f) const {
+    return {y > f ? tau : (y < f ? tau - 1.0 : 0.0),
+            y >= f ? tau * (y - f) : (1.0 - tau) * (f - y)};
+  }
 };
 
 struct Huber {  // r^2 / 2 up to delta, then linear
   Real delta;
-  Real value(Real y, Real f) const {
-    const Real r = std::abs(y - f);
-    return r <= delta ? 0.5 * r * r : delta * (r - 0.5 * delta);
+  Row operator()(Real y, Real f) const {
+    const Real r = y - f, size = std::abs(r);
+    const Real inner = 0.5 * r * r, outer = delta * (size - 0.5 * delta);
+    const Real clipped = r > delta ? delta : (r < -delta ? -delta : r);
+    return {clipped, size <= delta ? inner : outer};
   }
-  Real residual(Real y, Real f) const { return std::clamp(y - f, -delta, delta); }
 };
 
 struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
-  Real value(Real y, Real f) const {
-    const Real z = -y * f;
-    return std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z)));
+  static constexpr bool has_factor = true;
+  Row operator()(Real y, Real f) const {
+    const Real z = y * f;
+    const Real e = fast_exp_of_negative(-std::abs(z));
+    const Real share = 1.0 / (1.0 + e);
+    return {y * (z > 0.0 ? e * share : share), z > 0.0 ? 0.0 : -z, 1.0 + e};
   }
-  Real residual(Real y, Real f) const { return y / (1.0 + std::exp(y * f)); }
 };
 
 struct Poisson {  // exp(f) - y f, without log y!
-  Real value(Real y, Real f) const { return std::exp(f) - y * f; }
-  Real residual(Real y, Real f) const { return y - std::exp(f); }
+  Row operator()(Real y, Real f) const {
+    const Real mean = fast_exp(f);
+    return {y - mean, mean - y * f};
+  }
 };
 
 struct Gamma {  // f + y exp(-f), half the deviance up to a constant of y
-  Real value(Real y, Real f) const { return f + y * std::exp(-f); }
-  Real residual(Real y, Real f) const { return y * std::exp(-f) - 1.0; }
+  Row operator()(Real y, Real f) const {
+    const Real ratio = y * fast_exp(-f);
+    return {ratio - 1.0, f + ratio};
+  }
 };
 
 struct Tweedie {  // exp((2-p) f) / (2-p) - y exp((1-p) f) / (1-p), 1 < p < 2
   Real power;
-  Real value(Real y, Real f) const {
+  Row operator()(Real y, Real f) const {
     const Real a = 1.0 - power, b = 2.0 - power;
-    return std::exp(b * f) / b - y * std::exp(a * f) / a;
-  }
-  Real residual(Real y, Real f) const {
-    return y * std::exp((1.0 - power) * f) - std::exp((2.0 - power) * f);
+    const Real up = fast_exp(b * f), down = y * fast_exp(a * f);
+    return {down - up, up / b - down / a};
   }
 };
 
-// The loop over rows for a loss with one output; the loss is inlined into it.
+template <class OneRow>
+constexpr bool row_has_factor = requires { OneRow::has_factor; };
+
+template <class OneRow>
+CWBOOST_KERNEL void residuals(OneRow row, Size n, const Real* y, const Real* score,
+                              Real* residual) {
+  for (Size i = 0; i < n; ++i) residual[i] = row(y[i], score[i]).residual;
+}
+template <class OneRow>
+CWBOOST_KERNEL void values(OneRow row, Size n, const Real* y, const Real* score, Real* value,
+                           Real* factor) {
+  for (Size i = 0; i < n; ++i) {
+    const Row at = row(y[i], score[i]);
+    value[i] = at.value;
+    if constexpr (row_has_factor<OneRow>) factor[i] = at.factor;
+  }
+}
+template <class OneRow>
+CWBOOST_KERNEL void residuals_and_values(OneRow row, Size n, const Real* y, const Real* score,
+                                         Real* residual, Real* value, Real* factor) {
+  for (Size i = 0; i < n; ++i) {
+    const Row at = row(y[i], score[i]);
+    residual[i] = at.residual;
+    value[i] = at.value;
+    if constexpr (row_has_factor<OneRow>) factor[i] = at.factor;
+  }
+}
+
+// The loops over rows for a loss with one output; the loss is inlined into them.
 template <class OneRow>
 class OneOutput final : public Loss {
  public:
   explicit OneOutput(OneRow row) : row_(row) {}
-  void evaluate(Size begin, Size end, Size, const Real* y, const Real* score, Real* residual,
-                Real* loss) const override {
-    if (residual)
-      for (Size i = begin; i < end; ++i) residual[i] = row_.residual(y[i], score[i]);
-    if (loss)
-      for (Size i = begin; i < end; ++i) loss[i] = row_.value(y[i], score[i]);
+  bool has_factor() const override { return row_has_factor<OneRow>; }
+  bool linear() const override { return std::is_same_v<OneRow, Squared>; }
+  void evaluate(Size n, const Real* y, Planes<const Real> score,
+                const Wanted& wanted) const override {
+    if (wanted.residual && wanted.value)
+      residuals_and_values(row_, n, y, score.at, wanted.residual.at, wanted.value, wanted.factor);
+    else if (wanted.residual)
+      residuals(row_, n, y, score.at, wanted.residual.at);
+    else
+      values(row_, n, y, score.at, wanted.value, wanted.factor);
   }
 
  private:
@@ -104,22 +168,46 @@ class Multinomial final : public Loss {
  public:
   explicit Multinomial(Size n_classes) : n_classes_(n_classes) {}
   Size n_outputs() const override { return n_classes_; }
-  void evaluate(Size begin, Size end, Size n, const Real* y, const Real* score, Real* residual,
-                Real* loss) const override {
-    for (Size i = begin; i < end; ++i) {
-      Real top = score[i];
-      for (Size o = 1; o < n_classes_; ++o) top = std::max(top, score[o * n + i]);
-      Real sum = 0.0;
-      for (Size o = 0; o < n_classes_; ++o) sum += std::exp(score[o * n + i] - top);
-      const auto own = static_cast<Size>(y[i]);
-      if (loss) loss[i] = top + std::log(sum) - score[own * n + i];
-      if (residual)
+  void evaluate(Size n, const Real* y, Planes<const Real> score,
+                const Wanted& wanted) const override {
+    constexpr Size step = 256;  // rows at a time, so that loops run over rows
+    Real top[step], sum[step], e[step];
+    for (Size begin = 0; begin < n; begin += step) {
+      const Size m = std::min(step, n - begin);
+      const auto plane = [&](Size o) { return score[o] + begin; };
+      std::copy_n(plane(0), m, top);
+      for (Size o = 1; o < n_classes_; ++o) raise(m, plane(o), top);
+      std::fill_n(sum, m, 0.0);
+      for (Size o = 0; o < n_classes_; ++o) {
+        Real* const out = wanted.residual ? wanted.residual[o] + begin : e;
+        add_exp(m, plane(o), top, out, sum);
+      }
+      if (wanted.residual)
         for (Size o = 0; o < n_classes_; ++o)
-          residual[o * n + i] = (o == own ? 1.0 : 0.0) - std::exp(score[o * n + i] - top) / sum;
+          shares(m, o, y + begin, sum, wanted.residual[o] + begin);
+      if (wanted.value)
+        for (Size i = 0; i < m; ++i)
+          wanted.value[begin + i] =
+              top[i] + std::log(sum[i]) - plane(static_cast<Size>(y[begin + i]))[i];
     }
   }
 
  private:
+  CWBOOST_KERNEL static void raise(Size n, const Real* score, Real* top) {
+    for (Size i = 0; i < n; ++i) top[i] = top[i] < score[i] ? score[i] : top[i];
+  }
+  CWBOOST_KERNEL static void add_exp(Size n, const Real* score, const Real* top, Real* out,
+                                     Real* sum) {
+    for (Size i = 0; i < n; ++i) {
+      out[i] = fast_exp(score[i] - top[i]);
+      sum[i] += out[i];
+    }
+  }
+  CWBOOST_KERNEL static void shares(Size n, Size o, const Real* y, const Real* sum, Real* out) {
+    const auto own = static_cast<Real>(o);
+    for (Size i = 0; i < n; ++i) out[i] = (y[i] == own ? 1.0 : 0.0) - out[i] / sum[i];
+  }
+
   Size n_classes_;
 };
 

@@ -55,6 +55,7 @@ class Workers {
     }
     wake_.notify_all();
     work(poll);
+    linger([this] { return busy_ == 0; });
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return busy_ == 0; });
     if (error_) std::rethrow_exception(error_);
@@ -64,6 +65,7 @@ class Workers {
   void serve() {
     Size seen = 0;
     for (;;) {
+      linger([&] { return closing_ || round_ != seen; });
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return closing_ || round_ != seen; });
       if (closing_) return;
@@ -73,6 +75,12 @@ class Workers {
       lock.lock();
       if (--busy_ == 0) idle_.notify_one();
     }
+  }
+
+  // Rounds follow each other within microseconds, which is less than it takes to sleep and wake.
+  template <class Done>
+  static void linger(Done done) {
+    for (int i = 0; i < 200 && !done(); ++i) std::this_thread::yield();
   }
 
   void work(const std::function<void()>& poll) {
@@ -94,9 +102,9 @@ class Workers {
   const std::function<void(Size)>* task_ = nullptr;
   std::atomic<Size> next_ = 0;
   Size n_tasks_ = 0;
-  Size busy_ = 0;
-  Size round_ = 0;
-  bool closing_ = false;
+  std::atomic<Size> busy_ = 0;
+  std::atomic<Size> round_ = 0;
+  std::atomic<bool> closing_ = false;
   std::exception_ptr error_;
 };
 

@@ -3,18 +3,23 @@
 // Knows nothing of learners, optimizers or columns.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "kernels.hpp"
 #include "loss.hpp"
 #include "parallel.hpp"
+#include "sums.hpp"
 #include "types.hpp"
 
 namespace cwboost {
@@ -23,11 +28,13 @@ using Slot = int;   // a block (rows, outputs) that the rows keep: a score or a 
 using Part = Size;  // a weight vector over the rows
 using Set = Size;   // a bin index
 
-constexpr Slot no_slot = -1;    // residual: only the risk is wanted
-constexpr Slot ones_slot = -2;  // bin_sums: the bin weights themselves
+constexpr Slot no_slot = -1;       // residual: only the risk is wanted
+constexpr Slot ones_slot = -2;     // bin_sums: the bin weights themselves
+constexpr Slot passing_slot = -3;  // lives only from one verb of a batch to the next ones
 constexpr Slot max_slots = 16;
 
-// The verbs. A batch of them is sent in one call, so that far rows need few round trips.
+// The verbs. A batch of them is sent in one call, so that far rows need few round trips and near
+// rows go through the memory once.
 struct Fill {  // out = offset + start
   Slot out;
   Vec start;  // one number per output
@@ -35,7 +42,8 @@ struct Fill {  // out = offset + start
 struct Residual {  // out = -dloss/dscore at `at`; replies how far out moved, and the risks
   Slot at;
   Slot out;
-  std::vector<Part> parts;  // `moved` is weighted by the first, a risk is given for each
+  std::vector<Part> parts;  // out is 0 outside the first, which weighs `moved`
+  bool risk = true;         // of each part
 };
 struct MeanResidual {  // out = the residual averaged along the straight line between two scores
   Slot from;
@@ -52,10 +60,21 @@ struct Joint {  // weights of the joint bins of two sets
   Set b;
   Part part;
 };
+struct Cross {  // the same, contracted with a basis on either side: per pair a cross-Gram
+  struct Pair {
+    Set a, b;
+    const Basis *basis_a, *basis_b;
+  };
+  std::vector<Pair> pairs;
+  Part part;
+};
 struct Add {  // slot[i] += bin_values[bin[i]]
   Slot slot;
   Set set;
-  Vec bin_values;  // (n_bins) per output
+  Vec bin_values;                    // (n_bins) per output
+  std::optional<Part> within = {};   // only rows of this part
+  std::optional<Size> learner = {};  // whose bin values these are,
+  Vec theta = {};                    // and at which coefficients: for rows that keep no rows
 };
 struct Mix {  // out = a x + b y
   Slot out;
@@ -64,7 +83,7 @@ struct Mix {  // out = a x + b y
   Real b;
   Slot y;
 };
-using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Joint, Add, Mix>;
+using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Joint, Cross, Add, Mix>;
 
 template <class... Verbs>
 std::vector<Verb> batch_of(Verbs&&... verbs) {
@@ -74,10 +93,10 @@ std::vector<Verb> batch_of(Verbs&&... verbs) {
 }
 
 struct Reply {
-  Real moved = 0.0;  // Residual: weighted norm of the change of `out`
-  Vec risk;          // Residual: weighted mean loss, per part
-  std::vector<Vec>
-      sums;  // BinSums: slot by slot, set by set; Joint: one table (n_bins a, n_bins b)
+  Real moved = 0.0;       // Residual: weighted norm of the change of `out`
+  Vec risk;               // Residual: weighted mean loss, per part
+  std::vector<Vec> sums;  // BinSums: slot by slot, set by set; Joint: one table (n_bins a, n_bins
+                          // b); Cross: per pair (n_coef a, n_coef b)
 };
 
 class Rows {
@@ -85,6 +104,11 @@ class Rows {
   virtual ~Rows() = default;
   virtual Size n_outputs() const = 0;
   virtual std::vector<Reply> run(const std::vector<Verb>& batch) = 0;
+  // What a pass over one set costs, in rows; 0: nothing is gained by asking for few of them.
+  virtual Size n_rows() const { return 0; }
+  virtual bool linear() const { return false; }       // residual = y - score
+  virtual bool knows_cross() const { return false; }  // the verb Cross
+  virtual bool by_theta() const { return false; }     // Add is read by its learner and theta
 
   // Called now and then from the thread that called run; throws to give up (Ctrl-C).
   std::function<void()> poll;
@@ -103,52 +127,141 @@ class NoRows final : public Rows {
   Size n_outputs_;
 };
 
-// A bin index, as narrow as its bins allow.
-struct IndexSet {
-  std::variant<std::span<const std::uint8_t>, std::span<const std::uint16_t>,
-               std::span<const std::uint32_t>>
-      index;  // (n)
-  Size n_bins;
-};
+// --- loops over the rows of one block
+// -------------------------------------------------------------
 
-// Rows in this process. Inputs are views that the caller keeps alive; slots are owned.
+CWBOOST_KERNEL inline void mix_rows(Size n, Real a, const Real* x, Real b, const Real* y,
+                                    Real* out) {
+  if (a == 0.0 && b == 0.0)
+    for (Size i = 0; i < n; ++i) out[i] = 0.0;  // whatever x was
+  else if (b == 0.0)
+    for (Size i = 0; i < n; ++i) out[i] = a * x[i];
+  else
+    for (Size i = 0; i < n; ++i) out[i] = a * x[i] + b * y[i];
+}
+
+// x where the mask is one, 0 where it is zero, without a branch and whatever x is.
+CWBOOST_INLINE Real keep(Real x, std::uint8_t mask) {
+  return std::bit_cast<Real>(std::bit_cast<std::uint64_t>(x) & (std::uint64_t{0} - mask));
+}
+
+// out = fresh, 0 outside the part; the weighted square distance from what out held.
+CWBOOST_KERNEL inline Real replace_all(Size n, const Real* fresh, Real* out) {
+  return sum_in_lanes(n, [=](Size i) {
+    const Real change = fresh[i] - out[i];
+    out[i] = fresh[i];
+    return change * change;
+  });
+}
+CWBOOST_KERNEL inline Real replace_masked(Size n, const Real* fresh, Real* out,
+                                          const std::uint8_t* mask) {
+  return sum_in_lanes(n, [=](Size i) {
+    const Real change = keep(fresh[i] - out[i], mask[i]);
+    out[i] = keep(fresh[i], mask[i]);
+    return change * change;
+  });
+}
+CWBOOST_KERNEL inline Real replace_weighted(Size n, const Real* fresh, Real* out, const Real* w) {
+  return sum_in_lanes(n, [=](Size i) {
+    const Real change = w[i] > 0.0 ? fresh[i] - out[i] : 0.0;
+    out[i] = w[i] > 0.0 ? fresh[i] : 0.0;
+    return w[i] * change * change;
+  });
+}
+
+// Sum of w (value + log factor); rows of weight 0 may be infinite.
+CWBOOST_KERNEL inline Real total_loss(Size n, const Real* value, const Real* factor) {
+  Real sum = sum_in_lanes(n, [=](Size i) { return value[i]; });
+  if (factor) sum += log_product(n, [=](Size i) { return factor[i]; });
+  return sum;
+}
+CWBOOST_KERNEL inline Real masked_loss(Size n, const Real* value, const Real* factor,
+                                       const std::uint8_t* mask) {
+  Real sum = sum_in_lanes(n, [=](Size i) { return keep(value[i], mask[i]); });
+  if (factor) sum += log_product(n, [=](Size i) { return 1.0 + keep(factor[i] - 1.0, mask[i]); });
+  return sum;
+}
+CWBOOST_KERNEL inline Real weighted_loss(Size n, const Real* value, const Real* factor,
+                                         const Real* w) {
+  Real sum = sum_in_lanes(n, [=](Size i) { return w[i] > 0.0 ? w[i] * value[i] : 0.0; });
+  if (factor)
+    sum += sum_in_lanes(
+        n, [=](Size i) { return w[i] > 0.0 ? w[i] * fast_log_of_one_to_two(factor[i]) : 0.0; });
+  return sum;
+}
+
+CWBOOST_KERNEL inline void weigh(Size n, const Real* w, const Real* x, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] = w[i] == 0.0 ? 0.0 : w[i] * x[i];  // outside may be infinite
+}
+
+template <class Index>
+void add_bin_values(Size n, Index index, const Real* values, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] += values[index[i]];
+}
+template <class Index>
+void add_bin_values_within(Size n, Index index, const Real* values, const std::uint8_t* mask,
+                           Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] += keep(values[index[i]], mask[i]);
+}
+template <class Index>
+void add_bin_values_within(Size n, Index index, const Real* values, const Real* w, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] += w[i] > 0.0 ? values[index[i]] : 0.0;
+}
+
+// --- rows in this process
+// -------------------------------------------------------------------------
+
+// Inputs are views that the caller keeps alive; slots are owned.
 class LocalRows : public Rows {
  public:
   LocalRows(std::shared_ptr<Loss> loss, In y, In offset, std::vector<IndexSet> sets,
-            std::vector<In> parts, Size n_threads)
+            const std::vector<In>& parts, Size n_threads)
       : loss_(std::move(loss)),
         y_(y),
         offset_(offset),
         sets_(std::move(sets)),
-        parts_(std::move(parts)),
         workers_(n_threads) {
     const Size n = y_.size(), q = loss_->n_outputs();
     if (!offset_.empty() && offset_.size() != n * q)
       throw std::invalid_argument("offset must have one value per row and output");
-    for (const In part : parts_) {
+    for (const In part : parts) {
       if (part.size() != n) throw std::invalid_argument("a part must have one weight per row");
-      Real total = 0.0;
-      for (const Real w : part) total += w;
-      totals_.push_back(total);
+      parts_.emplace_back(part);
     }
     for (const auto& set : sets_)
       std::visit(
           [&](auto index) {
             if (index.size() != n) throw std::invalid_argument("a set must have one bin per row");
-            for (const auto bin : index)
-              if (bin >= set.n_bins) throw std::invalid_argument("a set has a bin out of range");
+            using Bin = std::remove_cvref_t<decltype(index[0])>;
+            Bin top = 0;
+            for (const auto bin : index) top = std::max(top, bin);
+            if (n > 0 && top >= set.n_bins)
+              throw std::invalid_argument("a set has a bin out of range");
           },
           set.index);
   }
 
-  Size n_rows() const { return y_.size(); }
+  Size n_rows() const override { return y_.size(); }
   Size n_outputs() const override { return loss_->n_outputs(); }
+  bool linear() const override { return loss_->linear(); }
+  bool knows_cross() const override { return true; }
 
+  // Verbs that treat each row alone go through the rows together, block by block; the others one
+  // after the other.
   std::vector<Reply> run(const std::vector<Verb>& batch) override {
-    std::vector<Reply> replies;
-    replies.reserve(batch.size());
-    for (const auto& verb : batch)
-      replies.push_back(std::visit([this](const auto& v) { return apply(v); }, verb));
+    std::vector<Reply> replies(batch.size());
+    for (Size i = 0; i < batch.size();) {
+      Size end = i;
+      while (end < batch.size() && by_row(batch[end])) ++end;
+      if (loss_->whole()) end = std::min(end, i + 1);
+      if (end > i) {
+        pass(std::span(batch).subspan(i, end - i), std::span(replies).subspan(i, end - i));
+        i = end;
+        continue;
+      }
+      replies[i] = std::visit([this](const auto& verb) { return apply(verb); }, batch[i]);
+      ++i;
+    }
     return replies;
   }
 
@@ -159,78 +272,254 @@ class LocalRows : public Rows {
   }
 
  private:
-  // Rows per task of an elementwise pass; sums over rows are taken per block, then in block order.
-  static constexpr Size block = 1 << 14;
+  static constexpr Size block = 1 << 11;  // rows that stay in the nearest caches through a pass
+  static constexpr Size chunk = 1 << 15;  // rows of a task; sums are taken by chunk, in order
+
+  static bool by_row(const Verb& verb) {
+    return std::holds_alternative<Fill>(verb) || std::holds_alternative<Residual>(verb) ||
+           std::holds_alternative<Add>(verb) || std::holds_alternative<Mix>(verb);
+  }
 
   Out write(Slot slot) {
     auto& values = slots_.at(static_cast<Size>(slot));
     if (values.empty()) values.assign(n_rows() * n_outputs(), 0.0);
+    ++version_[static_cast<Size>(slot)];
     return values;
   }
 
-  In part(Part p) const { return parts_.at(p); }
+  const Weights& part(Part p) const { return parts_.at(p); }
 
-  void blocks(Size n_items, const std::function<void(Size, Size, Size)>& task) {
-    const Size n_blocks = (n_items + block - 1) / block;
+  void chunks(const std::function<void(Size, RowRange)>& task) {
+    const Size n = n_rows(), n_chunks = (n + chunk - 1) / chunk;
     workers_.run(
-        n_blocks, [&](Size b) { task(b, b * block, std::min((b + 1) * block, n_items)); }, poll);
+        n_chunks, [&](Size c) { task(c, {c * chunk, std::min((c + 1) * chunk, n)}); }, poll);
   }
 
-  // Evaluates the loss at `score` block by block (in one go if it must be whole) and hands every
-  // block to `take(block, begin, end)` as soon as it is there.
-  void evaluate(In score, Real* residual, Real* loss,
-                const std::function<void(Size, Size, Size)>& take) {
-    const Size n = n_rows();
-    if (loss_->whole()) loss_->evaluate(0, n, n, y_.data(), score.data(), residual, loss);
-    blocks(n, [&](Size b, Size begin, Size end) {
-      if (!loss_->whole()) loss_->evaluate(begin, end, n, y_.data(), score.data(), residual, loss);
-      take(b, begin, end);
+  // --- passes
+  // -------------------------------------------------------------------------------------
+
+  struct Tally {  // of a Residual, over some rows
+    Real moved = 0.0;
+    Vec risk;  // per part
+  };
+
+  // What a task keeps for itself.
+  struct Desk {
+    explicit Desk(Size q)
+        : passing(new Real[block * q]),
+          fresh(new Real[block * q]),
+          value(new Real[block]),
+          factor(new Real[block]) {}
+    std::unique_ptr<Real[]> passing, fresh, value, factor;
+  };
+
+  void pass(std::span<const Verb> verbs, std::span<Reply> replies) {
+    for (const Verb& verb : verbs) std::visit([this](const auto& v) { prepare(v); }, verb);
+    const Size n = n_rows(), n_chunks = (n + chunk - 1) / chunk;
+    std::vector<Tally> tallies(verbs.size() * n_chunks);
+    if (loss_->whole()) evaluate_whole(verbs[0]);
+    chunks([&](Size c, RowRange rows) {
+      Desk desk(n_outputs());
+      for (Size begin = rows.begin; begin < rows.end; begin += block) {
+        const RowRange some{begin, std::min(begin + block, rows.end)};
+        for (Size v = 0; v < verbs.size(); ++v)
+          std::visit([&](const auto& verb) { on(verb, some, desk, tallies[v * n_chunks + c]); },
+                     verbs[v]);
+      }
     });
+    for (Size v = 0; v < verbs.size(); ++v)
+      if (const auto* verb = std::get_if<Residual>(&verbs[v]))
+        replies[v] = total(*verb, std::span(tallies).subspan(v * n_chunks, n_chunks));
   }
 
-  Reply apply(const Fill& fill) {
-    const Size n = n_rows(), q = n_outputs();
-    if (fill.start.size() != q) throw std::invalid_argument("fill: one start per output");
-    const Out out = write(fill.out);
-    for (Size o = 0; o < q; ++o)
-      for (Size i = 0; i < n; ++i)
-        out[o * n + i] = fill.start[o] + (offset_.empty() ? 0.0 : offset_[o * n + i]);
-    return {};
-  }
-
-  Reply apply(const Residual& verb) {
-    const Size n = n_rows(), q = n_outputs();
-    const bool wanted = verb.out != no_slot;
-    const In score = read(verb.at);
-    const Out out = wanted ? write(verb.out) : Out{};
-    fresh_.resize(wanted ? n * q : 0);  // the new residual, until compared with the old one
-    losses_.resize(n);
-    const Size n_blocks = (n + block - 1) / block, n_parts = verb.parts.size();
-    Vec moved(n_blocks), risk(n_blocks * n_parts);
-    evaluate(score, wanted ? fresh_.data() : nullptr, losses_.data(),
-             [&](Size b, Size begin, Size end) {
-               for (Size p = 0; p < n_parts; ++p) {
-                 const In w = part(verb.parts[p]);
-                 for (Size i = begin; i < end; ++i)
-                   if (w[i] > 0.0) risk[p * n_blocks + b] += w[i] * losses_[i];
-               }
-               if (!wanted) return;
-               const In w = part(verb.parts.at(0));
-               for (Size o = 0; o < q; ++o)
-                 for (Size i = begin; i < end; ++i) {
-                   const Real change = fresh_[o * n + i] - out[o * n + i];
-                   if (w[i] > 0.0) moved[b] += w[i] * change * change;
-                   out[o * n + i] = fresh_[o * n + i];
-                 }
-             });
-    Reply reply{0.0, Vec(n_parts), {}};
-    for (const Real m : moved) reply.moved += m;
-    reply.moved = std::sqrt(reply.moved);
-    for (Size p = 0; p < n_parts; ++p) {
-      for (Size b = 0; b < n_blocks; ++b) reply.risk[p] += risk[p * n_blocks + b];
-      reply.risk[p] /= totals_[verb.parts[p]];
+  Reply total(const Residual& verb, std::span<const Tally> tallies) const {
+    Reply reply{0.0, Vec(verb.risk ? verb.parts.size() : 0), {}};
+    for (const Tally& tally : tallies) {
+      reply.moved += tally.moved;
+      for (Size p = 0; p < reply.risk.size(); ++p) reply.risk[p] += tally.risk[p];
     }
+    reply.moved = std::sqrt(reply.moved);
+    for (Size p = 0; p < reply.risk.size(); ++p) reply.risk[p] /= part(verb.parts[p]).total;
     return reply;
+  }
+
+  // Checks a verb and makes its slots, before any row changes.
+  void prepare(const Fill& verb) {
+    if (verb.start.size() != n_outputs()) throw std::invalid_argument("fill: one start per output");
+    write_any(verb.out);
+  }
+  void prepare(const Residual& verb) {
+    read_any(verb.at);
+    for (const Part p : verb.parts) part(p);
+    if (verb.out == no_slot) return;
+    if (verb.out == passing_slot || verb.parts.empty())
+      throw std::invalid_argument("residual: a slot that stays, and a part, are needed");
+    write(verb.out);
+    set_inside(verb.out, verb.parts[0]);
+  }
+  void prepare(const Add& verb) {
+    if (verb.bin_values.size() != sets_.at(verb.set).n_bins * n_outputs())
+      throw std::invalid_argument("add: one value per bin and output");
+    if (verb.within) part(*verb.within);
+    write_any(verb.slot);
+    if (verb.slot >= 0 && inside_[static_cast<Size>(verb.slot)] != verb.within)
+      set_inside(verb.slot, {});
+  }
+  void prepare(const Mix& verb) {
+    if (verb.a != 0.0 || verb.b != 0.0) {
+      read_any(verb.x);
+      read_any(verb.y);
+    }
+    write_any(verb.out);
+    if (verb.out >= 0) {
+      const auto inside = [this](Slot s) {
+        return s >= 0 ? inside_[static_cast<Size>(s)] : std::optional<Part>{};
+      };
+      set_inside(verb.out, verb.b == 0.0 || inside(verb.x) == inside(verb.y)
+                               ? inside(verb.x)
+                               : std::optional<Part>{});
+    }
+  }
+  template <class Other>
+  void prepare(const Other&) {}
+
+  void write_any(Slot slot) {
+    if (slot == passing_slot && loss_->whole()) passing_.resize(n_rows() * n_outputs());
+    if (slot != passing_slot) write(slot);
+  }
+  void read_any(Slot slot) const {
+    if (slot != passing_slot) read(slot);
+  }
+  void set_inside(Slot slot, std::optional<Part> p) { inside_[static_cast<Size>(slot)] = p; }
+
+  Planes<Real> rows_of(Slot slot, RowRange rows, const Desk& desk) {
+    if (slot != passing_slot)
+      return {slots_[static_cast<Size>(slot)].data() + rows.begin, n_rows()};
+    if (loss_->whole()) return {passing_.data() + rows.begin, n_rows()};
+    return {desk.passing.get(), block};
+  }
+
+  void on(const Fill& verb, RowRange rows, Desk& desk, Tally&) {
+    const auto out = rows_of(verb.out, rows, desk);
+    const Size m = rows.end - rows.begin, n = n_rows();
+    for (Size o = 0; o < n_outputs(); ++o)
+      for (Size i = 0; i < m; ++i)
+        out[o][i] = verb.start[o] + (offset_.empty() ? 0.0 : offset_[o * n + rows.begin + i]);
+  }
+
+  void on(const Mix& verb, RowRange rows, Desk& desk, Tally&) {
+    const auto x = rows_of(verb.x, rows, desk), y = rows_of(verb.y, rows, desk),
+               out = rows_of(verb.out, rows, desk);
+    for (Size o = 0; o < n_outputs(); ++o)
+      mix_rows(rows.end - rows.begin, verb.a, x[o], verb.b, y[o], out[o]);
+  }
+
+  void on(const Add& verb, RowRange rows, Desk& desk, Tally&) {
+    const auto out = rows_of(verb.slot, rows, desk);
+    const Size m = rows.end - rows.begin, n_bins = sets_[verb.set].n_bins;
+    const auto kind = verb.within ? part(*verb.within).kind : Weights::Kind::ones;
+    std::visit(
+        [&](auto index) {
+          const auto* const bins = index.data() + rows.begin;
+          for (Size o = 0; o < n_outputs(); ++o) {
+            const Real* const values = verb.bin_values.data() + o * n_bins;
+            if (kind == Weights::Kind::ones)
+              add_bin_values(m, bins, values, out[o]);
+            else if (kind == Weights::Kind::mask)
+              add_bin_values_within(m, bins, values, &part(*verb.within).mask[rows.begin], out[o]);
+            else
+              add_bin_values_within(m, bins, values, &part(*verb.within).numbers[rows.begin],
+                                    out[o]);
+          }
+        },
+        sets_[verb.set].index);
+  }
+
+  void on(const Residual& verb, RowRange rows, Desk& desk, Tally& tally) {
+    const Size m = rows.end - rows.begin;
+    const bool out_wanted = verb.out != no_slot;
+    Wanted at;  // where the block's residuals and losses are
+    if (loss_->whole()) {
+      if (out_wanted) at.residual = {fresh_.data() + rows.begin, n_rows()};
+      if (verb.risk) at.value = losses_.data() + rows.begin;
+    } else {
+      if (out_wanted) at.residual = {desk.fresh.get(), block};
+      if (verb.risk) at.value = desk.value.get();
+      if (verb.risk && loss_->has_factor()) at.factor = desk.factor.get();
+      const auto score = rows_of(verb.at, rows, desk);
+      loss_->evaluate(m, y_.data() + rows.begin, {score.at, score.stride}, at);
+    }
+    tally.risk.resize(verb.risk ? verb.parts.size() : 0);
+    for (Size p = 0; p < tally.risk.size(); ++p) {
+      const auto same = std::ranges::find(verb.parts, verb.parts[p]) - verb.parts.begin();
+      tally.risk[p] = static_cast<Size>(same) < p
+                          ? tally.risk[static_cast<Size>(same)]
+                          : tally.risk[p] + loss_of(verb.parts[p], rows, at);
+    }
+    if (!out_wanted) return;
+    const auto out = rows_of(verb.out, rows, desk);
+    for (Size o = 0; o < n_outputs(); ++o) {
+      const Weights& w = part(verb.parts[0]);
+      if (w.kind == Weights::Kind::ones)
+        tally.moved += replace_all(m, at.residual[o], out[o]);
+      else if (w.kind == Weights::Kind::mask)
+        tally.moved += replace_masked(m, at.residual[o], out[o], &w.mask[rows.begin]);
+      else
+        tally.moved += replace_weighted(m, at.residual[o], out[o], &w.numbers[rows.begin]);
+    }
+  }
+
+  Real loss_of(Part p, RowRange rows, const Wanted& at) const {
+    const Size m = rows.end - rows.begin;
+    const Weights& w = part(p);
+    switch (w.kind) {
+      case Weights::Kind::ones:
+        return total_loss(m, at.value, at.factor);
+      case Weights::Kind::mask:
+        return masked_loss(m, at.value, at.factor, w.mask.data() + rows.begin);
+      default:
+        return weighted_loss(m, at.value, at.factor, &w.numbers[rows.begin]);
+    }
+  }
+
+  template <class Other>
+  void on(const Other&, RowRange, Desk&, Tally&) {}  // not by row
+
+  // A loss that must see all rows at once: before the pass over the blocks, which has one verb.
+  void evaluate_whole(const Verb& only) {
+    const auto* verb = std::get_if<Residual>(&only);
+    if (!verb) return;
+    Wanted wanted;
+    const Size n = n_rows();
+    if (verb->out != no_slot) {
+      fresh_.resize(n * n_outputs());
+      wanted.residual = {fresh_.data(), n};
+    }
+    if (verb->risk) {
+      losses_.resize(n);
+      wanted.value = losses_.data();
+    }
+    const Real* const score = verb->at == passing_slot ? passing_.data() : read(verb->at).data();
+    loss_->evaluate(n, y_.data(), {score, n}, wanted);
+  }
+
+  // --- the other verbs
+  // ----------------------------------------------------------------------------
+
+  // Loss and residual of all rows at a score; what is null is not wanted.
+  void evaluate(In score, Real* residual, Real* loss) {
+    const Size n = n_rows();
+    if (loss_->whole())
+      return loss_->evaluate(n, y_.data(), {score.data(), n}, {{residual, n}, loss, nullptr});
+    chunks([&](Size, RowRange rows) {
+      const Size m = rows.end - rows.begin;
+      Vec factor(loss && loss_->has_factor() ? m : 0);
+      Wanted wanted{{residual ? residual + rows.begin : nullptr, n},
+                    loss ? loss + rows.begin : nullptr,
+                    factor.empty() ? nullptr : factor.data()};
+      loss_->evaluate(m, y_.data() + rows.begin, {score.data() + rows.begin, n}, wanted);
+      for (Size i = 0; i < factor.size(); ++i) loss[rows.begin + i] += std::log(factor[i]);
+    });
   }
 
   // Five Gauss points, then a correction along the line that makes <residual, to - from> exactly
@@ -244,117 +533,124 @@ class LocalRows : public Rows {
     const Size n = n_rows(), q = n_outputs();
     const In from = read(verb.from), to = read(verb.to);
     const Out out = write(verb.out);
+    set_inside(verb.out, {});
     Vec point(n * q), residual(n * q), before(n), after(n);
     std::fill(out.begin(), out.end(), 0.0);
     for (Size k = 0; k < at.size(); ++k) {
       for (Size i = 0; i < n * q; ++i) point[i] = from[i] + at[k] * (to[i] - from[i]);
-      evaluate(point, residual.data(), nullptr, [&](Size, Size begin, Size end) {
-        for (Size o = 0; o < q; ++o)
-          for (Size i = begin; i < end; ++i) out[o * n + i] += weight[k] * residual[o * n + i];
-      });
+      evaluate(point, residual.data(), nullptr);
+      for (Size i = 0; i < n * q; ++i) out[i] += weight[k] * residual[i];
     }
-    evaluate(from, nullptr, before.data(), [](Size, Size, Size) {});
-    evaluate(to, nullptr, after.data(), [&](Size, Size begin, Size end) {
-      for (Size i = begin; i < end; ++i) {
-        Real length = 0.0, fall = 0.0;
-        for (Size o = 0; o < q; ++o) {
-          const Real d = to[o * n + i] - from[o * n + i];
-          length += d * d;
-          fall += out[o * n + i] * d;
-        }
-        if (length <= std::numeric_limits<Real>::min()) continue;
-        const Real correction = (before[i] - after[i] - fall) / length;
-        for (Size o = 0; o < q; ++o)
-          out[o * n + i] += correction * (to[o * n + i] - from[o * n + i]);
+    evaluate(from, nullptr, before.data());
+    evaluate(to, nullptr, after.data());
+    for (Size i = 0; i < n; ++i) {
+      Real length = 0.0, fall = 0.0;
+      for (Size o = 0; o < q; ++o) {
+        const Real d = to[o * n + i] - from[o * n + i];
+        length += d * d;
+        fall += out[o * n + i] * d;
       }
-    });
+      if (length <= std::numeric_limits<Real>::min()) continue;
+      const Real correction = (before[i] - after[i] - fall) / length;
+      for (Size o = 0; o < q; ++o) out[o * n + i] += correction * (to[o * n + i] - from[o * n + i]);
+    }
     return {};
   }
 
+  // w x of a slot, (n) per output: the slot itself where all weights are one, or where they are
+  // zero and one and the slot is zero outside; else a copy, kept until the slot changes.
+  In weighted(Slot slot, Part p) {
+    const Weights& w = part(p);
+    if (slot == ones_slot) return w.numbers;
+    const In x = read(slot);
+    const auto s = static_cast<Size>(slot);
+    if (w.kind == Weights::Kind::ones || (w.kind == Weights::Kind::mask && inside_[s] == p))
+      return x;
+    Copy& copy = copies_[s];
+    if (copy.version != version_[s] || copy.part != p) {
+      copy.values.resize(x.size());
+      const Size n = n_rows();
+      chunks([&](Size, RowRange rows) {
+        for (Size o = 0; o < n_outputs(); ++o) {
+          const Size at = o * n + rows.begin;
+          weigh(rows.end - rows.begin, &w.numbers[rows.begin], &x[at], &copy.values[at]);
+        }
+      });
+      copy.version = version_[s];
+      copy.part = p;
+    }
+    return copy.values;
+  }
+
+  // One task per chunk of rows and set; how a set is chunked depends on the set alone, so that its
+  // sums do not depend on the threads or on which other sets are asked for.
+  struct Task {
+    Size set, k;  // number of the set, and its place among those asked for
+    RowRange rows;
+    Vec sums = {};  // (n_bins) per plane
+  };
+
   Reply apply(const BinSums& verb) {
     const Size n = n_rows(), q = n_outputs();
-    const In w = part(verb.part);
-    std::vector<In> planes;  // w x, one per slot and output; shared by all sets
-    weighted_.resize(verb.slots.size());
-    for (Size s = 0; s < verb.slots.size(); ++s) {
-      if (verb.slots[s] == ones_slot) {
-        planes.push_back(w);
-        continue;
-      }
-      const In x = read(verb.slots[s]);
-      Vec& wx = weighted_[s];
-      wx.resize(n * q);
-      blocks(n, [&](Size, Size begin, Size end) {
-        for (Size o = 0; o < q; ++o)
-          for (Size i = begin; i < end; ++i)
-            wx[o * n + i] = w[i] == 0.0 ? 0.0 : w[i] * x[o * n + i];  // a row outside may be inf
-      });
-      for (Size o = 0; o < q; ++o) planes.push_back(In(wx).subspan(o * n, n));
+    std::vector<const Real*> planes;
+    for (const Slot slot : verb.slots) {
+      const In x = weighted(slot, verb.part);
+      for (Size o = 0; o < (slot == ones_slot ? 1 : q); ++o) planes.push_back(x.data() + o * n);
     }
-    // One task per set and chunk of rows; the chunk depends on the set alone, so that a set's sums
-    // do not depend on the threads or on which other sets are asked for.
-    struct Task {
-      Size set, begin, end;
-      Vec sums;  // (n_bins) per plane
-    };
     std::vector<Task> tasks;
-    for (const Set s : verb.sets) {
-      const Size chunk = std::max<Size>(Size{1} << 18, 16 * sets_.at(s).n_bins);
-      for (Size begin = 0; begin < n || begin == 0; begin += chunk)
-        tasks.push_back({s, begin, std::min(begin + chunk, n), {}});
+    tasks.reserve(verb.sets.size());
+    for (Size k = 0; k < verb.sets.size(); ++k) {
+      const Size bins = sets_.at(verb.sets[k]).n_bins;
+      const Size length = chunk * ((16 * bins + chunk - 1) / chunk);
+      for (Size begin = 0; begin < n || begin == 0; begin += length)
+        tasks.push_back({verb.sets[k], k, {begin, std::min(begin + length, n)}});
     }
-    workers_.run(
-        tasks.size(),
-        [&](Size t) {
-          Task& task = tasks[t];
-          const IndexSet& set = sets_[task.set];
-          task.sums.assign(set.n_bins * planes.size(), 0.0);
-          std::visit(
-              [&](auto index) {
-                Size p = 0;
-                for (; p + 1 < planes.size(); p += 2) {  // two planes share a pass
-                  Real* const sums = task.sums.data() + p * set.n_bins;
-                  Real* const more = sums + set.n_bins;
-                  for (Size i = task.begin; i < task.end; ++i) {
-                    sums[index[i]] += planes[p][i];
-                    more[index[i]] += planes[p + 1][i];
-                  }
-                }
-                if (p < planes.size()) {
-                  Real* const sums = task.sums.data() + p * set.n_bins;
-                  for (Size i = task.begin; i < task.end; ++i) sums[index[i]] += planes[p][i];
-                }
-              },
-              set.index);
-        },
-        poll);
+    // By rows, so that the sets find what they add in the cache; few rows: many sets at a time.
+    if (n > chunk)
+      std::ranges::stable_sort(tasks, {}, [](const Task& task) { return task.rows.begin; });
+    const Size group = std::max<Size>(1, (chunk / 4) / std::max<Size>(n, 1));
+    workers_.run((tasks.size() + group - 1) / group,
+                 [&](Size g) {
+                   for (Size t = g * group; t < std::min((g + 1) * group, tasks.size()); ++t)
+                     sum(tasks[t], planes);
+                 },
+                 poll);
     return gather(verb, tasks);
   }
 
-  template <class Tasks>
-  Reply gather(const BinSums& verb, const Tasks& tasks) const {
+  void sum(Task& task, const std::vector<const Real*>& planes) const {
+    const IndexSet& set = sets_[task.set];
+    task.sums.assign(set.n_bins * planes.size(), 0.0);
+    thread_local Vec scratch;
+    Size p = 0;
+    for (; p + 1 < planes.size(); p += 2)
+      bin_sums<2>(set, {planes[p], planes[p + 1]}, task.rows, &task.sums[p * set.n_bins], scratch);
+    if (p < planes.size())
+      bin_sums<1>(set, {planes[p]}, task.rows, &task.sums[p * set.n_bins], scratch);
+  }
+
+  Reply gather(const BinSums& verb, std::vector<Task>& tasks) const {
     Reply reply;
     const Size n_sets = verb.sets.size();
     reply.sums.resize(verb.slots.size() * n_sets);
-    Size t = 0;
-    for (Size k = 0; k < n_sets; ++k) {
-      const Size n_bins = sets_[verb.sets[k]].n_bins;
-      Vec total = tasks[t].sums;
-      while (++t < tasks.size() && tasks[t].begin > 0)
-        for (Size j = 0; j < total.size(); ++j) total[j] += tasks[t].sums[j];
-      auto from = total.begin();
+    for (Task& task : tasks) {  // of one set in the order of their rows
+      if (verb.slots.size() == 1 && reply.sums[task.k].empty()) {
+        reply.sums[task.k] = std::move(task.sums);
+        continue;
+      }
+      auto from = task.sums.begin();
       for (Size s = 0; s < verb.slots.size(); ++s) {
-        const auto length =
-            static_cast<std::ptrdiff_t>(n_bins * (verb.slots[s] == ones_slot ? 1 : n_outputs()));
-        reply.sums[s * n_sets + k].assign(from, from + length);
-        from += length;
+        const Size length = sets_[task.set].n_bins * (verb.slots[s] == ones_slot ? 1 : n_outputs());
+        Vec& sums = reply.sums[s * n_sets + task.k];
+        sums.resize(length, 0.0);
+        for (Real& sum : sums) sum += *from++;
       }
     }
     return reply;
   }
 
   Reply apply(const Joint& verb) {
-    const In w = part(verb.part);
+    const In w = part(verb.part).numbers;
     const IndexSet &a = sets_.at(verb.a), &b = sets_.at(verb.b);
     Vec table(a.n_bins * b.n_bins, 0.0);
     std::visit(
@@ -368,46 +664,45 @@ class LocalRows : public Rows {
     return reply;
   }
 
-  Reply apply(const Add& verb) {
-    const Size n = n_rows(), q = n_outputs();
-    const IndexSet& set = sets_.at(verb.set);
-    if (verb.bin_values.size() != set.n_bins * q)
-      throw std::invalid_argument("add: one value per bin and output");
-    const Out out = write(verb.slot);
-    std::visit(
-        [&](auto index) {
-          blocks(n, [&](Size, Size begin, Size end) {
-            for (Size o = 0; o < q; ++o) {
-              const Real* const values = verb.bin_values.data() + o * set.n_bins;
-              for (Size i = begin; i < end; ++i) out[o * n + i] += values[index[i]];
-            }
-          });
+  Reply apply(const Cross& verb) {
+    Reply reply;
+    reply.sums.resize(verb.pairs.size());
+    const Weights& w = part(verb.part);
+    for (const auto& pair : verb.pairs)
+      if (sets_.at(pair.a).n_bins != pair.basis_a->n_bins() ||
+          sets_.at(pair.b).n_bins != pair.basis_b->n_bins())
+        throw std::invalid_argument("cross: a basis must have a row per bin of its set");
+    workers_.run(
+        verb.pairs.size(),
+        [&](Size i) {
+          const auto& pair = verb.pairs[i];
+          reply.sums[i] = cross_gram(sets_[pair.a], *pair.basis_a, sets_[pair.b], *pair.basis_b, w);
         },
-        set.index);
+        poll);
+    return reply;
+  }
+
+  template <class ByRow>
+  Reply apply(const ByRow&) {  // went through a pass
     return {};
   }
 
-  Reply apply(const Mix& verb) {
-    const In x = read(verb.x), y = read(verb.y);
-    const Out out = write(verb.out);
-    blocks(out.size(), [&](Size, Size begin, Size end) {
-      if (verb.b == 0.0)
-        for (Size i = begin; i < end; ++i) out[i] = verb.a * x[i];
-      else
-        for (Size i = begin; i < end; ++i) out[i] = verb.a * x[i] + verb.b * y[i];
-    });
-    return {};
-  }
+  struct Copy {
+    Vec values;
+    Size version = 0;
+    Part part = 0;
+  };
 
   std::shared_ptr<Loss> loss_;
   In y_;       // (n)
   In offset_;  // (n) per output, or empty
   std::vector<IndexSet> sets_;
-  std::vector<In> parts_;  // (n) each
-  Vec totals_;             // sum of weights of each part
+  std::vector<Weights> parts_;
   std::array<Vec, max_slots> slots_;
-  std::vector<Vec> weighted_;  // scratch, kept between calls
-  Vec fresh_, losses_;         // scratch, kept between calls
+  std::array<Size, max_slots> version_{};                   // how often a slot was written
+  std::array<std::optional<Part>, max_slots> inside_ = {};  // the part that a slot is zero outside
+  std::array<Copy, max_slots> copies_;                      // weighted slots
+  Vec passing_, fresh_, losses_;                            // of losses that must see all rows
   Workers workers_;
 };
 

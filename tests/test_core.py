@@ -104,11 +104,11 @@ OPTIMIZERS = {
 
 
 def boost(problem, rows, optimizer, n_iter=12, *, patience=0, history=None, after=None,
-          time_limit=None, validation=True):  # fmt: skip
+          time_limit=None, validation=True, how=core.How.automatic):  # fmt: skip
     return core.boost(
         rows, problem.learners(), problem.learners(ALL), optimizer, [0.05] * problem.q, 1.0,
         TRAINING, VALIDATION if validation else None, ALL, n_iter, patience,
-        core.Path() if history is None else history, time_limit, after,
+        core.Path() if history is None else history, time_limit, after, how,
     )  # fmt: skip
 
 
@@ -145,8 +145,9 @@ def test_verbs_are_what_numpy_says(loss, width, n_threads):
     assert again[0].moved == 0.0
     assert again[1].risk == [first.risk[2], first.risk[1]]
     if loss == "squared":
-        np.testing.assert_allclose(residual[0], problem.y - score[0], atol=1e-12)
-        expected = [np.average(0.5 * residual[0] ** 2, weights=p) for p in problem.parts]
+        expected = problem.y - score[0]
+        np.testing.assert_allclose(residual[0], np.where(w > 0, expected, 0.0), atol=1e-12)
+        expected = [np.average(0.5 * expected**2, weights=p) for p in problem.parts]
         np.testing.assert_allclose(first.risk, expected, rtol=1e-12)
 
     sums = rows.run([core.BinSums([R, core.ONES_SLOT, F], [2, 0], 1)])[0].sums
@@ -204,10 +205,10 @@ def row_loss(loss, y, score, parameter=None):
     rows = core.LocalRows(
         core.make_loss(loss, LOSSES[loss] if parameter is None else parameter),
         np.array(y, float), np.ascontiguousarray(score, float), [],
-        [np.eye(n)[i] for i in range(n)],
+        [np.ones(n), *(np.eye(n)[i] for i in range(n))],
     )  # fmt: skip
-    batch = [core.Fill(F, [0.0] * len(score)), core.Residual(F, R, list(range(n)))]
-    return np.array(rows.run(batch)[1].risk), rows.read(R)
+    batch = [core.Fill(F, [0.0] * len(score)), core.Residual(F, R, list(range(n + 1)))]
+    return np.array(rows.run(batch)[1].risk[1:]), rows.read(R)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -336,13 +337,116 @@ def coefficient_scores(problem, coef, start=0.05):
 def test_rows_and_coefficients_stay_in_step(loss, name, n_threads):
     problem = Problem(loss)
     rows = problem.rows(n_threads)
-    path = boost(problem, rows, OPTIMIZERS[name])
+    path = boost(problem, rows, OPTIMIZERS[name], how=core.How.certified)
     assert path.stopped == "n_iter reached"
     assert len(path.choices) == 12
     coef = replayed(problem, path, OPTIMIZERS[name])
     np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
     risks = rows.run([core.Residual(F, core.NO_SLOT, [0, 1])])[0].risk
     np.testing.assert_allclose([path.risk[-1], path.validation_risk[-1]], risks, rtol=1e-12)
+
+
+def wide_problem(loss, weights, seed=0, n=3000, n_columns=12):
+    """A problem of many columns, half of them noise, with equal, zero-one or general weights."""
+    problem = Problem(loss, n, seed=seed)
+    rng = np.random.default_rng(seed + 1)
+    problem.n_bins = [int(k) for k in rng.integers(4, 30, n_columns)]
+    problem.index = [rng.integers(0, k, n).astype(np.uint8) for k in problem.n_bins]
+    signal = sum(np.sin(3.0 * i / k) for i, k in zip(problem.index[::2], problem.n_bins[::2],
+                                                     strict=True))  # fmt: skip
+    if loss in ("squared", "absolute", "quantile", "huber"):
+        problem.y = problem.y + signal
+    elif loss == "binomial":
+        problem.y = np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-signal)), 1.0, -1.0)
+    held = rng.uniform(size=n) < 0.3
+    w = {"ones": np.ones(n), "general": rng.uniform(0.5, 2.0, n)}[weights]
+    problem.parts = [np.where(held, 0.0, w), np.where(held, w, 0.0), w]
+    return problem
+
+
+def wide_learners(problem, part):
+    """Quadratics with a ridge, and one unpenalised learner of levels."""
+    learners = []
+    for k, n_bins in enumerate(problem.n_bins):
+        z = np.linspace(-1, 1, n_bins)
+        basis = np.eye(n_bins) if k % 5 == 4 else np.column_stack([np.ones(n_bins), z, z**2])
+        learners.append(learner_on(k, basis, problem.index[k], problem.parts[part]))
+    return learners
+
+
+def learner_on(number, basis, index, w):
+    d = basis.shape[1]
+    gram = basis.T @ (np.bincount(index, w, len(basis))[:, None] * basis)
+    factor = np.linalg.cholesky(gram + 0.05 * np.trace(gram) / d * np.eye(d))
+    begin = np.arange(len(basis) + 1, dtype=np.int64) * d
+    column = np.tile(np.arange(d, dtype=np.int32), len(basis))
+    return core.Learner(number, begin, column, np.ascontiguousarray(basis).ravel(), gram, factor)
+
+
+def wide_boost(problem, optimizer, how, n_iter=150, validation=True, n_threads=1):
+    training, everything = (wide_learners(problem, part) for part in (TRAINING, ALL))
+    return core.boost(
+        problem.rows(n_threads), training, everything, optimizer, [0.05] * problem.q, 1.0, TRAINING,
+        VALIDATION if validation else None, ALL, n_iter, 0, core.Path(), None, None, how,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", ["ones", "general"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights):
+    problem = wide_problem(loss, weights)
+    full = wide_boost(problem, OPTIMIZERS[name], core.How.full)
+    path = wide_boost(problem, OPTIMIZERS[name], core.How.certified)
+    for field in ("choices", "corrections", "updates", "correction_updates", "risk",
+                  "validation_risk", "switched_after", "rewound_to"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
+    assert np.all(full.evaluations == len(problem.n_bins))
+    if loss in ("squared", "binomial") and name == "plain":  # kinked losses move far
+        assert path.evaluations.mean() < 0.8 * len(problem.n_bins)
+
+
+@pytest.mark.parametrize("weights", ["ones", "general"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_squared_loss_needs_no_rows(name, weights):
+    problem = wide_problem("squared", weights)
+    full = wide_boost(problem, OPTIMIZERS[name], core.How.full)
+    path = wide_boost(problem, OPTIMIZERS[name], core.How.row_free)
+    for field in ("choices", "corrections", "switched_after", "rewound_to"):
+        np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
+    for field in ("risk", "validation_risk", "updates", "correction_updates"):
+        np.testing.assert_allclose(getattr(path, field), getattr(full, field), rtol=1e-9,
+                                   atol=1e-12, err_msg=field)  # fmt: skip
+    assert path.evaluations[len(path.evaluations) // 2 :].sum() < full.evaluations[0]
+
+
+@pytest.mark.parametrize("name", ["plain", "accelerated"])
+def test_row_free_follows_a_residual_that_vanishes(name):
+    """y is a sum of learners without noise: products updated step by step would lose digits."""
+    problem = wide_problem("squared", "ones")
+    rng = np.random.default_rng(3)
+    problem.offset[:] = 0.0
+    problem.index = [(i % 3).astype(np.uint8) for i in problem.index]
+    problem.y = sum(rng.normal(size=3)[i] for i in problem.index)
+    full = wide_boost(problem, OPTIMIZERS[name], core.How.full, 600)
+    path = wide_boost(problem, OPTIMIZERS[name], core.How.row_free, 600)
+    np.testing.assert_array_equal(path.choices, full.choices)
+    np.testing.assert_allclose(path.risk, full.risk, rtol=1e-6)
+
+
+def test_row_free_is_refused_where_rows_are_needed():
+    problem = wide_problem("binomial", "ones")
+    with pytest.raises(ValueError, match="only the squared loss"):
+        wide_boost(problem, OPTIMIZERS["plain"], core.How.row_free)
+
+
+@pytest.mark.parametrize("how", [core.How.full, core.How.certified])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_threads_do_not_change_a_long_fit(name, how):
+    problem = wide_problem("binomial", "ones", n=70_000)
+    one, two = (wide_boost(problem, OPTIMIZERS[name], how, 30, n_threads=t) for t in (1, 2))
+    for field in ("choices", "corrections", "updates", "risk", "validation_risk", "evaluations"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(two, field), field)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -431,7 +535,7 @@ class Shards(core.Rows):
         sums = [np.add(a, b) for a, b in zip(*(r.sums for r in pair), strict=True)]
         risk = []
         if isinstance(verb, core.Residual):
-            for j, part in enumerate(verb.parts):
+            for j, part in enumerate(verb.parts if verb.risk else []):
                 totals = [t[part] for t in self.totals]
                 risk.append(float(np.average([r.risk[j] for r in pair], weights=totals)))
         return core.Reply(moved, risk, sums)

@@ -55,11 +55,18 @@ KNOWS_MATPLOTLIB = {"plots"}
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),
-    "loss.hpp": {"types.hpp"},
-    "learner.hpp": {"types.hpp"},
+    "kernels.hpp": {"types.hpp"},
+    "basis.hpp": {"types.hpp"},
+    "loss.hpp": {"kernels.hpp"},
+    "learner.hpp": {"basis.hpp"},
     "parallel.hpp": {"types.hpp"},
-    "rows.hpp": {"loss.hpp", "parallel.hpp", "types.hpp"},
-    "boost.hpp": {"rows.hpp", "learner.hpp", "types.hpp"},
+    "sums.hpp": {"basis.hpp", "kernels.hpp"},
+    "rows.hpp": {"loss.hpp", "parallel.hpp", "sums.hpp"},
+    "point.hpp": {"rows.hpp", "learner.hpp"},
+    "grams.hpp": {"point.hpp"},
+    "gram_rows.hpp": {"grams.hpp"},
+    "search.hpp": {"gram_rows.hpp"},
+    "boost.hpp": {"search.hpp"},
     "bindings.cpp": {"boost.hpp"},
 }
 

@@ -1,6 +1,7 @@
 """The core of cwboost: rows behind verbs, learners, the boosting loop."""
 
 from collections.abc import Callable, Sequence
+import enum
 from typing import Annotated, overload
 
 import numpy
@@ -21,6 +22,8 @@ NO_SLOT: int = -1
 
 ONES_SLOT: int = -2
 
+PASSING_SLOT: int = -3
+
 class Fill:
     """out = offset + start"""
 
@@ -35,7 +38,10 @@ class Fill:
 class Residual:
     """out = -dloss/dscore at `at` -> moved, risk per part"""
 
-    def __init__(self, at: int, out: int, parts: Sequence[int]) -> None: ...
+    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True) -> None: ...
+
+    @property
+    def risk(self) -> bool: ...
 
     @property
     def at(self) -> int: ...
@@ -88,10 +94,19 @@ class Joint:
     @property
     def part(self) -> int: ...
 
+class Cross:
+    """cross-Grams of pairs of bases -> sums, pair by pair"""
+
+    @property
+    def part(self) -> int: ...
+
 class Add:
     """slot[i] += bin_values[bin[i]]"""
 
     def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    @property
+    def within(self) -> int | None: ...
 
     @property
     def slot(self) -> int: ...
@@ -158,7 +173,7 @@ class Rows:
 
     def n_outputs(self) -> int: ...
 
-    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Joint | Add | Mix]) -> list[Reply]: ...
+    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Joint | Cross | Add | Mix]) -> list[Reply]: ...
 
 class LocalRows(Rows):
     """Rows in this process."""
@@ -192,6 +207,17 @@ class Accelerated:
 class Hybrid:
     def __init__(self, rate: float, momentum: float, switch_after: int, rewind: bool, then_all: bool) -> None: ...
 
+class How(enum.Enum):
+    """How choices are made."""
+
+    automatic = 0
+
+    full = 1
+
+    certified = 2
+
+    row_free = 3
+
 class Path:
     """The chronological record of a fit."""
 
@@ -199,7 +225,7 @@ class Path:
     def __init__(self) -> None: ...
 
     @overload
-    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int) -> None: ...
+    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
     @property
     def choices(self) -> NDArray[numpy.int32]: ...
@@ -209,6 +235,9 @@ class Path:
 
     @property
     def halvings(self) -> NDArray[numpy.int32]: ...
+
+    @property
+    def evaluations(self) -> NDArray[numpy.int32]: ...
 
     @property
     def updates(self) -> NDArray[numpy.float64]: ...
@@ -231,6 +260,6 @@ class Path:
     @property
     def stopped(self) -> str: ...
 
-def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, training_part: int, validation_part: int | None, all_part: int, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None) -> Path: ...
+def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, training_part: int, validation_part: int | None, all_part: int, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None, how: How = How.automatic) -> Path: ...
 
 def replay(path: Path, m: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, scale: float) -> NDArray[numpy.float64]: ...

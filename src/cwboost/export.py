@@ -311,6 +311,8 @@ def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: st
 
 
 def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
+    if isinstance(data, dict) and "choices" in data:  # the first files did not count them
+        data = {"evaluations": [0] * len(_read(list, data["choices"], "path.choices")), **data}
     _check_keys(data, [f.name for f in fields(Path)], "path")
     m = len(_read(list, data["choices"], "path.choices"))
     last = len(sizes) - 1
@@ -355,6 +357,7 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
         choices,
         corrections,
         ints("halvings", 0, 1000),
+        ints("evaluations", 0, 2**31 - 1),
         updates("updates", choices),
         updates("correction_updates", corrections),
         risks("risk"),

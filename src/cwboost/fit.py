@@ -43,6 +43,12 @@ THREADS_FROM = 20_000  # rows below which a second thread costs more than it giv
 MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
+SEARCHES = {
+    "auto": _core.How.automatic,
+    "full": _core.How.full,
+    "certified": _core.How.certified,
+    "row-free": _core.How.row_free,
+}
 NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -77,6 +83,7 @@ def fit(
     n_threads: int | None = None,
     *,
     exposure: Any = None,
+    search: str = "auto",
 ) -> Model:
     """Fits a sum of terms by componentwise gradient boosting.
 
@@ -115,6 +122,10 @@ def fit(
         For a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
+    search : "auto", "full", "certified" or "row-free"
+        How the best term of an iteration is found; all find the same. "full" evaluates every term,
+        "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
+        cross-products of terms instead of rows. "auto" estimates which costs less.
 
     Returns
     -------
@@ -134,11 +145,19 @@ def fit(
     optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
     _check_counts(n_iter, patience, time_limit, n_threads)
     rule = as_bins(bins)
+    if search not in SEARCHES:
+        raise ValueError(
+            f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
+        )
     seed = _seed(random_state)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     data = read_data(given, as_loss(loss), seed)
+    if search == "row-free" and data.loss.name != "squared":
+        raise ValueError(
+            f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
+        )
     if isinstance(optimizer, Hybrid) and not data.has_validation:
         raise ValueError(
             "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
@@ -176,7 +195,7 @@ def fit(
             needs_offset=given.has_offset_arrays,
         ),
     )
-    return problem.boost(template, _core.Path(), n_iter, callback, time_limit)
+    return problem.boost(template, _core.Path(), n_iter, callback, time_limit, search)
 
 
 def extend(
@@ -310,6 +329,7 @@ class _Problem:
         n_iter: int,
         callback: Callable[..., Any] | None,
         time_limit: float | None,
+        search: str = "auto",
     ) -> Model:
         """Runs the loop after `history` and makes the model of its path."""
         names = [plan.name for plan in self.plans]
@@ -330,6 +350,7 @@ class _Problem:
             history,
             time_limit,
             _adapted(callback, names),
+            SEARCHES[search],
         )
         path = Path.from_core(found)
         if not np.isfinite(path.risk[0]):

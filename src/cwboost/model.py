@@ -32,6 +32,7 @@ class Path:
     choices: Ints  # (M,) number of the term chosen
     corrections: Ints  # (M,) of the correction's term, -1 where there was none
     halvings: Ints  # (M,) how often the step was halved to keep the risk from leaping
+    evaluations: Ints  # (M,) passes over the rows by the bins of a term, to choose
     updates: Floats  # coefficients of the choices, end to end, before rate and scale
     correction_updates: Floats
     risk: Floats  # (M + 1,) mean loss of the training rows
@@ -66,6 +67,7 @@ class Path:
             self.rewound_to,
             sizes,
             n_outputs,
+            self.evaluations,
         )
 
     def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
@@ -79,6 +81,7 @@ class Path:
             self.choices[:m],
             self.corrections[:m],
             self.halvings[:m],
+            self.evaluations[:m],
             self.updates[: length(self.choices)],
             self.correction_updates[: length(self.corrections)],
             self.risk[: m + 1],

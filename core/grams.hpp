@@ -1,0 +1,112 @@
+// Cross-Grams G_jk = B_j' C_jk B_k of pairs of learners, C_jk the weights of their joint bins: what
+// the bin sums of one learner feel when another one is added. Made when they are asked for and
+// dropped when they take too much memory. Knows learners and the verb Cross.
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "point.hpp"
+#include "types.hpp"
+
+namespace cwboost {
+
+class Grams {
+ public:
+  static constexpr Size max_entries = Size{1} << 26;  // numbers kept at a time: 512 MB
+
+  // `fitted`: the learners' own Grams are those of this part.
+  Grams(Rows& rows, const Learners& learners, Part part, bool fitted)
+      : rows_(&rows), learners_(&learners), part_(part), fitted_(fitted) {}
+
+  using Pair = std::pair<Size, Size>;
+
+  bool has(Size j, Size k) const { return (j == k && fitted_) || made_.contains(key(j, k)); }
+
+  // Makes those that are missing; how many passes over the rows that took.
+  Size make(const std::vector<Pair>& pairs) {
+    std::vector<Pair> todo;
+    Cross cross{{}, part_};
+    Size entries = 0;
+    for (const auto& [a, b] : pairs) {
+      const auto [j, k] = std::minmax(a, b);
+      if (has(j, k)) continue;
+      const Learner &x = *(*learners_)[j], &y = *(*learners_)[k];
+      made_[key(j, k)];  // a pair may be named twice
+      todo.emplace_back(j, k);
+      entries += x.n_coef() * y.n_coef();
+      cross.pairs.push_back({x.set(), y.set(), &x.basis(), &y.basis()});
+    }
+    if (todo.empty()) return 0;
+    auto reply = rows_->run(batch_of(std::move(cross))).at(0);
+    if (reply.sums.size() != todo.size())
+      throw std::invalid_argument("rows gave other cross-Grams than were asked for");
+    for (Size i = 0; i < todo.size(); ++i)
+      made_[key(todo[i].first, todo[i].second)] = std::move(reply.sums[i]);
+    entries_ += entries;
+    return todo.size();
+  }
+
+  bool too_many() const { return entries_ > max_entries; }
+  void drop() {
+    made_.clear();
+    entries_ = 0;
+  }
+
+  // out += factor G_jk theta, per output
+  void add_product(Size j, Size k, In theta, Real factor, Out out) const {
+    const Size d_j = (*learners_)[j]->n_coef(), d_k = (*learners_)[k]->n_coef();
+    const bool own = j == k && fitted_;
+    const Vec* const gram = own ? nullptr : &made_.at(key(j, k));
+    for (Size o = 0; o * d_k < theta.size(); ++o) {
+      const In x = theta.subspan(o * d_k, d_k);
+      const Out to = out.subspan(o * d_j, d_j);
+      if (own) {
+        Vec product(d_j);
+        (*learners_)[j]->multiply_gram(x, product);
+        for (Size i = 0; i < d_j; ++i) to[i] += factor * product[i];
+      } else if (j <= k) {  // stored as (d_j, d_k)
+        for (Size i = 0; i < d_j; ++i) {
+          Real sum = 0.0;
+          for (Size l = 0; l < d_k; ++l) sum += (*gram)[i * d_k + l] * x[l];
+          to[i] += factor * sum;
+        }
+      } else {  // as (d_k, d_j)
+        for (Size l = 0; l < d_k; ++l) {
+          const Real f = factor * x[l];
+          for (Size i = 0; i < d_j; ++i) to[i] += f * (*gram)[l * d_j + i];
+        }
+      }
+    }
+  }
+
+  // theta' G_kk theta, summed over outputs
+  Real square_norm(Size k, In theta) const {
+    const Learner& learner = *(*learners_)[k];
+    const Size d = learner.n_coef();
+    Real sum = 0.0;
+    if (fitted_) {
+      for (Size o = 0; o < theta.size(); o += d) sum += learner.quadratic(theta.subspan(o, d));
+      return sum;
+    }
+    Vec product(theta.size());
+    add_product(k, k, theta, 1.0, product);
+    for (Size i = 0; i < theta.size(); ++i) sum += theta[i] * product[i];
+    return sum;
+  }
+
+ private:
+  Size key(Size j, Size k) const { return std::min(j, k) * learners_->size() + std::max(j, k); }
+
+  Rows* rows_;
+  const Learners* learners_;
+  Part part_;
+  bool fitted_;
+  std::unordered_map<Size, Vec> made_;
+  Size entries_ = 0;
+};
+
+}  // namespace cwboost

@@ -1,0 +1,190 @@
+// The point that optimizers move: scores of the rows and, in step with them, coefficients. Also the
+// record of how it moved (path). Knows verbs and learners; knows nothing of who decides.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "learner.hpp"
+#include "rows.hpp"
+#include "types.hpp"
+
+namespace cwboost {
+
+using Learners = std::vector<const Learner*>;
+
+// Slots. f: the model's score. Accelerated: h the momentum's, r the residual between them, c the
+// corrected residual.
+constexpr Slot slot_f = 0, slot_r = 1, slot_h = 3, slot_c = 4;
+
+// Which of the rows' weight vectors a fit uses; a fold or a bag is another choice of them.
+struct Parts {
+  Part training = 0;
+  std::optional<Part> validation = {};
+  Part all = 0;  // Hybrid goes on with it
+};
+
+constexpr Real leap = 10.0;  // a risk that rises by so many times its size has leapt
+
+struct Update {
+  int learner = -1;
+  Vec theta;  // (n_coef) per output, in units of the residual: not yet times rate and scale
+};
+
+struct Move {  // all that one iteration decided
+  Update choice;
+  Update correction;    // Accelerated only
+  int halvings = 0;     // how often the step was halved to keep the risk from leaping
+  int evaluations = 0;  // passes over the rows by the index of a learner, to decide
+};
+
+struct Risks {
+  Real training = 0.0;
+  Real validation = std::numeric_limits<Real>::quiet_NaN();
+};
+
+// The chronological record: every iteration run, also those a rewind or early stopping left behind.
+struct Path {
+  std::vector<Move> moves;   // of iterations 1..M
+  std::vector<Risks> risks;  // after iterations 0..M
+  int switched_after = -1;   // Hybrid: the last accelerated iteration
+  int rewound_to = -1;       // Hybrid: the iterate it went on from
+  std::string stopped;       // why it ended
+
+  int n_iter() const { return static_cast<int>(moves.size()); }
+};
+
+// The engine stops; the path up to here is sound.
+struct Stopped {
+  std::string reason;
+};
+
+class Point {
+ public:
+  Point(Rows& rows, const Parts& parts, const std::vector<Size>& n_coef, Real step_scale)
+      : scale(step_scale), rows_(&rows), parts_(parts), part_(parts.training) {
+    for (const Size d : n_coef) begin_.push_back(begin_.back() + d * rows.n_outputs());
+    f.assign(begin_.back(), 0.0);
+  }
+
+  // Rows, and learners fitted to this part's weights that choices are made from. None: a replay.
+  void use(Rows& rows, const Learners* learners, Part part) {
+    rows_ = &rows;
+    learners_ = learners;
+    part_ = part;
+  }
+
+  void move(Vec& coef, const Update& update, Real step) const {
+    const Size k = checked(update);
+    for (Size j = 0; j < update.theta.size(); ++j) coef[begin_[k] + j] += step * update.theta[j];
+  }
+
+  // slot += step * learner, for a batch
+  Verb add(Slot slot, const Update& update, Real step, std::optional<Part> within = {}) const {
+    const Size k = checked(update);
+    if (!learners_) return Add{slot, 0, {}};
+    const Learner& learner = *(*learners_)[k];
+    Add verb{slot, learner.set(), {}, within, k, update.theta};
+    for (Real& t : verb.theta) t *= step;
+    if (rows_->by_theta()) return verb;
+    verb.bin_values = learner.bin_values(update.theta, rows_->n_outputs());
+    for (Real& v : verb.bin_values) v *= step;
+    return verb;
+  }
+
+  // f := start + all learners at the given coefficients; no residual is known any more
+  void reset(Vec coef, const Vec& start) {
+    f = std::move(coef);
+    std::vector<Verb> batch = batch_of(Fill{slot_f, start}, Mix{slot_r, 0.0, slot_r, 0.0, slot_r});
+    for (Size k = 0; learners_ && k < learners_->size(); ++k) {
+      Update all{static_cast<int>(k), Vec(f.begin() + at(k), f.begin() + at(k + 1))};
+      if (std::ranges::any_of(all.theta, [](Real t) { return t != 0.0; }))
+        batch.push_back(add(slot_f, all, 1.0));
+    }
+    run(batch);
+    ++epoch_;
+    moved_ = 0.0;
+  }
+
+  // Risks at f, and the residual there if a slot is given.
+  Verb risks_at_f(Slot out) const {
+    std::vector<Part> parts{part_, parts_.training};
+    if (parts_.validation) parts.push_back(*parts_.validation);
+    return Residual{slot_f, out, parts};
+  }
+  Risks risks(const Reply& reply) const {
+    Risks out{reply.risk.at(1)};
+    if (parts_.validation) out.validation = reply.risk.at(2);
+    return out;
+  }
+  // The risk of the rows that are fitted is infinite or has leapt: a step far too long. (Other rows
+  // may run away without harm, and a risk may rise.)
+  bool leapt(const Reply& reply) const {
+    const Real risk = reply.risk.at(0);
+    return !(risk <= last_ + leap * (std::abs(last_) + std::abs(first_)));
+  }
+  void accept(const Reply& reply) {
+    last_ = reply.risk.at(0);
+    if (std::isnan(first_)) first_ = last_;
+  }
+
+  // Rows may be anyone's, so what they say is checked.
+  std::vector<Reply> run(const std::vector<Verb>& batch) {
+    if (batch.empty()) return {};
+    auto replies = rows_->run(batch);
+    if (replies.size() != batch.size())
+      throw std::invalid_argument("rows gave " + std::to_string(replies.size()) + " replies to " +
+                                  std::to_string(batch.size()) + " verbs");
+    for (Size i = 0; i < batch.size(); ++i)
+      if (const auto* verb = std::get_if<Residual>(&batch[i]); verb && verb->out == slot_r)
+        moved_ += replies[i].moved;
+    return replies;
+  }
+
+  // Runs verbs of which the one at `position` is risks_at_f, before the first step of a phase.
+  Risks begin(const std::vector<Verb>& batch, Size position) {
+    const Reply reply = run(batch).at(position);
+    accept(reply);
+    return risks(reply);
+  }
+
+  Rows& rows() const { return *rows_; }
+  Part part() const { return part_; }
+  const Learners* learners() const { return learners_; }
+  // How far the residual has moved since this was last asked, and since when at all.
+  Real take_moved() { return std::exchange(moved_, 0.0); }
+  Size epoch() const { return epoch_; }
+
+  Vec f;
+  Real scale;
+
+ private:
+  std::ptrdiff_t at(Size k) const { return static_cast<std::ptrdiff_t>(begin_[k]); }
+
+  // Number of the update's learner; a recorded update may be of other learners than these.
+  Size checked(const Update& update) const {
+    const auto k = static_cast<Size>(update.learner);
+    if (update.learner < 0 || k + 1 >= begin_.size() ||
+        update.theta.size() != begin_[k + 1] - begin_[k])
+      throw std::invalid_argument("the path is not one of these learners");
+    return k;
+  }
+
+  Rows* rows_;
+  const Learners* learners_ = nullptr;
+  Parts parts_;
+  Part part_;
+  Real first_ = std::numeric_limits<Real>::quiet_NaN();  // risk of the fitted rows at the start
+  Real last_ = 0.0;                                      // and after the last step
+  Real moved_ = 0.0;
+  Size epoch_ = 0;
+  std::vector<Size> begin_{0};
+};
+
+}  // namespace cwboost
