@@ -137,6 +137,7 @@ class System:
 
     gram: Floats  # A
     factor: Floats  # Cholesky factor of A + lambda P, or A + lambda P itself if diagonal
+    mean: Floats  # (d,) mean row of the basis
     smoothing: float
     df: float
     net_df: float

@@ -26,6 +26,8 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from . import _core
+
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -59,10 +61,12 @@ class Numbers:
                 f"column {self.name!r}: integers beyond 2**53 cannot be told apart as numbers; "
                 "turn them into strings to use them as categories"
             )
-        distinct, codes = np.unique(self.values[~self.missing], return_inverse=True)
-        all_codes = np.full(len(self), -1, dtype=np.int64)
-        all_codes[~self.missing] = codes
-        return Labels(self.name, all_codes, tuple(format_number(v, self.boolean) for v in distinct))
+        index, distinct = _core.bin_exactly(self.values, None)
+        codes = index.astype(np.int64)
+        if len(distinct) and np.isnan(distinct[-1]):
+            distinct = distinct[:-1]
+            codes[codes == len(distinct)] = -1
+        return Labels(self.name, codes, tuple(format_number(v, self.boolean) for v in distinct))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +106,10 @@ def format_number(value: float, boolean: bool = False) -> str:
 
 
 class Table:
-    """Named columns of one length, converted when first asked for."""
+    """Named columns of one length, converted when first asked for.
+
+    Columns for which `again` is true are made again each time instead of being kept.
+    """
 
     def __init__(
         self,
@@ -110,15 +117,19 @@ class Table:
         n_rows: int,
         make: Callable[[str], Column],
         rows: NDArray[np.int64] | None = None,
+        again: Callable[[str], bool] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
         self._make = make
         self._rows = rows  # their numbers in the table that people gave, where some were left out
+        self._again = again
         self._made: dict[str, Column] = {}
+        self._known = frozenset(self.names)
+        self._finite: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names
+        return name in self._known
 
     @property
     def shown(self) -> str:
@@ -126,13 +137,27 @@ class Table:
         return ", ".join(map(repr, self.names[:10])) + ", ..." * (len(self.names) > 10) or "none"
 
     def __getitem__(self, name: str) -> Column:
-        if name not in self._made:
-            if name not in self.names:
+        column = self.unchecked(name)
+        if name not in self._finite:
+            self.check(column)
+        return column
+
+    def unchecked(self, name: str) -> Column:
+        """A column whose numbers may be infinite, for those who look (and `check`) themselves."""
+        made = self._made.get(name)
+        if made is None:
+            if name not in self._known:
                 raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
-            column = self._make(name)
+            made = self._make(name)
+            if self._again is None or not self._again(name):
+                self._made[name] = made
+        return made
+
+    def check(self, column: Column, infinite: bool | None = None) -> None:
+        """Refuses infinite numbers in one of its columns; `infinite`: whether there are some."""
+        if infinite is None or infinite:
             check_finite(column, self)
-            self._made[name] = column
-        return self._made[name]
+        self._finite.add(column.name)
 
     def row(self, i: int) -> int:
         """Number of row i in the table that people gave."""
@@ -141,7 +166,9 @@ class Table:
     def take(self, rows: NDArray[np.bool_]) -> Table:
         """Some of the rows, by a mask."""
         numbers = np.flatnonzero(rows) if self._rows is None else self._rows[rows]
-        return Table(self.names, len(numbers), lambda name: self._make(name).take(rows), numbers)
+        return Table(
+            self.names, len(numbers), lambda name: self._make(name).take(rows), numbers, self._again
+        )
 
     def below(self, other: Table, called: str = "second table") -> Table:
         """These rows, and the rows of another table with the same columns below them."""
@@ -167,7 +194,12 @@ def read(table: Any) -> Table:
             f"{long!r} has {lengths[long]}"
         )
     n_rows = next(iter(lengths.values()), 0)
-    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name))
+
+    def again(name: str) -> bool:  # views, or copies that are cheaper to make than to keep
+        column = raw[name]
+        return type(column) is np.ndarray and column.dtype.kind in "biuf"
+
+    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name), again=again)
 
 
 def _raw_columns(table: Any) -> dict[str, Any]:
@@ -257,6 +289,8 @@ def read_column(values: Any, name: str) -> Column:
     """
     if isinstance(values, Numbers | Labels):
         return values
+    if type(values) is np.ndarray and values.ndim == 1:
+        return _read_array(values, name)
     values = _as_series(values)
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
@@ -353,6 +387,8 @@ def _read_array(array: NDArray[Any], name: str) -> Column:
         return Numbers(name, array.astype(np.float64), boolean=True)
     if kind in "iu":
         return _integers(array.astype(np.float64), name)
+    if array.dtype == np.float64 and array.dtype.isnative:
+        return Numbers(name, np.ascontiguousarray(array))
     if kind == "f":
         with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
             return Numbers(name, np.ascontiguousarray(array, dtype=np.float64))
@@ -474,7 +510,7 @@ def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) ->
 
 
 def check_finite(column: Column, table: Table | None = None) -> None:
-    if isinstance(column, Numbers) and np.isinf(column.values).any():
+    if isinstance(column, Numbers) and _core.survey(column.values, None)[-1]:
         row = int(np.flatnonzero(np.isinf(column.values))[0])
         raise ValueError(
             f"column {column.name!r}, row {row if table is None else table.row(row)}: the value is "
