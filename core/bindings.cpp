@@ -476,11 +476,11 @@ using Writable = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 Mask mask_of(const std::optional<Marks>& training) { return training ? view(*training) : Mask{}; }
 In reals_of(const std::optional<Reals>& values) { return values ? view(*values) : In{}; }
 
-std::tuple<Real, Real, Size, Size, bool> survey_column(const Reals& values,
-                                                       const std::optional<Marks>& training) {
+std::tuple<Real, Real, Size, Size, bool, bool> survey_column(const Reals& values,
+                                                             const std::optional<Marks>& training) {
   const nb::gil_scoped_release released;
   const Survey s = survey(view(values), mask_of(training));
-  return {s.low, s.high, s.missing, s.all_missing, s.infinite};
+  return {s.low, s.high, s.missing, s.all_missing, s.beyond, s.infinite};
 }
 
 std::optional<nb::ndarray<nb::numpy, Real>> distinct_numbers(const Reals& values,
@@ -519,29 +519,6 @@ std::pair<nb::ndarray<nb::numpy, Real>, nb::ndarray<nb::numpy, Real>> weigh_numb
   return {to_numpy(std::move(out.first)), to_numpy(std::move(out.second))};
 }
 
-using NumpyIndex =
-    std::variant<nb::ndarray<nb::numpy, std::uint8_t>, nb::ndarray<nb::numpy, std::uint16_t>,
-                 nb::ndarray<nb::numpy, std::uint32_t>>;
-
-std::pair<NumpyIndex, nb::ndarray<nb::numpy, Real>> bin_exactly(
-    const Reals& values, const std::optional<Marks>& training) {
-  std::variant<std::vector<std::uint8_t>, std::vector<std::uint16_t>, std::vector<std::uint32_t>>
-      index;
-  Vec bin_values;
-  {
-    const nb::gil_scoped_release released;
-    ExactBins exact(view(values), mask_of(training));
-    with_width(exact.values.size(), [&](auto zero) {
-      std::vector<decltype(zero)> out(exact.n_rows);
-      exact.write(std::span(out));
-      index = std::move(out);
-    });
-    bin_values = std::move(exact.values);
-  }
-  auto made = std::visit([](auto& out) { return NumpyIndex(to_numpy(std::move(out))); }, index);
-  return {std::move(made), to_numpy(std::move(bin_values))};
-}
-
 template <class T>
 void check_bins(Size n_values, Size n_index, Size n_bins) {
   if (n_values != n_index) throw std::invalid_argument("index must have one number per value");
@@ -552,22 +529,42 @@ void check_bins(Size n_values, Size n_index, Size n_bins) {
 template <class T>
 void bind_assign(nb::module_& m) {
   m.def(
+      "bin_exactly",
+      [](const Reals& values, const std::optional<Marks>& training, const Writable<T>& index,
+         const Writable<Real>& bin_values) {
+        const ExactBins exact(view(values), mask_of(training));
+        const Size n_bins = exact.n_bins();
+        if (n_bins > 0) check_bins<T>(values.size(), index.size(), n_bins);
+        if (bin_values.size() < n_bins) throw std::invalid_argument("no room for so many bins");
+        exact.write(view(index), view(bin_values));
+        return n_bins;
+      },
+      "values"_a.noconvert(), "training"_a.noconvert().none(), "index"_a.noconvert(),
+      "bin_values"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "weigh_bins",
+      [](const Array<T>& index, const std::optional<Reals>& weights, const Writable<Real>& out) {
+        weigh_bins(view(index), reals_of(weights), view(out));
+      },
+      "index"_a.noconvert(), "weights"_a.noconvert().none(), "out"_a.noconvert(),
+      nb::call_guard<nb::gil_scoped_release>());
+  m.def(
       "assign_equal",
       [](const Reals& values, Real first, Real last, Size size, const Writable<T>& index) {
         if (!(first < last) || size < 2 || size > std::numeric_limits<std::int32_t>::max())
           throw std::invalid_argument("assign_equal: expected two points or more, increasing");
         check_bins<T>(values.size(), index.size(), size);
-        return assign_equal(view(values), first, last, size, size, view(index));
+        assign_equal(view(values), first, last, size, size, view(index));
       },
       "values"_a.noconvert(), "first"_a, "last"_a, "size"_a, "index"_a.noconvert(),
       nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "assign_nearest",
-      [](const Reals& values, const Reals& points, bool exact, const Writable<T>& index) {
+      [](const Reals& values, const Reals& points, const Writable<T>& index) {
         check_bins<T>(values.size(), index.size(), points.size());
-        return assign_nearest(view(values), view(points), exact, points.size(), view(index));
+        return assign_nearest(view(values), view(points), points.size(), view(index));
       },
-      "values"_a.noconvert(), "points"_a.noconvert(), "exact"_a, "index"_a.noconvert(),
+      "values"_a.noconvert(), "points"_a.noconvert(), "index"_a.noconvert(),
       nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "assign_cuts",
@@ -608,29 +605,41 @@ void solve_systems(const std::vector<SystemTuple>& given, const Matrix& numbers,
 }
 
 void bind_setup(nb::module_& m) {
-  m.def("survey", &survey_column, "values"_a.noconvert(), "training"_a.noconvert().none(),
-        "low and high and missing cells of the training rows, missing cells and infinity of all");
+  m.def(
+      "survey", &survey_column, "values"_a.noconvert(), "training"_a.noconvert().none(),
+      "low, high, missing cells of the training rows; missing cells of all rows, whether some lie "
+      "beyond low and high, whether some are infinite");
   m.def("distinct", &distinct_numbers, "values"_a.noconvert(), "training"_a.noconvert().none(),
         "limit"_a, nb::rv_policy::move, "Distinct numbers, increasing; None if there are more.");
   m.def("quantiles", &find_quantiles, "values"_a.noconvert(), "training"_a.noconvert().none(),
         "weights"_a.noconvert().none(), "shares"_a.noconvert(), nb::rv_policy::move);
   m.def("weigh_distinct", &weigh_numbers, "values"_a.noconvert(), "training"_a.noconvert().none(),
         "weights"_a.noconvert().none(), nb::rv_policy::move);
-  m.def("bin_exactly", &bin_exactly, "values"_a.noconvert(), "training"_a.noconvert().none(),
-        nb::rv_policy::move, "A bin per distinct value: index, values.");
   bind_assign<std::uint8_t>(m);
   bind_assign<std::uint16_t>(m);
   bind_assign<std::uint32_t>(m);
   m.def(
       "spline_rows",
       [](const Reals& values, const Reals& knots, Size degree, bool linear,
-         const Writable<std::int64_t>& begin, const Writable<std::int32_t>& column,
+         const std::optional<Writable<std::int64_t>>& begin, const Writable<std::int32_t>& column,
          const Writable<Real>& value) {
         return Splines(view(knots), degree, linear)
-            .write(view(values), view(begin), view(column), view(value));
+            .write(view(values), begin ? view(*begin) : std::span<std::int64_t>{}, view(column),
+                   view(value));
       },
-      "values"_a.noconvert(), "knots"_a.noconvert(), "degree"_a, "linear"_a, "begin"_a.noconvert(),
-      "column"_a.noconvert(), "value"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
+      "values"_a.noconvert(), "knots"_a.noconvert(), "degree"_a, "linear"_a,
+      "begin"_a.noconvert().none(), "column"_a.noconvert(), "value"_a.noconvert(),
+      nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "power_rows",
+      [](const Reals& values, Real center, Real scale, Size first, Size n_coef,
+         const Writable<Real>& value) {
+        if (value.size() != values.size() * n_coef)
+          throw std::invalid_argument("power_rows: the rows do not fit the array");
+        power_rows(view(values), center, scale, first, n_coef, view(value));
+      },
+      "values"_a.noconvert(), "center"_a, "scale"_a, "first"_a, "n_coef"_a, "value"_a.noconvert(),
+      nb::call_guard<nb::gil_scoped_release>());
   m.def("solve_systems", &solve_systems, "systems"_a, "numbers"_a.noconvert(), "n_threads"_a = 1);
 }
 

@@ -19,9 +19,10 @@ CORE = ROOT / "core"
 # not import fit and is imported by nobody below it.
 MAY_IMPORT = {
     "checks": set(),
+    "memory": set(),
     "threads": set(),
     "table": {"checks"},
-    "bins": {"table"},
+    "bins": {"table", "memory"},
     "bases": {"bins", "table"},
     "smoothing": {"table"},
     "losses": {"bins"},
@@ -173,7 +174,7 @@ KERNELS = {
         "survey", "distinct", "quantiles", "weigh_distinct", "bin_exactly", "assign_equal",
         "assign_nearest", "assign_cuts",
     },
-    "bases": {"spline_rows"},
+    "bases": {"spline_rows", "power_rows"},
     "smoothing": set(),
     "learners": {"quantiles"},
     "terms": {"distinct"},

@@ -9,19 +9,20 @@ training rows, so that their centred effect is zero.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from . import _core
+from .memory import Room
 from .table import Floats
 
 Extrapolate = Literal["linear", "constant"]
+T = TypeVar("T")
 
 
 class BasisRows(NamedTuple):
@@ -42,13 +43,11 @@ class BasisRows(NamedTuple):
         return np.asarray(self.matrix(len(coef)) @ coef)
 
 
-@lru_cache(maxsize=64)
-def _full(n_rows: int, n_coef: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Beginnings and columns of rows without zeros; shared by all such bases."""
-    begin = np.arange(0, n_rows * n_coef + 1, n_coef, dtype=np.int64)
-    column = np.tile(np.arange(n_coef, dtype=np.int32), n_rows)
-    begin.flags.writeable = column.flags.writeable = False
-    return begin, column
+def changed(record: T, **values: Any) -> T:
+    """A frozen record with other values: `replace` without checks, for thousands of terms."""
+    out = object.__new__(type(record))
+    out.__dict__.update(record.__dict__, **values)
+    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,15 +74,13 @@ class Basis:
         """Which values the basis can evaluate itself."""
         return ~np.isnan(values)
 
-    def rows(self, values: Floats) -> BasisRows:
+    def rows(self, values: Floats, room: Room) -> BasisRows:
         """Basis rows at known values."""
         raise NotImplementedError
 
     def with_mean(self, mean: Floats) -> Self:
         """The same basis with its mean row known."""
-        out = copy(self)
-        object.__setattr__(out, "mean", mean)
-        return out
+        return changed(self, mean=mean)
 
     def removed(self) -> Floats | None:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""
@@ -95,15 +92,15 @@ class Basis:
 
     def matrix(self, values: Floats) -> csr_array:
         """Basis rows at any values: (len(values), n_coef)."""
-        return self.all_rows(values).matrix(self.n_coef)
+        return self.all_rows(values, Room()).matrix(self.n_coef)
 
-    def all_rows(self, values: Floats) -> BasisRows:
+    def all_rows(self, values: Floats, room: Room) -> BasisRows:
         """Basis rows at any values."""
         known = self.known(values)
         if known.all():
-            return self.rows(values)
+            return self.rows(values, room)
         mean = np.zeros(self.n_coef) if self.mean is None else self.mean
-        inside = self.rows(values[known])
+        inside = self.rows(values[known], room)
         lengths = np.where(known, 0, self.n_coef)
         lengths[known] = np.diff(inside.begin)
         begin = np.concatenate([[0], np.cumsum(lengths)])
@@ -180,14 +177,17 @@ class SplineBasis(Basis):
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool) if self.missing else ~np.isnan(values)
 
-    def rows(self, values: Floats) -> BasisRows:
-        size = len(values) * (self.degree + 1)
-        begin = np.empty(len(values) + 1, np.int64)
-        column, value = np.empty(size, np.int32), np.empty(size)
+    def rows(self, values: Floats, room: Room) -> BasisRows:
+        n, per_row = len(values), self.degree + 1
+        column, value = room.empty(n * per_row, np.int32), room.empty(n * per_row, np.float64)
+        some = self.missing and bool(np.isnan(values).any())
+        begin = np.empty(n + 1, np.int64) if some else None
         linear = self.extrapolate == "linear"
         values = np.ascontiguousarray(values)
-        n = _core.spline_rows(values, self._knots, self.degree, linear, begin, column, value)
-        return BasisRows(begin, column[:n], value[:n])  # missing cells have one entry only
+        size = _core.spline_rows(values, self._knots, self.degree, linear, begin, column, value)
+        if begin is None:
+            return BasisRows(room.steps(n, per_row), column, value)
+        return BasisRows(begin, column[:size], value[:size])  # missing cells have one entry
 
     def removed(self) -> Floats | None:
         if not self.centered:
@@ -227,15 +227,12 @@ class PowerBasis(Basis):
     def penalty(self) -> Floats:
         return _power_penalty(self.first, self.degree)
 
-    def rows(self, values: Floats) -> BasisRows:
-        value = np.empty((len(values), self.n_coef))
-        z = (values - self.center) / self.scale
-        if self.first == 0:
-            value[:, 0] = 1.0
-        value[:, 1 - self.first] = z
-        for j in range(2 - self.first, self.n_coef):
-            np.multiply(value[:, j - 1], z, out=value[:, j])
-        return BasisRows(*_full(*value.shape), value.ravel())
+    def rows(self, values: Floats, room: Room) -> BasisRows:
+        n, per_row = len(values), self.n_coef
+        value = room.empty(n * per_row, np.float64)
+        values = np.ascontiguousarray(values)
+        _core.power_rows(values, self.center, self.scale, self.first, per_row, value)
+        return BasisRows(room.steps(n, per_row), room.cycles(n, per_row), value)
 
     def public_coef(self, coef: Floats) -> Floats:
         """Coefficients of 1, x, x^2, ...; without a constant, of the centred x."""
@@ -279,9 +276,9 @@ class LevelBasis(Basis):
         seen = values >= 0.0
         return seen | np.isnan(values) if self.missing else seen
 
-    def rows(self, values: Floats) -> BasisRows:
+    def rows(self, values: Floats, room: Room) -> BasisRows:
         codes = np.where(np.isnan(values), self.n_levels, values).astype(np.int32)
-        return BasisRows(np.arange(len(values) + 1), codes, np.ones(len(values)))
+        return BasisRows(room.steps(len(values), 1), codes, np.ones(len(values)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -312,9 +309,10 @@ class MarkBasis(Basis):
             return np.ones(len(values), bool)
         return (values >= 0.0) | (np.isnan(values) & self.missing)
 
-    def rows(self, values: Floats) -> BasisRows:
+    def rows(self, values: Floats, room: Room) -> BasisRows:
         marked = np.isnan(values) if self.level is None else values == self.level
-        return BasisRows(*_full(len(values), 1), marked.astype(np.float64))
+        n = len(values)
+        return BasisRows(room.steps(n, 1), room.cycles(n, 1), marked.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -341,8 +339,8 @@ class TensorBasis(Basis):
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool)  # the margins fill their own unknowns
 
-    def rows(self, values: Floats) -> BasisRows:
-        a, b = self.a.all_rows(values[:, 0]), self.b.all_rows(values[:, 1])
+    def rows(self, values: Floats, room: Room) -> BasisRows:
+        a, b = self.a.all_rows(values[:, 0], room), self.b.all_rows(values[:, 1], room)
         in_a, in_b = np.diff(a.begin), np.diff(b.begin)
         row = np.repeat(np.arange(len(values)), in_a * in_b)
         # Within a row position p is the pair of entries (p // in_b, p % in_b).

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from . import _core
 from .checks import is_whole
-from .table import Column, Floats, Labels, Numbers
+from .memory import Room
+from .table import Column, Floats, Labels, Numbers, Table
 
 AUTO_POINTS = 1024  # up to so many distinct values "auto" is exact
 MAX_EXTRA_POINTS = 256  # per column, for validation values outside the training range
@@ -62,30 +63,23 @@ class Seen(NamedTuple):
     empty: bool  # no value
     missing: bool  # cells of the sample
     any_missing: bool  # cells of all rows
+    beyond: bool  # numbers of all rows lie outside low..high
     infinite: bool  # a cell of all rows
 
 
 def look(column: Column, sample: Sample) -> Seen:
     if isinstance(column, Numbers):
-        low, high, missing, everywhere, infinite = _core.survey(column.values, sample.marks)
-        return Seen(
-            "numbers",
-            column.boolean,
-            low,
-            high,
-            low < high,
-            low > high,
-            missing > 0,
-            everywhere > 0,
-            infinite,
-        )
+        low, high, missing, everywhere, beyond, infinite = _core.survey(column.values, sample.marks)
+        varies, empty, boolean = low < high, low > high, column.boolean
+        lacks = missing > 0, everywhere > 0
+        return Seen("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)
     codes = column.codes if sample.marks is None else column.codes[sample.marks]
     known = codes[codes >= 0]
     empty = len(known) == 0
     varies = not empty and bool(known.min() < known.max())
     missing = len(known) < len(codes)
     everywhere = bool(missing or column.codes.min() < 0)
-    return Seen("labels", False, np.inf, -np.inf, varies, empty, missing, everywhere, False)
+    return Seen("labels", False, np.inf, -np.inf, varies, empty, missing, everywhere, False, False)
 
 
 @dataclass(frozen=True)
@@ -145,11 +139,21 @@ class Bins:
             return Points(np.unique(np.concatenate([[low], ranks, [high]])), "other")
         return Points(np.linspace(low, high, size), "equal")
 
-    def bin(self, values: Floats, sample: Sample, seen: Seen) -> IndexSet:
+    def bin(self, values: Floats, sample: Sample, seen: Seen, room: Room) -> IndexSet:
         """Bins of all rows by points that the sample decides."""
         if self.n == "exact" or (self.n == "auto" and len(values) <= AUTO_POINTS):
-            return IndexSet(*_core.bin_exactly(values, sample.marks))  # one sort finds both
-        return self.make(values, sample, seen).assign(values, seen.any_missing)
+            return bin_exactly(values, sample, room)  # one sort finds points and bins
+        return self.make(values, sample, seen).assign(values, seen, room)
+
+
+def bin_exactly(values: Floats, sample: Sample, room: Room) -> IndexSet:
+    """One bin per distinct value: first those of the sample, then other rows', then NaN."""
+    most = len(values) + 1
+    index, points = room.empty(len(values), _width(most)), room.empty(most, np.float64)
+    n_bins = _core.bin_exactly(values, sample.marks, index, points)
+    points = points[:n_bins] if 2 * n_bins > most else points[:n_bins].copy()
+    narrow = _width(n_bins)
+    return IndexSet(index if index.dtype == narrow else index.astype(narrow), points)
 
 
 def _quantiles(values: Floats, sample: Sample, n: int) -> Floats:
@@ -168,18 +172,15 @@ class Points:
     points: Floats
     spacing: Literal["equal", "exact", "other"]
 
-    def assign(self, values: Floats, missing: bool | None = None) -> IndexSet:
-        """Bins for all rows; values that training did not have may add bins, NaN adds one.
-
-        `missing` says whether there is any NaN.
-        """
-        points = self.points
-        missing = bool(np.isnan(values).any()) if missing is None else missing
-        index = np.empty(len(values), _width(len(points) + missing))
+    def assign(self, values: Floats, seen: Seen, room: Room) -> IndexSet:
+        """Bins for all rows; values that training did not have may add bins, NaN adds one."""
+        points, missing, beyond = self.points, seen.any_missing, seen.beyond
+        index = room.empty(len(values), _width(len(points) + missing))
         if self.spacing == "equal" and points[0] < points[-1]:
-            beyond = _core.assign_equal(values, points[0], points[-1], len(points), index)
+            _core.assign_equal(values, points[0], points[-1], len(points), index)
         else:
-            beyond = _core.assign_nearest(values, points, self.spacing == "exact", index)
+            others = _core.assign_nearest(values, points, index)
+            beyond = beyond or (self.spacing == "exact" and others > 0)
         extra = points[:0]
         if beyond:
             new = self._beyond(values, index)
@@ -389,8 +390,6 @@ def weighted_quantile(values: Floats, weights: Floats, q: float | Floats) -> Any
     return found[0] if np.ndim(q) == 0 else found
 
 
-def numbers_of(column: Column) -> Numbers:
-    """The column as numbers, or the error that says why it is none."""
-    VALUES.encode(column)
-    assert isinstance(column, Numbers)
-    return column
+def numbers_of(table: Table, name: str) -> Floats:
+    """The numbers of a column, or the error that says why it has none."""
+    return VALUES.encode(table[name])

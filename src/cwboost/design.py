@@ -11,14 +11,13 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis, changed
 from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Sample, Seen, Values, look, pair
 from .learners import (
     Category,
@@ -31,6 +30,7 @@ from .learners import (
     Step,
     Tensor,
 )
+from .memory import Room
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
 from .threads import spread
@@ -219,10 +219,9 @@ def plan_terms(
 def _make_basis(
     learner: Learner, table: Table, sample: Sample, seen: Mapping[str, Seen]
 ) -> tuple[Encoder, Basis]:
-    name = learner.columns[0]
-    column = table[name]
-    encoder = learner.encoder(column, sample)
-    return encoder, learner.basis(column, encoder, seen[name], sample)
+    facts = seen[learner.columns[0]]
+    encoder = learner.encoder(table, facts, sample)
+    return encoder, learner.basis(table, encoder, facts, sample)
 
 
 def _plan_single(
@@ -295,6 +294,7 @@ def make_sets(
     sample: Sample,
     default: Bins,
     seen: Mapping[str, Seen],
+    room: Room,
     n_threads: int = 1,
 ) -> Sets:
     """Bins for all rows by rules that see the training rows."""
@@ -324,8 +324,8 @@ def make_sets(
             points = rule.make(values, sample, facts)
             if len(points.points) > MAX_TENSOR_BINS:
                 points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
-            return points.assign(values, facts.any_missing)
-        return rule.bin(values, sample, facts)
+            return points.assign(values, facts, room)
+        return rule.bin(values, sample, facts, room)
 
     def make(axes: tuple[Any, ...]) -> IndexSet:
         sets = [axis(*one) for one in axes]
@@ -335,11 +335,24 @@ def make_sets(
     return Sets(spread(make, list(made), threads), of_term)
 
 
+def bin_weights(
+    sets: Sequence[IndexSet], weights: Floats | None, room: Room, n_threads: int = 1
+) -> list[Floats]:
+    """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
+
+    def weigh(s: IndexSet) -> Floats:
+        out = room.empty(s.n_bins, np.float64)
+        _core.weigh_bins(s.index, weights, out)
+        return out
+
+    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_SPREAD_ROWS else 1)
+
+
 # --- systems -------------------------------------------------------------------------------------
 
 
 def basis_rows(
-    plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats]
+    plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats], room: Room
 ) -> tuple[list[Plan], list[BasisRows]]:
     """The rows of every basis over the bins of its set.
 
@@ -350,13 +363,14 @@ def basis_rows(
     for plan, number in zip(plans, sets.of_term, strict=True):
         values, basis = sets.sets[number].values, plan.basis
         centered = isinstance(basis, PowerBasis) and basis.first == 1
-        if basis.mean is None and (
-            centered or isinstance(basis, TensorBasis) or not basis.known(values).all()
-        ):
+        simple = not centered and not isinstance(basis, TensorBasis)
+        if simple and basis.known(values).all():
+            rows.append(basis.rows(values, room))
+            out.append(plan)
+        else:
             basis = _with_mean(basis, values, bin_weights[number])
-            plan = replace(plan, basis=basis)
-        out.append(plan)
-        rows.append(basis.all_rows(values))
+            rows.append(basis.all_rows(values, room))
+            out.append(replace(plan, basis=basis))
     return out, rows
 
 
@@ -367,7 +381,7 @@ def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
         a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
         basis = replace(basis, a=a, b=b)
     known = basis.known(values) & (w > 0)
-    rows = basis.rows(values[known])
+    rows = basis.rows(values[known], Room())
     weights = np.repeat(w[known], np.diff(rows.begin))
     mean = np.bincount(rows.column, rows.value * weights, basis.n_coef) / w[known].sum()
     if isinstance(basis, PowerBasis) and basis.first == 1:  # centred where the fit sees it
@@ -383,9 +397,7 @@ def with_mean_rows(plans: Sequence[Plan], systems: Sequence[System]) -> list[Pla
 def _with_system(plan: Plan, system: System) -> Plan:
     if plan.basis.mean is not None:
         return plan
-    out = copy(plan)
-    object.__setattr__(out, "basis", plan.basis.with_mean(system.mean))
-    return out
+    return changed(plan, basis=plan.basis.with_mean(system.mean))
 
 
 def make_systems(
@@ -400,21 +412,23 @@ def make_systems(
     A `given` smoothing is taken as it is; else the learner's, or the one that its df ask for.
     """
     systems: list[System | None] = [None] * len(plans)
-    small = [k for k, p in enumerate(plans) if 1 < p.basis.n_coef <= MAX_CORE_COEF]
-    penalties = {k: plans[k].basis.penalty() for k in small}
-    small = [k for k in small if penalties[k].ndim == 2]
-    numbers = np.empty((len(small), 4))
-    tasks, places = [], []
-    for k in small:
-        d = plans[k].basis.n_coef
-        place = np.empty((d, d)), np.empty((d, d)), np.empty(d)
-        places.append(place)
-        tasks.append((rows[k], weights[k], penalties[k], _aim(plans[k], given[k]), *place))
-    _core.solve_systems(tasks, numbers, n_threads)
-    found = zip(small, places, numbers.tolist(), strict=True)
-    for k, (gram, factor, mean), (smoothing, df, net_df, fine) in found:
-        if fine:
-            systems[k] = _finished(plans[k], System(gram, factor, mean, smoothing, df, net_df))
+    of_size: dict[int, list[int]] = {}  # terms that the core can solve
+    for k, plan in enumerate(plans):
+        basis = plan.basis
+        if 1 < basis.n_coef <= MAX_CORE_COEF and basis.penalty().ndim == 2:
+            of_size.setdefault(basis.n_coef, []).append(k)
+    for d, terms in of_size.items():
+        grams, factors = np.empty((2, len(terms), d, d))
+        means, numbers = np.empty((len(terms), d)), np.empty((len(terms), 4))
+        places = list(zip(grams, factors, means, strict=True))
+        tasks = [
+            (rows[k], weights[k], plans[k].basis.penalty(), _aim(plans[k], given[k]), *place)
+            for k, place in zip(terms, places, strict=True)
+        ]
+        _core.solve_systems(tasks, numbers, n_threads)
+        for k, place, (*found, fine) in zip(terms, places, numbers.tolist(), strict=True):
+            if fine:
+                systems[k] = _finished(plans[k], System(*place, *found))
     if None in systems:
         with one_blas_thread():  # many small systems; threads only wait
             for k, plan in enumerate(plans):
@@ -448,7 +462,7 @@ def _finished(plan: Plan, system: System) -> System:
     if removed is not None:
         onto = system.gram @ removed.T
         weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
-    return replace(system, df=df, net_df=net_df, removed=removed, weigher=weigher)
+    return system._replace(df=df, net_df=net_df, removed=removed, weigher=weigher)
 
 
 def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) -> System:

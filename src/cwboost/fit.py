@@ -26,6 +26,7 @@ from .design import (
     Plan,
     Sets,
     basis_rows,
+    bin_weights,
     check_learners,
     core_learner,
     look_at,
@@ -36,6 +37,7 @@ from .design import (
 )
 from .formula import is_formula, parse
 from .losses import as_loss
+from .memory import Room, collector_at_rest
 from .model import ColumnFacts, Model, Path, Settings, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .smoothing import System
@@ -141,47 +143,48 @@ def fit(
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
-    data = read_data(given, as_loss(loss), seed)
-    if isinstance(optimizer, Hybrid) and not data.has_validation:
-        raise ValueError(
-            "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
+    with collector_at_rest():
+        data = read_data(given, as_loss(loss), seed)
+        if isinstance(optimizer, Hybrid) and not data.has_validation:
+            raise ValueError(
+                "Hybrid needs validation rows to know when to switch; pass for instance "
+                "validation=0.3"
+            )
+        target = [name for name in (given.column("y"),) if name is not None]
+        chosen = make_learners(data.table, learners, target, apart=given.columns)
+        chosen = check_learners(chosen, data.table)
+        start_vector = _start(start, data)
+        step_scale = _scale(scale, data, start_vector)
+        threads = _threads(n_threads, len(data.y))
+        names = dict.fromkeys(name for learner in chosen for name in learner.columns)
+        seen = look_at(names, data.table, data.sample, threads)
+        plans = plan_terms(chosen, data.table, data.sample, seen, threads)
+        problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
+        names = dict.fromkeys(name for plan in plans for name in plan.columns)
+        template = Model(
+            data.loss,
+            optimizer,
+            MappingProxyType({t.name: t for t in problem.terms()}),
+            MappingProxyType({name: _facts(seen[name]) for name in names}),
+            data.classes,
+            start_vector,
+            step_scale,
+            Path.from_core(_core.Path()),
+            0,
+            Settings(
+                bins=rule,
+                patience=patience,
+                seed=seed,
+                validation=data.validation,
+                fraction=float(validation) if data.validation == "fraction" else None,
+                target=given.column("y"),
+                weights=given.column("weights"),
+                offset=given.column("offset"),
+                exposure=given.column("exposure"),
+                held=given.column("validation"),
+                needs_offset=given.has_offset_arrays,
+            ),
         )
-    target = [name for name in (given.column("y"),) if name is not None]
-    chosen = make_learners(data.table, learners, target, apart=given.columns)
-    chosen = check_learners(chosen, data.table)
-    start_vector = _start(start, data)
-    step_scale = _scale(scale, data, start_vector)
-    threads = _threads(n_threads, len(data.y))
-    names = dict.fromkeys(name for learner in chosen for name in learner.columns)
-    seen = look_at(names, data.table, data.sample, threads)
-    plans = plan_terms(chosen, data.table, data.sample, seen, threads)
-    problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
-    names = dict.fromkeys(name for plan in plans for name in plan.columns)
-    facts = {name: _facts(seen[name]) for name in names}
-    template = Model(
-        data.loss,
-        optimizer,
-        MappingProxyType({t.name: t for t in problem.terms()}),
-        MappingProxyType(facts),
-        data.classes,
-        start_vector,
-        step_scale,
-        Path.from_core(_core.Path()),
-        0,
-        Settings(
-            bins=rule,
-            patience=patience,
-            seed=seed,
-            validation=data.validation,
-            fraction=float(validation) if data.validation == "fraction" else None,
-            target=given.column("y"),
-            weights=given.column("weights"),
-            offset=given.column("offset"),
-            exposure=given.column("exposure"),
-            held=given.column("validation"),
-            needs_offset=given.has_offset_arrays,
-        ),
-    )
     return problem.boost(template, _core.Path(), n_iter, callback, time_limit)
 
 
@@ -268,17 +271,20 @@ class _Problem:
         began: float,
         smoothing: Sequence[float] | None = None,
     ) -> _Problem:
-        sets = make_sets(plans, data.table, data.sample, rule, seen, n_threads)
+        room = Room()
+        sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
+        parts = data.parts
         rows = _core.LocalRows(
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
             [_core.IndexSet(s.index, s.n_bins) for s in sets.sets],
-            data.parts,
+            parts,
             n_threads,
         )
-        bin_weights = _bin_weights(rows, sets, TRAINING)
-        plans, matrices = basis_rows(plans, sets, bin_weights)
+        alike = data.sample.marks is None and data.sample.weights is None
+        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
+        plans, matrices = basis_rows(plans, sets, w, room)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
             of_terms = [weights[k] for k in sets.of_term]
@@ -290,11 +296,12 @@ class _Problem:
                 for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
             ]
 
-        training = systems(bin_weights, [None] * len(plans) if smoothing is None else smoothing)
+        training = systems(w, [None] * len(plans) if smoothing is None else smoothing)
         everything: list[_core.Learner] = []
         if isinstance(optimizer, Hybrid) and optimizer.then == "all":
             # The same df on all rows; the smoothing that gives them is found anew.
-            everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
+            w = bin_weights(sets.sets, parts[ALL], room, n_threads)
+            everything = core(systems(w, [None] * len(plans)))
         plans = with_mean_rows(plans, training)
         return cls(data, plans, sets, rows, training, core(training), everything, matrices, began)
 
@@ -401,11 +408,6 @@ def _facts(seen: Seen) -> ColumnFacts:
     if seen.empty:
         return ColumnFacts("numbers", missing=True)
     return ColumnFacts("numbers", seen.low, seen.high, seen.missing, seen.boolean)
-
-
-def _bin_weights(rows: _core.LocalRows, sets: Sets, part: int) -> list[Floats]:
-    numbers = list(range(len(sets.sets)))
-    return list(rows.run([_core.BinSums([_core.ONES_SLOT], numbers, part)])[0].sums)
 
 
 def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,7 +35,7 @@ from .bins import (
     numbers_of,
 )
 from .checks import is_number, is_whole
-from .table import Column
+from .table import Table
 
 STEP_BINS = 128
 TENSOR_KNOTS = 10
@@ -116,7 +117,7 @@ class Learner:
     def _check(self) -> None:
         """Further checks of a learner's own parameters."""
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         column: str = self.column  # type: ignore[attr-defined]
         return (column,)
@@ -136,12 +137,13 @@ class Learner:
         own = getattr(self, "bins", None)
         return default if own is None else as_bins(own)
 
-    def encoder(self, column: Column, sample: Sample) -> Encoder:  # noqa: ARG002
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
         """The encoder that the sample decides."""
-        numbers_of(column)
+        if seen.kind == "labels":
+            numbers_of(table, self.columns[0])  # raises, and says why
         return VALUES
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:
         """The basis that the sample decides; there is a value in the column."""
         raise NotImplementedError
 
@@ -178,12 +180,12 @@ class Linear(Learner):
     bins: Any = None
     df: float | None = field(default=None, kw_only=True)
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         low, high = _range(seen, self.column)
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
-            values, weights = sample.known(numbers_of(column).values)
+            values, weights = sample.known(numbers_of(table, self.column))
             center, first = float(np.average(values, weights=weights)), 1
         scale = max(abs(low - center), abs(high - center))
         return PowerBasis(center=center, scale=scale, degree=1, first=first)
@@ -219,7 +221,7 @@ class Polynomial(Learner):
             f"{who}: degree must be a whole number from 1 to 20, got {self.degree!r}",
         )
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         low, high = _range(seen, self.column)
         return PowerBasis(center=low + (high - low) / 2, scale=(high - low) / 2, degree=self.degree)
 
@@ -288,13 +290,13 @@ class Spline(Learner):
             f"{who}: extrapolate must be 'linear' or 'constant', got {self.extrapolate!r}",
         )
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         low, high = _range(seen, self.column, 1000 * (self.knots + 1))
         if self.knot_placement == "uniform":
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            values = numbers_of(column).values
+            values = numbers_of(table, self.column)
             ranks = _core.quantiles(values, sample.marks, sample.weights, shares)
             inner = np.unique(np.concatenate([[low], ranks, [high]]))
         if not np.all(inner[1:] > inner[:-1]):
@@ -373,10 +375,10 @@ class Step(Learner):
     def bin_rule(self, default: Bins) -> Bins:
         return default
 
-    def encoder(self, column: Column, sample: Sample) -> Encoder:
-        return Cuts.make(numbers_of(column).values, sample, self.bins)
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
+        return Cuts.make(numbers_of(table, self.column), sample, self.bins)
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         assert isinstance(encoder, Cuts)
         return LevelBasis(n_levels=encoder.n_bins, differences=1, missing=seen.missing)
 
@@ -417,10 +419,10 @@ class Category(Learner):
             f"{who}: binary levels are unpenalised and take neither df nor smoothing",
         )
 
-    def encoder(self, column: Column, sample: Sample) -> Encoder:
-        return Levels.make(column, sample)
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
+        return Levels.make(table[self.column], sample)
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         assert isinstance(encoder, Levels)
         return LevelBasis(n_levels=len(encoder.levels), missing=seen.missing)
 
@@ -442,10 +444,10 @@ class Missing(Learner):
         who = self._who
         _require(self.smoothing is None, f"{who}: it is unpenalised and takes no smoothing")
 
-    def encoder(self, column: Column, sample: Sample) -> Encoder:  # noqa: ARG002
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
         return Levels(())  # every level is unseen, only missing cells are told apart
 
-    def basis(self, column: Column, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         return MarkBasis(level=None)
 
 
@@ -495,7 +497,7 @@ class Tensor(Learner):
             )
         _require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(
             margin.columns[0] if isinstance(margin, Learner) else margin

@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 MICROSECONDS_PER_DAY = 86_400e6
+SMALL_TABLE = 2**25  # bytes of an array up to which its columns are laid out one by one
 INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
 
 
@@ -61,7 +62,8 @@ class Numbers:
                 f"column {self.name!r}: integers beyond 2**53 cannot be told apart as numbers; "
                 "turn them into strings to use them as categories"
             )
-        index, distinct = _core.bin_exactly(self.values, None)
+        index, distinct = np.empty(len(self), np.uint32), np.empty(len(self) + 1)
+        distinct = distinct[: _core.bin_exactly(self.values, None, index, distinct)]
         codes = index.astype(np.int64)
         if len(distinct) and np.isnan(distinct[-1]):
             distinct = distinct[:-1]
@@ -195,9 +197,11 @@ def read(table: Any) -> Table:
         )
     n_rows = next(iter(lengths.values()), 0)
 
-    def again(name: str) -> bool:  # views, or copies that are cheaper to make than to keep
+    def again(name: str) -> bool:  # copies of arrays are cheaper to make than to keep
         column = raw[name]
-        return type(column) is np.ndarray and column.dtype.kind in "biuf"
+        if type(column) is not np.ndarray or column.dtype.kind not in "biuf":
+            return False
+        return column.dtype != np.float64 or not column.flags.c_contiguous
 
     return Table(list(raw), n_rows, lambda name: read_column(raw[name], name), again=again)
 
@@ -214,7 +218,9 @@ def _raw_columns(table: Any) -> dict[str, Any]:
             raise ValueError(
                 f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
             )
-        return {f"x{j}": table[:, j] for j in range(table.shape[1])}
+        if table.nbytes <= SMALL_TABLE:
+            table = np.asfortranarray(table)
+        return {f"x{j}": column for j, column in enumerate(table.T)}
     try:
         frame = _frame(table)
         return {_name(name): frame.get_column(name) for name in frame.columns}
