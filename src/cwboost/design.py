@@ -426,9 +426,10 @@ def make_systems(
             for k, place in zip(terms, places, strict=True)
         ]
         _core.solve_systems(tasks, numbers, n_threads)
-        for k, place, (*found, fine) in zip(terms, places, numbers.tolist(), strict=True):
+        for k, place, found in zip(terms, places, numbers.tolist(), strict=True):
+            smoothing, df, net_df, fine = found
             if fine:
-                systems[k] = _finished(plans[k], System(*place, *found))
+                systems[k] = _finished(plans[k], System(*place, smoothing, df, net_df))
     if None in systems:
         with one_blas_thread():  # many small systems; threads only wait
             for k, plan in enumerate(plans):

@@ -348,12 +348,9 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
         return _integers(_floats(series), name)
     if dtype.is_numeric():
         return Numbers(name, _floats(series))
-    if isinstance(dtype, nw.String):
-        return _labels(name, series.to_list())
-    if isinstance(dtype, nw.Enum):
-        return _read_categories(series.to_list(), name, dtype.categories)
-    if isinstance(dtype, nw.Categorical):
-        return _read_categories(series.to_list(), name)
+    if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
+        order = dtype.categories if isinstance(dtype, nw.Enum) else None
+        return _read_categories(*_coded(series), name, order)
     if isinstance(dtype, nw.Datetime | nw.Date):
         return Numbers(name, _floats(series.dt.timestamp("us")) / MICROSECONDS_PER_DAY)
     if isinstance(dtype, nw.Duration):
@@ -371,7 +368,53 @@ def _integers(values: Floats, name: str) -> Numbers:
     return Numbers(name, values, exact=not np.any(np.abs(values) >= INEXACT_FROM))
 
 
-def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None = None) -> Column:
+def _coded(series: nw.Series[Any]) -> tuple[NDArray[Any], list[Any]]:
+    """A code per row (-1: missing) and the values that codes stand for, by the library's means."""
+    native, library = series.to_native(), series.implementation
+    if library.is_pandas() and hasattr(native, "cat"):
+        return native.cat.codes.to_numpy(), native.cat.categories.tolist()
+    if library.is_pandas():
+        codes, values = native.factorize()
+        return codes, values.tolist()
+    if library.is_pyarrow():
+        return _arrow_codes(native)
+    if library.is_polars():
+        return _polars_codes(native)
+    found: dict[Any, int] = {}
+    values = series.to_list()
+    codes = np.fromiter(
+        (found.setdefault(v, len(found)) for v in values), dtype=np.int64, count=len(values)
+    )
+    return codes, list(found)
+
+
+def _arrow_codes(array: Any) -> tuple[NDArray[Any], list[Any]]:
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(array.type):
+        array = array.cast(pyarrow.large_string()).dictionary_encode()
+    parts = array.unify_dictionaries().chunks
+    if not parts:
+        return np.empty(0, np.int64), []
+    codes = [part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in parts]
+    return np.concatenate(codes), parts[0].dictionary.to_pylist()
+
+
+def _polars_codes(series: Any) -> tuple[NDArray[Any], list[Any]]:
+    distinct = series.unique().drop_nulls()
+    if series.dtype.base_type().__name__ == "String":
+        codes = series.replace_strict(distinct, range(len(distinct)), default=-1)
+        return codes.to_numpy(), distinct.to_list()
+    order = distinct.to_physical().arg_sort()
+    physical = series.to_physical()
+    codes = distinct.to_physical().sort().search_sorted(physical.fill_null(0)).to_numpy()
+    codes = np.where(physical.is_null().to_numpy(), -1, codes.astype(np.int64))
+    return codes, distinct.gather(order).to_list()
+
+
+def _read_categories(
+    codes: NDArray[Any], values: list[Any], name: str, order: Sequence[Any] | None = None
+) -> Column:
     """Categories of any type as text: numbers as numbers are written, the rest by `str`."""
 
     def text(value: Any) -> str:
@@ -380,11 +423,22 @@ def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None =
             format_number(value, kind == "boolean") if kind in ("number", "boolean") else str(value)
         )
 
-    distinct = {value: text(value) for value in set(values) if not _is_missing(value)}
-    if order is None and distinct and {_kind_of(value) for value in distinct} == {"number"}:
-        order = sorted(distinct)
-    levels = None if order is None else tuple(dict.fromkeys(text(value) for value in order))
-    return _labels(name, [distinct.get(value) for value in values], levels)
+    counts = np.bincount(codes.astype(np.int64) + 1, minlength=len(values) + 1)
+    occurring = [c for c in np.flatnonzero(counts[1:]).tolist() if not _is_missing(values[c])]
+    if not occurring:
+        return Numbers(name, np.full(len(codes), np.nan))
+    if order is None and all(_kind_of(values[c]) == "number" for c in occurring):
+        order = sorted(values[c] for c in occurring)
+    texts = {c: text(values[c]) for c in occurring}
+    found = set(texts.values())
+    if order is None:
+        levels = sorted(found)
+    else:
+        levels = [level for level in dict.fromkeys(map(text, order)) if level in found]
+    position = {level: i for i, level in enumerate(levels)}
+    to = np.full(len(values) + 1, -1, dtype=np.int64)  # the last, at -1: missing
+    to[occurring] = [position[texts[c]] for c in occurring]
+    return Labels(name, to[codes], tuple(levels))
 
 
 def _read_array(array: NDArray[Any], name: str) -> Column:
@@ -423,6 +477,8 @@ def _days(stamps: NDArray[Any], name: str) -> Floats:
 
 
 def _read_objects(values: list[Any], name: str) -> Column:
+    if set(map(type, values)) <= {str, type(None)}:
+        return _labels(name, values)
     missing = [_is_missing(v) for v in values]
     kinds: dict[str, int] = {}
     example: dict[str, Any] = {}
@@ -499,7 +555,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) -> Column:
+def _labels(name: str, values: list[Any]) -> Column:
     """Labels from text; what is not text is missing."""
     found: dict[str, int] = {}
     codes = np.fromiter(
@@ -509,7 +565,7 @@ def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) ->
     )
     if not found:
         return Numbers(name, np.full(len(values), np.nan))
-    levels = sorted(found) if order is None else [level for level in order if level in found]
+    levels = sorted(found)
     position = {level: i for i, level in enumerate(levels)}
     remap = np.array([position[level] for level in found] + [-1], dtype=np.int64)
     return Labels(name, remap[codes], tuple(levels))
