@@ -204,7 +204,7 @@ def test_smoothed_steps_by_dense_algebra():
     """For steps the mean row is the exact Gram matrix: weighted least squares on the rows."""
     model, name, edited = apply("step", "smoothed", {"df": 3.0})
     term = model.terms[name]
-    B = term.plan.basis.rows(_encoded(model, name)).toarray()
+    B = term.plan.basis.matrix(_encoded(model, name)).toarray()
     P = term.plan.basis.penalty()
     w = WEIGHTS / WEIGHTS.sum()
     target = model.contributions(TABLE)[name]

@@ -10,17 +10,44 @@ training rows, so that their centred effect is zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import ClassVar, Literal
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
+from . import _core
+from .memory import Room
 from .table import Floats
 
 Extrapolate = Literal["linear", "constant"]
+T = TypeVar("T")
+
+
+class BasisRows(NamedTuple):
+    """Rows of a basis, compressed as the core takes them.
+
+    Row b holds value[begin[b] : begin[b + 1]] at those columns.
+    """
+
+    begin: NDArray[np.int64]
+    column: NDArray[np.int32]
+    value: Floats
+
+    def matrix(self, n_coef: int) -> csr_array:
+        shape = (len(self.begin) - 1, n_coef)
+        return csr_array((self.value, self.column, self.begin), shape=shape)
+
+    def __matmul__(self, coef: Floats) -> Floats:
+        return np.asarray(self.matrix(len(coef)) @ coef)
+
+
+def changed(record: T, **values: Any) -> T:
+    """A frozen record with other values: `replace` without checks, for thousands of terms."""
+    out = object.__new__(type(record))
+    out.__dict__.update(record.__dict__, **values)
+    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,9 +74,13 @@ class Basis:
         """Which values the basis can evaluate itself."""
         return ~np.isnan(values)
 
-    def rows(self, values: Floats) -> csr_array:
+    def rows(self, values: Floats, room: Room) -> BasisRows:
         """Basis rows at known values."""
         raise NotImplementedError
+
+    def with_mean(self, mean: Floats) -> Self:
+        """The same basis with its mean row known."""
+        return changed(self, mean=mean)
 
     def removed(self) -> Floats | None:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""
@@ -61,21 +92,25 @@ class Basis:
 
     def matrix(self, values: Floats) -> csr_array:
         """Basis rows at any values: (len(values), n_coef)."""
+        return self.all_rows(values, Room()).matrix(self.n_coef)
+
+    def all_rows(self, values: Floats, room: Room) -> BasisRows:
+        """Basis rows at any values."""
         known = self.known(values)
         if known.all():
-            return self.rows(values)
+            return self.rows(values, room)
         mean = np.zeros(self.n_coef) if self.mean is None else self.mean
-        inside = self.rows(values[known])
+        inside = self.rows(values[known], room)
         lengths = np.where(known, 0, self.n_coef)
-        lengths[known] = np.diff(inside.indptr)
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+        lengths[known] = np.diff(inside.begin)
+        begin = np.concatenate([[0], np.cumsum(lengths)])
+        column, value = np.empty(begin[-1], np.int32), np.empty(begin[-1])
         at_known = np.repeat(known, lengths)
-        indices[at_known], data[at_known] = inside.indices, inside.data
+        column[at_known], value[at_known] = inside.column, inside.value
         n_unknown = int((~known).sum())
-        indices[~at_known] = np.tile(np.arange(self.n_coef), n_unknown)
-        data[~at_known] = np.tile(mean, n_unknown)
-        return csr_array((data, indices, indptr), shape=(len(values), self.n_coef))
+        column[~at_known] = np.tile(np.arange(self.n_coef), n_unknown)
+        value[~at_known] = np.tile(mean, n_unknown)
+        return BasisRows(begin, column, value)
 
 
 def difference_penalty(n_coef: int, order: int) -> Floats:
@@ -92,14 +127,12 @@ def difference_penalty(n_coef: int, order: int) -> Floats:
     return np.asarray(d.T @ d)
 
 
-def with_missing(basis_rows: csr_array, missing: NDArray[np.bool_]) -> csr_array:
-    """Rows of the cells that are there, spread over all rows, and a column marking the others."""
-    where = np.flatnonzero(~missing)
-    spread = csr_array(
-        (np.ones(len(where)), (where, np.arange(len(where)))), shape=(len(missing), len(where))
-    )
-    column = csr_array(missing.astype(np.float64)[:, None])
-    return csr_array(hstack([spread @ basis_rows, column]))
+@lru_cache(maxsize=64)
+def _padded_penalty(n_coef: int, order: int, missing: bool) -> Floats:
+    """That of differences, then a free coefficient if `missing`; shared by all such bases."""
+    out = np.pad(difference_penalty(n_coef, order), (0, int(missing)))
+    out.flags.writeable = False
+    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -139,31 +172,22 @@ class SplineBasis(Basis):
         return self.knots[self.degree], self.knots[-self.degree - 1]
 
     def penalty(self) -> Floats:
-        return np.pad(difference_penalty(self.n_splines, self.differences), (0, int(self.missing)))
+        return _padded_penalty(self.n_splines, self.differences, self.missing)
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool) if self.missing else ~np.isnan(values)
 
-    def rows(self, values: Floats) -> csr_array:
-        if not self.missing:
-            return self._splines(values)
-        missing = np.isnan(values)
-        return with_missing(self._splines(values[~missing]), missing)
-
-    def _splines(self, values: Floats) -> csr_array:
-        if len(values) == 0:
-            return csr_array((0, self.n_splines))
-        inside = np.clip(values, *self.range)
-        rows = BSpline.design_matrix(inside, self._knots, self.degree)
-        rows = csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr), shape=rows.shape)
-        beyond = values - inside
-        if self.extrapolate == "constant" or self.degree == 0 or not beyond.any():
-            return rows
-        splines = BSpline(self._knots, np.eye(self.n_splines), self.degree)
-        slopes = splines.derivative()(np.asarray(self.range))  # (2, n_splines)
-        below, above = np.minimum(beyond, 0.0), np.maximum(beyond, 0.0)
-        distance = csr_array(np.column_stack([below, above]))
-        return csr_array(rows + distance @ csr_array(slopes))
+    def rows(self, values: Floats, room: Room) -> BasisRows:
+        n, per_row = len(values), self.degree + 1
+        column, value = room.empty(n * per_row, np.int32), room.empty(n * per_row, np.float64)
+        some = self.missing and bool(np.isnan(values).any())
+        begin = np.empty(n + 1, np.int64) if some else None
+        linear = self.extrapolate == "linear"
+        values = np.ascontiguousarray(values)
+        size = _core.spline_rows(values, self._knots, self.degree, linear, begin, column, value)
+        if begin is None:
+            return BasisRows(room.steps(n, per_row), column, value)
+        return BasisRows(begin, column[:size], value[:size])  # missing cells have one entry
 
     def removed(self) -> Floats | None:
         if not self.centered:
@@ -172,6 +196,14 @@ class SplineBasis(Basis):
         greville = [np.mean(self.knots[j + 1 : j + 1 + self.degree]) for j in steps]
         middle, half = np.mean(self.range), np.ptp(self.range) / 2
         return np.vstack([np.ones(self.n_splines), (np.array(greville) - middle) / half])
+
+
+@lru_cache(maxsize=64)
+def _power_penalty(first: int, degree: int) -> Floats:
+    """1 for every power but the constant."""
+    out = np.diag((np.arange(first, degree + 1) > 0).astype(np.float64))
+    out.flags.writeable = False
+    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -193,12 +225,14 @@ class PowerBasis(Basis):
         return 1 - self.first
 
     def penalty(self) -> Floats:
-        powers = np.arange(self.first, self.degree + 1)
-        return np.diag((powers > 0).astype(np.float64))
+        return _power_penalty(self.first, self.degree)
 
-    def rows(self, values: Floats) -> csr_array:
-        z = (values - self.center) / self.scale
-        return csr_array(z[:, None] ** np.arange(self.first, self.degree + 1))
+    def rows(self, values: Floats, room: Room) -> BasisRows:
+        n, per_row = len(values), self.n_coef
+        value = room.empty(n * per_row, np.float64)
+        values = np.ascontiguousarray(values)
+        _core.power_rows(values, self.center, self.scale, self.first, per_row, value)
+        return BasisRows(room.steps(n, per_row), room.cycles(n, per_row), value)
 
     def public_coef(self, coef: Floats) -> Floats:
         """Coefficients of 1, x, x^2, ...; without a constant, of the centred x."""
@@ -236,16 +270,15 @@ class LevelBasis(Basis):
     def penalty(self) -> Floats:
         if self.differences == 0:
             return np.ones(self.n_coef)
-        return np.pad(difference_penalty(self.n_levels, self.differences), (0, int(self.missing)))
+        return _padded_penalty(self.n_levels, self.differences, self.missing)
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         seen = values >= 0.0
         return seen | np.isnan(values) if self.missing else seen
 
-    def rows(self, values: Floats) -> csr_array:
+    def rows(self, values: Floats, room: Room) -> BasisRows:
         codes = np.where(np.isnan(values), self.n_levels, values).astype(np.int32)
-        indptr = np.arange(len(values) + 1)
-        return csr_array((np.ones(len(values)), codes, indptr), shape=(len(values), self.n_coef))
+        return BasisRows(room.steps(len(values), 1), codes, np.ones(len(values)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -276,9 +309,10 @@ class MarkBasis(Basis):
             return np.ones(len(values), bool)
         return (values >= 0.0) | (np.isnan(values) & self.missing)
 
-    def rows(self, values: Floats) -> csr_array:
+    def rows(self, values: Floats, room: Room) -> BasisRows:
         marked = np.isnan(values) if self.level is None else values == self.level
-        return csr_array(marked.astype(np.float64)[:, None])
+        n = len(values)
+        return BasisRows(room.steps(n, 1), room.cycles(n, 1), marked.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -305,16 +339,13 @@ class TensorBasis(Basis):
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool)  # the margins fill their own unknowns
 
-    def rows(self, values: Floats) -> csr_array:
-        a, b = self.a.matrix(values[:, 0]), self.b.matrix(values[:, 1])
-        in_a, in_b = np.diff(a.indptr), np.diff(b.indptr)
+    def rows(self, values: Floats, room: Room) -> BasisRows:
+        a, b = self.a.all_rows(values[:, 0], room), self.b.all_rows(values[:, 1], room)
+        in_a, in_b = np.diff(a.begin), np.diff(b.begin)
         row = np.repeat(np.arange(len(values)), in_a * in_b)
         # Within a row position p is the pair of entries (p // in_b, p % in_b).
         begin = np.concatenate([[0], np.cumsum(in_a * in_b)])
         p = np.arange(begin[-1]) - begin[row]
-        i, j = a.indptr[row] + p // in_b[row], b.indptr[row] + p % in_b[row]
-        columns = a.indices[i].astype(np.int32) * self.b.n_coef + b.indices[j]
-        return csr_array(
-            (a.data[i] * b.data[j], columns.astype(np.int32), begin),
-            shape=(len(values), self.n_coef),
-        )
+        i, j = a.begin[row] + p // in_b[row], b.begin[row] + p % in_b[row]
+        column = a.column[i] * np.int32(self.b.n_coef) + b.column[j]
+        return BasisRows(begin, column, a.value[i] * b.value[j])

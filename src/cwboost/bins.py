@@ -1,5 +1,7 @@
 """Columns -> bins. Knows points, cuts and levels; knows nothing of bases, learners or rows' scores.
 
+`Seen` is what the training rows (a `Sample`) have in a column, found in one pass.
+
 Every learner sees its column through an *encoder*, which turns a column into plain floats that a
 basis can be evaluated at: the numbers themselves (`Values`), the number of a step bin (`Cuts`) or
 of a level (`Levels`). NaN stands for a missing cell and -1 for a level never seen in training.
@@ -15,18 +17,69 @@ exact bins: wherever their value is new).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from .checks import is_whole
-from .table import Column, Floats, Labels, Numbers
+from .memory import Room
+from .table import Column, Floats, Labels, Numbers, Table
 
 AUTO_POINTS = 1024  # up to so many distinct values "auto" is exact
 MAX_EXTRA_POINTS = 256  # per column, for validation values outside the training range
 MAX_POINTS = 2**24  # of a rule that gives their number
 UNSEEN = -1.0
+
+
+class Sample(NamedTuple):
+    """The rows that decide: which they are, how much they weigh, how many they are."""
+
+    marks: NDArray[np.bool_] | None  # (n,) over all rows; None: all of them
+    weights: Floats | None  # (n,) over all rows; None: all weigh 1
+    n_rows: int
+
+    @classmethod
+    def of(cls, n_rows: int) -> Sample:
+        """All of so many rows."""
+        return cls(None, None, n_rows)
+
+    def known(self, values: Floats) -> tuple[Floats, Floats]:
+        """Its numbers in a column, without the missing, and their weights."""
+        rows = ~np.isnan(values) if self.marks is None else self.marks & ~np.isnan(values)
+        values = values[rows]
+        return values, np.ones(len(values)) if self.weights is None else self.weights[rows]
+
+
+class Seen(NamedTuple):
+    """What a sample has in a column."""
+
+    kind: Literal["numbers", "labels"]
+    boolean: bool
+    low: float  # of the numbers; above `high`: there are none
+    high: float
+    varies: bool  # two values at the least
+    empty: bool  # no value
+    missing: bool  # cells of the sample
+    any_missing: bool  # cells of all rows
+    beyond: bool  # numbers of all rows lie outside low..high
+    infinite: bool  # a cell of all rows
+
+
+def look(column: Column, sample: Sample) -> Seen:
+    if isinstance(column, Numbers):
+        low, high, missing, everywhere, beyond, infinite = _core.survey(column.values, sample.marks)
+        varies, empty, boolean = low < high, low > high, column.boolean
+        lacks = missing > 0, everywhere > 0
+        return Seen("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)
+    codes = column.codes if sample.marks is None else column.codes[sample.marks]
+    known = codes[codes >= 0]
+    empty = len(known) == 0
+    varies = not empty and bool(known.min() < known.max())
+    missing = len(known) < len(codes)
+    everywhere = bool(missing or column.codes.min() < 0)
+    return Seen("labels", False, np.inf, -np.inf, varies, empty, missing, everywhere, False, False)
 
 
 @dataclass(frozen=True)
@@ -46,7 +99,7 @@ class Bins:
     Examples
     --------
     >>> import numpy as np
-    >>> Bins(5).make(np.arange(101.0), np.ones(101)).points
+    >>> Bins(5).make(np.arange(101.0)).points
     array([  0.,  25.,  50.,  75., 100.])
     """
 
@@ -63,23 +116,49 @@ class Bins:
         if self.points not in ("equal", "quantile"):
             raise ValueError(f"bins: points must be 'equal' or 'quantile', got {self.points!r}")
 
-    def make(self, values: Floats, weights: Floats, n_rows: int | None = None) -> Points:
-        """Points for training values without missing cells; `n_rows` counts those too."""
-        distinct = np.unique(values)
-        n_rows = len(values) if n_rows is None else n_rows
-        if self.n == "exact" or (self.n == "auto" and len(distinct) <= AUTO_POINTS):
-            return Points(distinct, "exact")
-        low, high = float(distinct[0]), float(distinct[-1])
+    def make(
+        self, values: Floats, sample: Sample | None = None, seen: Seen | None = None
+    ) -> Points:
+        """Points for the numbers that the sample (all rows) has in a column."""
+        sample = Sample.of(len(values)) if sample is None else sample
+        seen = look(Numbers("", values), sample) if seen is None else seen
+        few = _core.distinct(values, sample.marks, AUTO_POINTS) if self.n == "auto" else None
+        if few is not None:
+            return Points(few, "exact")
+        if self.n == "exact":
+            return Points(_core.weigh_distinct(values, sample.marks, None)[0], "exact")
+        low, high, n_rows = seen.low, seen.high, sample.n_rows
         if self.n == "auto":
             half = max(AUTO_POINTS, int(np.sqrt(n_rows))) // 2
-            ranks = weighted_quantile(values, weights, np.linspace(0.0, 1.0, half))
+            ranks = _quantiles(values, sample, half)
             return Points(np.unique(np.concatenate([np.linspace(low, high, half), ranks])), "other")
         roots = {"sqrt": n_rows**0.5, "root4": n_rows**0.25}
         size = max(2, int(np.floor(roots[self.n] if isinstance(self.n, str) else self.n)))
         if self.points == "quantile":
-            ranks = weighted_quantile(values, weights, np.linspace(0.0, 1.0, size))
+            ranks = _quantiles(values, sample, size)
             return Points(np.unique(np.concatenate([[low], ranks, [high]])), "other")
         return Points(np.linspace(low, high, size), "equal")
+
+    def bin(self, values: Floats, sample: Sample, seen: Seen, room: Room) -> IndexSet:
+        """Bins of all rows by points that the sample decides."""
+        if self.n == "exact" or (self.n == "auto" and len(values) <= AUTO_POINTS):
+            return bin_exactly(values, sample, room)  # one sort finds points and bins
+        return self.make(values, sample, seen).assign(values, seen, room)
+
+
+def bin_exactly(values: Floats, sample: Sample, room: Room) -> IndexSet:
+    """One bin per distinct value: first those of the sample, then other rows', then NaN."""
+    most = len(values) + 1
+    index, points = room.empty(len(values), _width(most)), room.empty(most, np.float64)
+    n_bins = _core.bin_exactly(values, sample.marks, index, points)
+    points = points[:n_bins] if 2 * n_bins > most else points[:n_bins].copy()
+    narrow = _width(n_bins)
+    return IndexSet(index if index.dtype == narrow else index.astype(narrow), points)
+
+
+def _quantiles(values: Floats, sample: Sample, n: int) -> Floats:
+    """n weighted quantiles, equally spaced in rank."""
+    return _core.quantiles(values, sample.marks, sample.weights, np.linspace(0.0, 1.0, n))
 
 
 def as_bins(bins: Any) -> Bins:
@@ -93,35 +172,36 @@ class Points:
     points: Floats
     spacing: Literal["equal", "exact", "other"]
 
-    def assign(self, values: Floats) -> IndexSet:
+    def assign(self, values: Floats, seen: Seen, room: Room) -> IndexSet:
         """Bins for all rows; values that training did not have may add bins, NaN adds one."""
-        first, last = self.points[0], self.points[-1]
-        missing = np.isnan(values)
-        known = np.where(missing, first, values)
-        index = self._nearest(np.clip(known, first, last))
-        if self.spacing == "exact":
-            new = known != self.points[index]
+        points, missing, beyond = self.points, seen.any_missing, seen.beyond
+        index = room.empty(len(values), _width(len(points) + missing))
+        if self.spacing == "equal" and points[0] < points[-1]:
+            _core.assign_equal(values, points[0], points[-1], len(points), index)
         else:
-            new = (known < first) | (known > last)
-        bin_values = self.points
-        if new.any():
-            extra = np.unique(known[new])
+            others = _core.assign_nearest(values, points, index)
+            beyond = beyond or (self.spacing == "exact" and others > 0)
+        extra = points[:0]
+        if beyond:
+            new = self._beyond(values, index)
+            extra = np.unique(values[new])
             if self.spacing != "exact" and len(extra) > MAX_EXTRA_POINTS:
                 extra = extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
-            index[new] = len(bin_values) + nearest(extra, known[new])
-            bin_values = np.concatenate([bin_values, extra])
-        if missing.any():
-            index[missing] = len(bin_values)
-            bin_values = np.append(bin_values, np.nan)
-        return IndexSet(narrow(index, len(bin_values)), bin_values)
+            wide = _width(len(points) + len(extra) + missing)
+            index = index.astype(wide, copy=False)
+            index[new] = len(points) + nearest(extra, values[new])
+            if missing:
+                index[np.isnan(values)] = len(points) + len(extra)
+        if len(extra) or missing:
+            points = np.concatenate([points, extra, [np.nan] if missing else []])
+        return IndexSet(index, points)
 
-    def _nearest(self, values: Floats) -> NDArray[np.int64]:
-        if self.spacing != "equal" or self.points[0] == self.points[-1]:
-            return nearest(self.points, values)
-        first, last, size = self.points[0], self.points[-1], len(self.points)
-        step = (last - first) / (size - 1)
-        index = np.floor((values - first) / step + 0.5).astype(np.int64)
-        return np.asarray(np.minimum(index, size - 1))
+    def _beyond(self, values: Floats, index: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows whose values need points of their own."""
+        if self.spacing == "exact":
+            met = np.append(self.points, np.nan)[index]
+            return np.flatnonzero((values != met) & ~np.isnan(values))
+        return np.flatnonzero((values < self.points[0]) | (values > self.points[-1]))
 
 
 def nearest(points: Floats, values: Floats) -> NDArray[np.int64]:
@@ -142,24 +222,39 @@ class IndexSet:
         return len(self.values)
 
 
-def narrow(index: NDArray[Any], n_bins: int) -> NDArray[Any]:
-    """The index in as few bits as its bins allow."""
-    dtype = np.uint8 if n_bins <= 2**8 else np.uint16 if n_bins <= 2**16 else np.uint32
-    return np.ascontiguousarray(index, dtype=dtype)
+def _width(n_bins: int) -> type[np.unsignedinteger[Any]]:
+    """The type that holds so many bins in as few bits as possible."""
+    return np.uint8 if n_bins <= 2**8 else np.uint16 if n_bins <= 2**16 else np.uint32
 
 
-def assign_codes(values: Floats) -> IndexSet:
-    """One bin per distinct code; the missing (NaN) and the unseen (-1) have bins too."""
-    distinct, index = np.unique(values, return_inverse=True, equal_nan=True)
-    return IndexSet(narrow(index, len(distinct)), distinct)
+def _compact(index: NDArray[Any], values: Floats) -> IndexSet:
+    """The bins that have rows, in the order of their values (NaN last), equal ones as one.
+
+    `values` stands for the numbers in `index`; -1 is the last.
+    """
+    counts = np.bincount(index + 1 if index.dtype.kind == "i" else index, minlength=len(values))
+    if index.dtype.kind == "i":
+        counts = np.roll(counts, -1)
+    occurs = np.flatnonzero(counts)
+    distinct, bins = np.unique(values[occurs], return_inverse=True, equal_nan=True)
+    to = np.zeros(len(values), _width(len(distinct)))
+    to[occurs] = bins
+    return IndexSet(to[index], distinct)
 
 
 def pair(a: IndexSet, b: IndexSet) -> IndexSet:
     """Joint bins of two sets; only those that have rows."""
     joint = a.index.astype(np.int64) * b.n_bins + b.index
-    distinct, index = np.unique(joint, return_inverse=True)
+    if a.n_bins * b.n_bins <= max(2**20, 4 * len(joint)):
+        distinct = np.flatnonzero(np.bincount(joint, minlength=a.n_bins * b.n_bins))
+        to = np.zeros(a.n_bins * b.n_bins, _width(len(distinct)))
+        to[distinct] = np.arange(len(distinct))
+        index = to[joint]
+    else:
+        distinct, index = np.unique(joint, return_inverse=True)
+        index = index.astype(_width(len(distinct)))
     values = np.column_stack([a.values[distinct // b.n_bins], b.values[distinct % b.n_bins]])
-    return IndexSet(narrow(index, len(distinct)), values)
+    return IndexSet(index, values)
 
 
 @dataclass(frozen=True)
@@ -170,6 +265,9 @@ class Values:
         if isinstance(column, Labels):
             raise TypeError(not_numbers(column))
         return column.values
+
+
+VALUES = Values()
 
 
 @dataclass(frozen=True)
@@ -183,10 +281,10 @@ class Cuts:
         return len(self.cuts) + 1
 
     @classmethod
-    def make(cls, values: Floats, weights: Floats, n_bins: int) -> Cuts:
+    def make(cls, values: Floats, sample: Sample, n_bins: int) -> Cuts:
         """Cuts at weighted quantiles; values with a share of 1/n_bins or more stay alone."""
-        distinct, inverse = np.unique(values, return_inverse=True)
-        share = np.bincount(inverse, weights) / weights.sum()
+        distinct, share = _core.weigh_distinct(values, sample.marks, sample.weights)
+        share /= share.sum()
         atom = share >= (1.0 - 1e-12) / n_bins
         before = np.flatnonzero(atom) - 1
         cuts = [distinct[atom], distinct[before[before >= 0]]]
@@ -204,9 +302,19 @@ class Cuts:
         return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
 
     def encode(self, column: Column) -> Floats:
-        values = Values().encode(column)
+        values = VALUES.encode(column)
         codes = np.searchsorted(np.asarray(self.cuts), values).astype(np.float64)
         return np.where(np.isnan(values), np.nan, codes)
+
+    def bin(self, column: Column, seen: Seen) -> IndexSet:
+        """A bin per code that occurs, and one for the missing."""
+        values = VALUES.encode(column)
+        index = np.empty(len(values), _width(self.n_bins + seen.any_missing))
+        _core.assign_cuts(values, np.asarray(self.cuts, dtype=np.float64), index)
+        codes = np.arange(self.n_bins + seen.any_missing, dtype=np.float64)
+        if seen.any_missing:
+            codes[-1] = np.nan
+        return _compact(index, codes)
 
 
 @dataclass(frozen=True)
@@ -216,18 +324,30 @@ class Levels:
     levels: tuple[str, ...]
 
     @classmethod
-    def make(cls, column: Column) -> Levels:
-        """The levels that occur, in the column's order."""
+    def make(cls, column: Column, sample: Sample) -> Levels:
+        """The levels that the sample has, in the column's order."""
         labels = column.labels()
-        return cls(tuple(labels.levels[c] for c in np.unique(labels.codes[labels.codes >= 0])))
+        codes = labels.codes if sample.marks is None else labels.codes[sample.marks]
+        counts = np.bincount(codes + 1, minlength=len(labels.levels) + 1)
+        return cls(tuple(labels.levels[c] for c in np.flatnonzero(counts[1:])))
 
     def encode(self, column: Column) -> Floats:
         if not self.levels:  # only missing cells are told apart
             return np.where(column.missing, np.nan, UNSEEN)
         labels = column.labels()
+        return self._numbers(labels)[labels.codes]
+
+    def _numbers(self, labels: Labels) -> Floats:
+        """The number of each of a column's levels, at the end (and at -1) of missing cells."""
         position = {level: float(i) for i, level in enumerate(self.levels)}
-        table = [position.get(level, UNSEEN) for level in labels.levels]
-        return np.array([*table, np.nan])[labels.codes]
+        return np.array([*(position.get(level, UNSEEN) for level in labels.levels), np.nan])
+
+    def bin(self, column: Column, seen: Seen) -> IndexSet:  # noqa: ARG002
+        """A bin per number that occurs; the missing and the unseen have bins too."""
+        if not self.levels:
+            return _compact(column.missing.view(np.uint8), np.array([UNSEEN, np.nan]))
+        labels = column.labels()
+        return _compact(labels.codes, self._numbers(labels))
 
 
 Encoder = Values | Cuts | Levels
@@ -264,16 +384,12 @@ def weighted_quantile(values: Floats, weights: Floats, q: float | Floats) -> Any
     >>> weighted_quantile(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 2.0]), 0.5)
     np.float64(3.0)
     """
-    order = np.argsort(values, kind="stable")
-    values, reached = values[order], np.cumsum(weights[order])
-    at, slack = np.asarray(q) * reached[-1], 1e-12 * reached[-1]  # reached is rounded
-    low = np.minimum(np.searchsorted(reached, at - slack), len(values) - 1)
-    high = np.minimum(np.searchsorted(reached, at + slack, side="right"), len(values) - 1)
-    return values[low] + (values[high] - values[low]) / 2
+    found = _core.quantiles(
+        np.ascontiguousarray(values), None, np.ascontiguousarray(weights), np.atleast_1d(q)
+    )
+    return found[0] if np.ndim(q) == 0 else found
 
 
-def numbers_of(column: Column) -> Numbers:
-    """The column as numbers, or the error that says why it is none."""
-    Values().encode(column)
-    assert isinstance(column, Numbers)
-    return column
+def numbers_of(table: Table, name: str) -> Floats:
+    """The numbers of a column, or the error that says why it has none."""
+    return VALUES.encode(table[name])

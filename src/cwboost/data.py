@@ -6,11 +6,13 @@ Knows all the ways in which people give them; knows nothing of terms, bins or th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .bins import Sample
 from .checks import is_number
 from .losses import Loss
 from .table import Column, Floats, Numbers, Table, check_finite, read, read_column
@@ -73,17 +75,32 @@ class Data:
     classes: tuple[Any, ...]
     loss: Loss
     validation: Literal["none", "fraction", "rows"]
+    weighted: bool  # False: all training rows weigh 1
 
     @property
     def parts(self) -> list[Floats]:
         """Training, validation, all."""
+        if not self.has_validation:
+            return [self.weights, self.validation_weights, self.weights]
         training = np.where(self.training, self.weights, 0.0)
+        # Those held out by their own weights, not by a weight of zero in the fit.
         everything = np.where(self.training, self.weights, self.validation_weights)
         return [training, self.validation_weights, everything]
 
-    @property
+    @cached_property
     def has_validation(self) -> bool:
         return not bool(self.training.all())
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The training rows."""
+        marks = self.training if self.has_validation else None
+        n_rows = int(self.training.sum()) if self.has_validation else len(self.y)
+        return Sample(marks, self.weights if self.weighted else None, n_rows)
+
+    def of_training(self, values: Floats) -> Floats:
+        """What training rows have of a number (or more) per row."""
+        return values[self.training] if self.has_validation else values
 
 
 def _column(given: Any, what: str, table: Table) -> Column:
@@ -104,7 +121,7 @@ def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) ->
         )
     check_finite(column, table)
     values, found = loss.read_y(column, classes)
-    top = float(np.abs(values).max(initial=0.0))
+    top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if not (top == 0.0 or MIN_Y < top < MAX_Y):
         raise ValueError(
             f"y: its largest number is {top:g}, whose square a 64-bit float cannot hold; rescale y"
@@ -135,16 +152,20 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     if table.n_rows == 0:
         raise ValueError("the table has no rows")
     w = read_weights(given.weights, table)
-    if not np.any(w > 0):
+    least = 1.0 if given.weights is None else w.min()
+    if least == 0.0 and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
-    if not np.all(w > 0):  # such rows are absent, whatever else they say
+    if least == 0.0:  # such rows are absent, whatever else they say
         for what in ("y", "offset", "exposure", "validation"):
             _check_length(getattr(given, what), what, table)
         given, w = given.take(w > 0), w[w > 0]
         table = read(given.table)
     y, found = read_y(given.y, table, loss, classes or None)
     loss = loss.with_classes(found) if found else loss
-    offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
+    if given.offset is None and given.exposure is None:
+        offset = np.broadcast_to(np.zeros(1), (table.n_rows, loss.n_outputs))
+    else:
+        offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
     validation = given.validation
     if isinstance(validation, tuple):
         table, y, w, offset, held = _append(given, table, y, w, offset, loss, found)
@@ -154,7 +175,9 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     if not training.any():
         raise ValueError("validation: all rows are held out; none is left for training")
     kind = "none" if validation is None else "fraction" if _is_fraction(validation) else "rows"
-    return Data(table, np.ascontiguousarray(y), offset, training, w, held, found, loss, kind)  # type: ignore[arg-type]
+    y = np.ascontiguousarray(y)
+    weighted = given.weights is not None
+    return Data(table, y, offset, training, w, held, found, loss, kind, weighted)  # type: ignore[arg-type]
 
 
 def _check_length(given: Any, what: str, table: Table) -> None:

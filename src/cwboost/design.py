@@ -1,25 +1,24 @@
 """Learners + columns -> bin indices, bases and systems. Knows which learners share a bin index,
 which columns are constant, and how every learner gets its smoothing; knows nothing of losses.
 
-`plan_terms` decides from the training rows what each term is (a `Plan` is all the model keeps of
-it), `make_sets` bins all rows, and `make_systems` sets up the normal equations for one part.
+`look_at` finds what the training rows have in the columns, `plan_terms` decides from it what each
+term is (a `Plan` is all the model keeps of it), `make_sets` bins all rows, and `make_systems` sets
+up the normal equations for one part.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from . import _core
-from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, TensorBasis
-from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Values, assign_codes, pair
+from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis, changed
+from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Sample, Seen, Values, look, pair
 from .learners import (
     Category,
     Centered,
@@ -31,8 +30,10 @@ from .learners import (
     Step,
     Tensor,
 )
-from .smoothing import System, factorize, find_smoothing, spectrum
-from .table import Column, Floats, Numbers, Table
+from .memory import Room
+from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
+from .table import Column, Floats, Table
+from .threads import spread
 
 NET_DF = 4.0  # of learners that say nothing else: a Spline of df 5
 COMPONENT_NET_DF = (
@@ -40,6 +41,8 @@ COMPONENT_NET_DF = (
 )
 MAX_TENSOR_BINS = 255  # per axis
 MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
+MAX_CORE_COEF = 64  # larger systems are LAPACK's
+MIN_SPREAD_ROWS = 5000  # rows below which a column's work is done before a thread has begun it
 MISSING_LEVEL = "missing"
 
 
@@ -94,26 +97,35 @@ def check_learners(learners: Any, table: Table) -> list[Learner]:
     return out
 
 
-def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list[Learner]:
+def look_at(names: Iterable[str], table: Table, sample: Sample, n_threads: int) -> dict[str, Seen]:
+    """What the sample has in the columns of a table; refuses infinite numbers."""
+    names = list(names)
+
+    def seen(name: str) -> Seen:
+        column = table.unchecked(name)
+        found = look(column, sample)
+        table.check(column, found.infinite)
+        return found
+
+    threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
+    return dict(zip(names, spread(seen, names, threads), strict=True))
+
+
+def _drop_constant(
+    learners: list[Learner], table: Table, seen: Mapping[str, Seen]
+) -> list[Learner]:
     """Learners of columns that say nothing go, with one warning; those that are constant but for
     missing cells become the effect of being missing."""
     few = (Linear, Polynomial, Spline)  # cannot be made from one value
     kept: list[Learner] = []
     dropped: list[str] = []
     for learner in learners:
-        if isinstance(learner, Category):
-            training[learner.column].labels()  # refuses integers that only look alike
-        facts = [_variety(training[name]) for name in learner.columns]
-        constant = [
-            name
-            for name, (distinct, missing) in zip(learner.columns, facts, strict=True)
-            if distinct + missing < 2
-            or (isinstance(learner, Missing) and not missing)
-            or (isinstance(learner, Tensor) and distinct < 2)
-        ]
+        if isinstance(learner, Category) and seen[learner.column].kind == "numbers":
+            table[learner.column].labels()  # refuses integers that only look alike
+        constant = [name for name in learner.columns if _says_nothing(learner, seen[name])]
         if constant:
             dropped += [name for name in constant if name not in dropped]
-        elif isinstance(learner, few) and facts[0][0] < 2:
+        elif isinstance(learner, few) and not seen[learner.columns[0]].varies:
             kept.append(Step(learner.columns[0], name=learner.name))  # its value, and missing
         else:
             kept.append(learner)
@@ -126,17 +138,18 @@ def _drop_constant(learners: list[Learner], training: dict[str, Column]) -> list
     return kept
 
 
-def _variety(column: Column) -> tuple[int, bool]:
-    """How many distinct values there are (counted up to two), and whether cells are missing."""
-    known = column.values if isinstance(column, Numbers) else column.codes
-    known = known[~column.missing]
-    distinct = 0 if len(known) == 0 else 1 if np.all(known == known[0]) else 2
-    return distinct, bool(column.missing.any())
+def _says_nothing(learner: Learner, seen: Seen) -> bool:
+    """Whether the learner would have the same cell in all rows."""
+    if seen.varies:
+        return isinstance(learner, Missing) and not seen.missing
+    return seen.empty or not seen.missing or isinstance(learner, Tensor)
 
 
-def _add_missing(learners: list[Learner], training: dict[str, Column]) -> list[Learner]:
+def _add_missing(learners: list[Learner], seen: Mapping[str, Seen]) -> list[Learner]:
     """Missing(column) beside learners of columns with missing cells that cannot show them."""
     cannot = (Linear, Polynomial, Centered)
+    if not any(seen[x.columns[0]].missing for x in learners if isinstance(x, cannot)):
+        return learners
     shown = {
         learner.columns[0]
         for learner in learners
@@ -146,8 +159,7 @@ def _add_missing(learners: list[Learner], training: dict[str, Column]) -> list[L
     for learner in learners:
         out.append(learner)
         column = learner.columns[0]
-        lacks = isinstance(learner, cannot) and column not in shown
-        if lacks and training[column].missing.any():
+        if isinstance(learner, cannot) and column not in shown and seen[column].missing:
             out.append(Missing(column))
             shown.add(column)
     return out
@@ -173,23 +185,28 @@ def _names(learners: list[Learner]) -> list[str]:
 
 
 def plan_terms(
-    learners: list[Learner], table: Table, training: NDArray[np.bool_], weights: Floats
+    learners: list[Learner],
+    table: Table,
+    sample: Sample,
+    seen: Mapping[str, Seen],
+    n_threads: int = 1,
 ) -> list[Plan]:
-    """What each term is, from the rows of `training` and their weights."""
-    names = list(dict.fromkeys(name for learner in learners for name in learner.columns))
-    columns = {name: table[name].take(training) for name in names}
-    w = weights[training]
-    learners = _add_missing(_drop_constant(learners, columns), columns)
+    """What each term is, from what the sample has in the columns."""
+    learners = _add_missing(_drop_constant(learners, table, seen), seen)
     components = any(isinstance(learner, Centered) for learner in learners)
     aim = COMPONENT_NET_DF if components else NET_DF
-    plans: list[Plan] = []
-    for name, learner in zip(_names(learners), learners, strict=True):
+
+    def plan(named: tuple[str, Learner]) -> list[Plan]:
+        name, learner = named
         stated = learner.target_df is not None or learner.smoothing is not None
         net_df = None if stated else aim
         if isinstance(learner, Tensor):
-            plans.append(_plan_tensor(name, learner, columns, w, net_df))
-        else:
-            plans += _plan_single(name, learner, columns[learner.columns[0]], w, net_df)
+            return [_plan_tensor(name, learner, table, sample, seen, net_df)]
+        return _plan_single(name, learner, table, sample, seen, net_df)
+
+    named = list(zip(_names(learners), learners, strict=True))
+    sorting = any(isinstance(learner, Step) for learner in learners)
+    plans = [p for made in spread(plan, named, n_threads if sorting else 1) for p in made]
     repeated = [name for name, n in Counter(p.name for p in plans).items() if n > 1]
     if repeated:
         raise ValueError(
@@ -199,17 +216,23 @@ def plan_terms(
     return plans
 
 
-def _make_basis(learner: Learner, column: Column, w: Floats) -> tuple[Encoder, Basis]:
-    encoder = learner.encoder(column, w)
-    values = encoder.encode(column)
-    known = ~np.isnan(values)
-    return encoder, learner.basis(values[known], w[known], not known.all())
+def _make_basis(
+    learner: Learner, table: Table, sample: Sample, seen: Mapping[str, Seen]
+) -> tuple[Encoder, Basis]:
+    facts = seen[learner.columns[0]]
+    encoder = learner.encoder(table, facts, sample)
+    return encoder, learner.basis(table, encoder, facts, sample)
 
 
 def _plan_single(
-    name: str, learner: Learner, column: Column, w: Floats, net_df: float | None
+    name: str,
+    learner: Learner,
+    table: Table,
+    sample: Sample,
+    seen: Mapping[str, Seen],
+    net_df: float | None,
 ) -> list[Plan]:
-    encoder, basis = _make_basis(learner, column, w)
+    encoder, basis = _make_basis(learner, table, sample, seen)
     if not (isinstance(learner, Category) and learner.kind == "binary"):
         return [Plan(name, learner, (encoder,), basis, net_df)]
     assert isinstance(encoder, Levels)
@@ -230,15 +253,19 @@ def _plan_single(
 
 
 def _plan_tensor(
-    name: str, learner: Tensor, columns: dict[str, Column], w: Floats, net_df: float | None
+    name: str,
+    learner: Tensor,
+    table: Table,
+    sample: Sample,
+    seen: Mapping[str, Seen],
+    net_df: float | None,
 ) -> Plan:
     def is_number(column: str) -> bool:
-        found = columns[column]
-        return isinstance(found, Numbers) and not found.boolean
+        return seen[column].kind == "numbers" and not seen[column].boolean
 
     encoders, bases = [], []
     for margin in learner.margins(is_number):
-        encoder, basis = _make_basis(margin, columns[margin.columns[0]], w)
+        encoder, basis = _make_basis(margin, table, sample, seen)
         encoders.append(encoder)
         bases.append(basis)
     a, b = bases
@@ -262,78 +289,89 @@ class Sets:
 
 
 def make_sets(
-    plans: Sequence[Plan], table: Table, training: NDArray[np.bool_], weights: Floats, default: Bins
+    plans: Sequence[Plan],
+    table: Table,
+    sample: Sample,
+    default: Bins,
+    seen: Mapping[str, Seen],
+    room: Room,
+    n_threads: int = 1,
 ) -> Sets:
     """Bins for all rows by rules that see the training rows."""
-    sets: list[IndexSet] = []
-    made: dict[Any, int] = {}
-
-    def number(key: Any, make: Any) -> int:
-        if key not in made:
-            made[key] = len(sets)
-            sets.append(make())
-        return made[key]
-
+    made: dict[Any, int] = {}  # axes -> number of the set
     of_term = []
     for plan in plans:
-        tensor = isinstance(plan.learner, Tensor)
-        rules = (
-            plan.learner.axis_rules(default)
-            if isinstance(plan.learner, Tensor)
-            else [plan.learner.bin_rule(default)]
-        )
-        axes = [
-            _axis(table[name], encoder, rule, training, weights, tensor)
-            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-        ]
-        keys = tuple(key for key, _ in axes)
-        if len(axes) == 1:
-            of_term.append(number(keys, axes[0][1]))
+        learner = plan.learner
+        if isinstance(learner, Tensor):
+            rules = learner.axis_rules(default)
+            axes = tuple(
+                (name, encoder, rule if isinstance(encoder, Values) else None, True)
+                for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
+            )
         else:
-            of_term.append(number(keys, lambda axes=axes: pair(axes[0][1](), axes[1][1]())))
-    return Sets(sets, of_term)
+            encoder = plan.encoders[0]
+            rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
+            axes = ((learner.columns[0], encoder, rule, False),)
+        of_term.append(made.setdefault(axes, len(made)))
 
-
-def _axis(
-    column: Column,
-    encoder: Encoder,
-    rule: Bins,
-    training: NDArray[np.bool_],
-    weights: Floats,
-    tensor: bool,
-) -> tuple[Any, Any]:
-    """A key that tells equal bins, and a function that makes them."""
-    key = (column.name, encoder, rule if isinstance(encoder, Values) else None, tensor)
-
-    def make() -> IndexSet:
-        values = encoder.encode(column)
+    def axis(name: str, encoder: Encoder, rule: Bins | None, tensor: bool) -> IndexSet:
+        column, facts = table[name], seen[name]
         if not isinstance(encoder, Values):
-            made = assign_codes(values)
-        else:
-            known = training & ~np.isnan(values)
-            n_rows = int(training.sum())
-            points = rule.make(values[known], weights[known], n_rows)
-            if tensor and len(points.points) > MAX_TENSOR_BINS:
-                points = Bins(MAX_TENSOR_BINS).make(values[known], weights[known], n_rows)
-            made = points.assign(values)
-        return made
+            return encoder.bin(column, facts)
+        assert rule is not None
+        values = encoder.encode(column)
+        if tensor:
+            points = rule.make(values, sample, facts)
+            if len(points.points) > MAX_TENSOR_BINS:
+                points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
+            return points.assign(values, facts, room)
+        return rule.bin(values, sample, facts, room)
 
-    return key, make
+    def make(axes: tuple[Any, ...]) -> IndexSet:
+        sets = [axis(*one) for one in axes]
+        return sets[0] if len(sets) == 1 else pair(*sets)
+
+    threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
+    return Sets(spread(make, list(made), threads), of_term)
+
+
+def bin_weights(
+    sets: Sequence[IndexSet], weights: Floats | None, room: Room, n_threads: int = 1
+) -> list[Floats]:
+    """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
+
+    def weigh(s: IndexSet) -> Floats:
+        out = room.empty(s.n_bins, np.float64)
+        _core.weigh_bins(s.index, weights, out)
+        return out
+
+    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_SPREAD_ROWS else 1)
 
 
 # --- systems -------------------------------------------------------------------------------------
 
 
-def with_mean_rows(plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats]) -> list[Plan]:
-    """Plans whose bases know the mean row of the training rows, for values they do not know.
+def basis_rows(
+    plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats], room: Room
+) -> tuple[list[Plan], list[BasisRows]]:
+    """The rows of every basis over the bins of its set.
 
-    A plan that has been fitted knows it already.
+    Bins that a basis does not know take its mean row over the training rows; it is found first
+    where there are such bins. (A plan that has been fitted knows it already.)
     """
-    out = []
+    out, rows = [], []
     for plan, number in zip(plans, sets.of_term, strict=True):
-        values, w = sets.sets[number].values, bin_weights[number]
-        out.append(replace(plan, basis=_with_mean(plan.basis, values, w)))
-    return out
+        values, basis = sets.sets[number].values, plan.basis
+        centered = isinstance(basis, PowerBasis) and basis.first == 1
+        simple = not centered and not isinstance(basis, TensorBasis)
+        if simple and basis.known(values).all():
+            rows.append(basis.rows(values, room))
+            out.append(plan)
+        else:
+            basis = _with_mean(basis, values, bin_weights[number])
+            rows.append(basis.all_rows(values, room))
+            out.append(replace(plan, basis=basis))
+    return out, rows
 
 
 def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
@@ -343,45 +381,116 @@ def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
         a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
         basis = replace(basis, a=a, b=b)
     known = basis.known(values) & (w > 0)
-    mean = np.asarray(basis.rows(values[known]).T @ w[known] / w[known].sum())
+    rows = basis.rows(values[known], Room())
+    weights = np.repeat(w[known], np.diff(rows.begin))
+    mean = np.bincount(rows.column, rows.value * weights, basis.n_coef) / w[known].sum()
     if isinstance(basis, PowerBasis) and basis.first == 1:  # centred where the fit sees it
         return replace(basis, center=basis.center + basis.scale * float(mean[0]), mean=np.zeros(1))
     return replace(basis, mean=mean)
 
 
-def make_system(plan: Plan, matrix: csr_array, w: Floats, smoothing: float | None = None) -> System:
-    """Normal equations of one term for the bin weights of one part.
+def with_mean_rows(plans: Sequence[Plan], systems: Sequence[System]) -> list[Plan]:
+    """Plans whose bases know the mean row of the training rows."""
+    return [_with_system(plan, system) for plan, system in zip(plans, systems, strict=True)]
 
-    A given `smoothing` is taken as it is; else the learner's, or the one that its df ask for.
+
+def _with_system(plan: Plan, system: System) -> Plan:
+    if plan.basis.mean is not None:
+        return plan
+    return changed(plan, basis=plan.basis.with_mean(system.mean))
+
+
+def make_systems(
+    plans: Sequence[Plan],
+    rows: Sequence[BasisRows],
+    weights: Sequence[Floats],
+    given: Sequence[float | None],
+    n_threads: int = 1,
+) -> list[System]:
+    """Normal equations of all terms for the bin weights (per term) of one part.
+
+    A `given` smoothing is taken as it is; else the learner's, or the one that its df ask for.
     """
+    systems: list[System | None] = [None] * len(plans)
+    of_size: dict[int, list[int]] = {}  # terms that the core can solve
+    for k, plan in enumerate(plans):
+        basis = plan.basis
+        if 1 < basis.n_coef <= MAX_CORE_COEF and basis.penalty().ndim == 2:
+            of_size.setdefault(basis.n_coef, []).append(k)
+    for d, terms in of_size.items():
+        grams, factors = np.empty((2, len(terms), d, d))
+        means, numbers = np.empty((len(terms), d)), np.empty((len(terms), 4))
+        places = list(zip(grams, factors, means, strict=True))
+        tasks = [
+            (rows[k], weights[k], plans[k].basis.penalty(), _aim(plans[k], given[k]), *place)
+            for k, place in zip(terms, places, strict=True)
+        ]
+        _core.solve_systems(tasks, numbers, n_threads)
+        for k, place, found in zip(terms, places, numbers.tolist(), strict=True):
+            smoothing, df, net_df, fine = found
+            if fine:
+                systems[k] = _finished(plans[k], System(*place, smoothing, df, net_df))
+    if None in systems:
+        with one_blas_thread():  # many small systems; threads only wait
+            for k, plan in enumerate(plans):
+                if systems[k] is None:
+                    systems[k] = _make_system(plan, rows[k], weights[k], given[k])
+    return systems  # type: ignore[return-value]
+
+
+def _aim(plan: Plan, given: float | None) -> tuple[float, float, bool, bool, int]:
+    """What the core aims at: smoothing (NaN: by df), df, whether net, whether tr(H), null dim."""
+    learner = plan.learner
+    smoothing = learner.smoothing if given is None else given
+    trace, free, beside = learner.df_kind == "df1", plan.basis.null_dim, learner.df_beside
+    if smoothing is not None:
+        return smoothing, 0.0, False, trace, free
+    df = learner.target_df
+    if df is not None:
+        return np.nan, df + beside, False, trace, free
+    return np.nan, (plan.net_df or 0.0) + beside, not beside, trace, free
+
+
+def _finished(plan: Plan, system: System) -> System:
+    """The system of a learner that is kept orthogonal to some functions, if it is one."""
+    beside = plan.learner.df_beside
+    removed = plan.basis.removed()
+    if removed is None and not beside:
+        return system
+    df = system.df - beside
+    net_df = df if beside else system.net_df
+    weigher = None
+    if removed is not None:
+        onto = system.gram @ removed.T
+        weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
+    return system._replace(df=df, net_df=net_df, removed=removed, weigher=weigher)
+
+
+def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) -> System:
+    """What make_systems does, by NumPy and LAPACK: for systems that are large or diagonal, and for
+    those that have directions without data or ask for what cannot be."""
     total = float(w.sum())
     basis, kind = plan.basis, plan.learner.df_kind
     penalty = basis.penalty()
-    diagonal = penalty.ndim == 1
-    weighted = csr_array(matrix.multiply(w[:, None]))
-    if diagonal:
-        gram = np.asarray(weighted.multiply(matrix).sum(axis=0)).ravel()
+    weighted = rows.value * np.repeat(w, np.diff(rows.begin))
+    mean = np.bincount(rows.column, weighted, basis.n_coef) / total
+    if penalty.ndim == 1:
+        squares = np.bincount(rows.column, weighted * rows.value, basis.n_coef)
+        gram = np.asarray(squares, dtype=np.float64)
     else:
-        gram = np.asarray((weighted.T @ matrix).toarray())
-    mean_row = np.asarray(weighted.sum(axis=0)).ravel() / total
+        left, right = (r.matrix(basis.n_coef) for r in (rows._replace(value=weighted), rows))
+        gram = np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
     # The spectrum is that of weights summing to one; so is tau, and lambda is scaled back.
-    spec = spectrum(gram / total, penalty, basis.null_dim, mean_row)
-    smoothing = plan.learner.smoothing if smoothing is None else smoothing
+    spec = spectrum(gram / total, penalty, basis.null_dim, mean)
+    smoothing = plan.learner.smoothing if given is None else given
     if smoothing is None:
         smoothing = total * _smoothing(plan, spec)
-    beside = plan.learner.df_beside
-    df = spec.df(smoothing / total, kind) - beside
-    net_df = df if beside else spec.net_df(smoothing / total, kind)
-    removed = basis.removed()
-    weigher = None
-    if removed is not None:
-        onto = gram @ removed.T
-        weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
+    df, net_df = (f(smoothing / total, kind) for f in (spec.df, spec.net_df))
     factor = factorize(gram, penalty, smoothing)
-    return System(np.ascontiguousarray(gram), factor, smoothing, df, net_df, removed, weigher)
+    return _finished(plan, System(gram, factor, mean, smoothing, df, net_df))
 
 
-def _smoothing(plan: Plan, spec: Any) -> float:
+def _smoothing(plan: Plan, spec: Spectrum) -> float:
     learner, beside = plan.learner, plan.learner.df_beside
     kind, df = learner.df_kind, learner.target_df
     if df is None:
@@ -404,14 +513,5 @@ def _smoothing(plan: Plan, spec: Any) -> float:
     return found
 
 
-def core_learner(number: int, matrix: csr_array, system: System) -> _core.Learner:
-    return _core.Learner(
-        number,
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.int32),
-        np.ascontiguousarray(matrix.data, dtype=np.float64),
-        system.gram,
-        system.factor,
-        system.removed,
-        system.weigher,
-    )
+def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:
+    return _core.Learner(number, *rows, system.gram, system.factor, system.removed, system.weigher)

@@ -10,7 +10,7 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -18,24 +18,29 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .bins import Bins, as_bins
+from .bases import BasisRows
+from .bins import Bins, Seen, as_bins
 from .checks import is_number, is_whole
 from .data import Data, Given, read_data
 from .design import (
     Plan,
     Sets,
+    basis_rows,
+    bin_weights,
     check_learners,
     core_learner,
+    look_at,
     make_sets,
-    make_system,
+    make_systems,
     plan_terms,
     with_mean_rows,
 )
 from .formula import is_formula, parse
 from .losses import as_loss
+from .memory import Room, collector_at_rest
 from .model import ColumnFacts, Model, Path, Settings, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
-from .smoothing import System, one_blas_thread
+from .smoothing import System
 from .table import Floats, read
 from .terms import make_learners
 
@@ -153,48 +158,52 @@ def fit(
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
-    data = read_data(given, as_loss(loss), seed)
-    if search == "row-free" and data.loss.name != "squared":
-        raise ValueError(
-            f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
+    with collector_at_rest():
+        data = read_data(given, as_loss(loss), seed)
+        if search == "row-free" and data.loss.name != "squared":
+            raise ValueError(
+                f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
+            )
+        if isinstance(optimizer, Hybrid) and not data.has_validation:
+            raise ValueError(
+                "Hybrid needs validation rows to know when to switch; pass for instance "
+                "validation=0.3"
+            )
+        target = [name for name in (given.column("y"),) if name is not None]
+        chosen = make_learners(data.table, learners, target, apart=given.columns)
+        chosen = check_learners(chosen, data.table)
+        start_vector = _start(start, data)
+        step_scale = _scale(scale, data, start_vector)
+        threads = _threads(n_threads, len(data.y))
+        names = dict.fromkeys(name for learner in chosen for name in learner.columns)
+        seen = look_at(names, data.table, data.sample, threads)
+        plans = plan_terms(chosen, data.table, data.sample, seen, threads)
+        problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
+        names = dict.fromkeys(name for plan in plans for name in plan.columns)
+        template = Model(
+            data.loss,
+            optimizer,
+            MappingProxyType({t.name: t for t in problem.terms()}),
+            MappingProxyType({name: _facts(seen[name]) for name in names}),
+            data.classes,
+            start_vector,
+            step_scale,
+            Path.from_core(_core.Path()),
+            0,
+            Settings(
+                bins=rule,
+                patience=patience,
+                seed=seed,
+                validation=data.validation,
+                fraction=float(validation) if data.validation == "fraction" else None,
+                target=given.column("y"),
+                weights=given.column("weights"),
+                offset=given.column("offset"),
+                exposure=given.column("exposure"),
+                held=given.column("validation"),
+                needs_offset=given.has_offset_arrays,
+            ),
         )
-    if isinstance(optimizer, Hybrid) and not data.has_validation:
-        raise ValueError(
-            "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
-        )
-    target = [name for name in (given.column("y"),) if name is not None]
-    chosen = make_learners(data.table, learners, target, apart=given.columns)
-    chosen = check_learners(chosen, data.table)
-    start_vector = _start(start, data)
-    step_scale = _scale(scale, data, start_vector)
-    plans = plan_terms(chosen, data.table, data.training, data.weights)
-    problem = _Problem.make(data, plans, rule, optimizer, n_threads, began)
-    names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
-    facts = {name: ColumnFacts.of(data.table[name].take(data.training)) for name in names}
-    template = Model(
-        data.loss,
-        optimizer,
-        MappingProxyType({t.name: t for t in problem.terms()}),
-        MappingProxyType(facts),
-        data.classes,
-        start_vector,
-        step_scale,
-        Path.from_core(_core.Path()),
-        0,
-        Settings(
-            bins=rule,
-            patience=patience,
-            seed=seed,
-            validation=data.validation,
-            fraction=float(validation) if data.validation == "fraction" else None,
-            target=given.column("y"),
-            weights=given.column("weights"),
-            offset=given.column("offset"),
-            exposure=given.column("exposure"),
-            held=given.column("validation"),
-            needs_offset=given.has_offset_arrays,
-        ),
-    )
     return problem.boost(template, _core.Path(), n_iter, callback, time_limit, search)
 
 
@@ -236,12 +245,15 @@ def extend(
     )
     data = read_data(given, model.loss, old.seed, model.classes)
     plans = [term.plan for term in model.terms.values()]
+    threads = _threads(n_threads, len(data.y))
+    names = dict.fromkeys(name for plan in plans for name in plan.columns)
     problem = _Problem.make(
         data,
         plans,
+        look_at(names, data.table, data.sample, threads),
         old.bins,
         model.optimizer,
-        n_threads,
+        threads,
         began,
         smoothing=[term.smoothing for term in model.terms.values()],
     )
@@ -263,7 +275,7 @@ class _Problem:
     systems: list[System]
     training: list[_core.Learner]
     all: list[_core.Learner]
-    bin_effects: list[Any]  # basis over the bins of each term's set
+    bin_effects: list[BasisRows]  # basis over the bins of each term's set
     began: float  # when the fit was called
 
     @classmethod
@@ -271,13 +283,15 @@ class _Problem:
         cls,
         data: Data,
         plans: list[Plan],
+        seen: Mapping[str, Seen],
         rule: Bins,
         optimizer: Optimizer,
-        n_threads: int | None,
+        n_threads: int,
         began: float,
         smoothing: Sequence[float] | None = None,
     ) -> _Problem:
-        sets = make_sets(plans, data.table, data.training, data.weights, rule)
+        room = Room()
+        sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
         parts = data.parts
         rows = _core.LocalRows(
             data.loss.core(data.y),
@@ -285,21 +299,15 @@ class _Problem:
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
             [_core.IndexSet(s.index, s.n_bins) for s in sets.sets],
             parts,
-            _threads(n_threads, len(data.y)),
+            n_threads,
         )
-        bin_weights = _bin_weights(rows, sets, TRAINING)
-        plans = with_mean_rows(plans, sets, bin_weights)
-        matrices = [
-            plan.basis.matrix(sets.sets[k].values)
-            for plan, k in zip(plans, sets.of_term, strict=True)
-        ]
-        given = smoothing if smoothing is not None else [None] * len(plans)
+        alike = data.sample.marks is None and data.sample.weights is None
+        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
+        plans, matrices = basis_rows(plans, sets, w, room)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
-            return [
-                make_system(plan, matrix, weights[k], lam)
-                for plan, matrix, k, lam in zip(plans, matrices, sets.of_term, given, strict=True)
-            ]
+            of_terms = [weights[k] for k in sets.of_term]
+            return make_systems(plans, matrices, of_terms, given, n_threads)
 
         def core(made: list[System]) -> list[_core.Learner]:
             return [
@@ -307,12 +315,13 @@ class _Problem:
                 for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
             ]
 
+        training = systems(w, [None] * len(plans) if smoothing is None else smoothing)
         everything: list[_core.Learner] = []
-        with one_blas_thread():  # many small systems; threads only wait
-            training = systems(bin_weights, given)
-            if isinstance(optimizer, Hybrid) and optimizer.then == "all":
-                # The same df on all rows; the smoothing that gives them is found anew.
-                everything = core(systems(_bin_weights(rows, sets, ALL), [None] * len(plans)))
+        if isinstance(optimizer, Hybrid) and optimizer.then == "all":
+            # The same df on all rows; the smoothing that gives them is found anew.
+            w = bin_weights(sets.sets, parts[ALL], room, n_threads)
+            everything = core(systems(w, [None] * len(plans)))
+        plans = with_mean_rows(plans, training)
         return cls(data, plans, sets, rows, training, core(training), everything, matrices, began)
 
     def terms(self) -> list[Term]:
@@ -413,9 +422,13 @@ def _warn_of_divergence(model: Model) -> None:
     warnings.warn(what, RuntimeWarning, stacklevel=4)
 
 
-def _bin_weights(rows: _core.LocalRows, sets: Sets, part: int) -> list[Floats]:
-    numbers = list(range(len(sets.sets)))
-    return list(rows.run([_core.BinSums([_core.ONES_SLOT], numbers, part)])[0].sums)
+def _facts(seen: Seen) -> ColumnFacts:
+    """What the model remembers of a training column."""
+    if seen.kind == "labels":
+        return ColumnFacts("labels", missing=seen.missing)
+    if seen.empty:
+        return ColumnFacts("numbers", missing=True)
+    return ColumnFacts("numbers", seen.low, seen.high, seen.missing, seen.boolean)
 
 
 def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:
@@ -534,8 +547,8 @@ def _start(start: Any, data: Data) -> Floats:
         if out.shape != (q,) or not np.isfinite(out).all():
             raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
         return out
-    t = data.training
-    out = data.loss.start(data.y[t], data.weights[t], data.offset[t])
+    y, w, offset = map(data.of_training, (data.y, data.weights, data.offset))
+    out = data.loss.start(y, w, offset)
     if not np.isfinite(out).all():
         raise ValueError(
             f"the start of the {data.loss.name} loss is not finite ({out}); check y and offset"
@@ -545,8 +558,8 @@ def _start(start: Any, data: Data) -> Floats:
 
 def _scale(scale: Any, data: Data, start: Floats) -> float:
     if isinstance(scale, str) and scale == "auto":
-        t = data.training
-        found = data.loss.scale(data.y[t], data.weights[t], data.offset[t], start)
+        y, w, offset = map(data.of_training, (data.y, data.weights, data.offset))
+        found = data.loss.scale(y, w, offset, start)
     elif is_number(scale):
         found = float(scale)
     else:

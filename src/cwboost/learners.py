@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from . import _core
 from .bases import (
     Basis,
     Extrapolate,
@@ -21,9 +23,19 @@ from .bases import (
     SplineBasis,
     TensorBasis,
 )
-from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins, numbers_of, weighted_quantile
+from .bins import (
+    VALUES,
+    Bins,
+    Cuts,
+    Encoder,
+    Levels,
+    Sample,
+    Seen,
+    as_bins,
+    numbers_of,
+)
 from .checks import is_number, is_whole
-from .table import Column, Floats
+from .table import Table
 
 STEP_BINS = 128
 TENSOR_KNOTS = 10
@@ -36,9 +48,9 @@ def _require(ok: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def _range(values: Floats, column: str, steps: int = 1) -> tuple[float, float]:
+def _range(seen: Seen, column: str, steps: int = 1) -> tuple[float, float]:
     """The least and the largest value, if a step and what lies beyond them are numbers."""
-    low, high = float(values.min()), float(values.max())
+    low, high = seen.low, seen.high
     if max(-low, high) > MAX_SIZE or high - low < MIN_STEP * steps:
         raise ValueError(
             f"column {column!r}: numbers from {low:g} to {high:g} are too large or too close "
@@ -72,15 +84,28 @@ class Learner:
     df_beside: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        who = f"{type(self).__name__}({', '.join(map(repr, self.columns))})"
         for column in self.columns:
             if not isinstance(column, str):
                 raise TypeError(
-                    f"{who}: the column must be a name (a string), got {type(column).__name__}"
+                    f"{self._who}: the column must be a name (a string), got "
+                    f"{type(column).__name__}"
                 )
-        if not isinstance(self.name, str | None):
-            raise TypeError(f"{who}: name must be a string, got {self.name!r}")
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"{self._who}: name must be a string, got {self.name!r}")
         df = self.target_df
+        if df is not None or self.smoothing is not None:
+            self._check_smoothing(df)
+        if self.df_kind not in ("df2", "df1"):
+            raise ValueError(f"{self._who}: df_kind must be 'df2' or 'df1', got {self.df_kind!r}")
+        self._check()
+
+    @property
+    def _who(self) -> str:
+        """The learner as messages call it."""
+        return f"{type(self).__name__}({', '.join(map(repr, self.columns))})"
+
+    def _check_smoothing(self, df: Any) -> None:
+        who = self._who
         _require(df is None or self.smoothing is None, f"{who}: give df or smoothing, not both")
         for label, value, low in (("df", df, "> 0"), ("smoothing", self.smoothing, ">= 0")):
             fine = is_number(value) and (value > 0 or (value == 0 and low == ">= 0"))
@@ -88,16 +113,11 @@ class Learner:
                 value is None or fine,
                 f"{who}: {label} must be a finite number {low}, got {value!r}",
             )
-        _require(
-            self.df_kind in ("df2", "df1"),
-            f"{who}: df_kind must be 'df2' or 'df1', got {self.df_kind!r}",
-        )
-        self._check(who)
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
         """Further checks of a learner's own parameters."""
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         column: str = self.column  # type: ignore[attr-defined]
         return (column,)
@@ -117,13 +137,14 @@ class Learner:
         own = getattr(self, "bins", None)
         return default if own is None else as_bins(own)
 
-    def encoder(self, column: Column, weights: Floats) -> Encoder:  # noqa: ARG002
-        """The encoder for the column's training rows."""
-        numbers_of(column)
-        return Values()
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
+        """The encoder that the sample decides."""
+        if seen.kind == "labels":
+            numbers_of(table, self.columns[0])  # raises, and says why
+        return VALUES
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:
-        """The basis for training values without the missing cells; `missing`: there are some."""
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:
+        """The basis that the sample decides; there is a value in the column."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -159,13 +180,14 @@ class Linear(Learner):
     bins: Any = None
     df: float | None = field(default=None, kw_only=True)
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
-        low, high = _range(values, self.column)
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+        low, high = _range(seen, self.column)
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
+            values, weights = sample.known(numbers_of(table, self.column))
             center, first = float(np.average(values, weights=weights)), 1
-        scale = float(np.max(np.abs([low - center, high - center])))
+        scale = max(abs(low - center), abs(high - center))
         return PowerBasis(center=center, scale=scale, degree=1, first=first)
 
 
@@ -192,14 +214,15 @@ class Polynomial(Learner):
     bins: Any = None
     df: float | None = field(default=None, kw_only=True)
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
+        who = self._who
         _require(
             is_whole(self.degree) and 1 <= self.degree <= 20,
             f"{who}: degree must be a whole number from 1 to 20, got {self.degree!r}",
         )
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
-        low, high = _range(values, self.column)
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+        low, high = _range(seen, self.column)
         return PowerBasis(center=low + (high - low) / 2, scale=(high - low) / 2, degree=self.degree)
 
 
@@ -245,7 +268,8 @@ class Spline(Learner):
 
     centered: ClassVar[bool] = False
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
+        who = self._who
         for label, low, high in (("knots", 0, 1000), ("degree", 0, 10), ("differences", 1, 10)):
             value = getattr(self, label)
             _require(
@@ -266,15 +290,16 @@ class Spline(Learner):
             f"{who}: extrapolate must be 'linear' or 'constant', got {self.extrapolate!r}",
         )
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:
-        low, high = _range(values, self.column, 1000 * (self.knots + 1))
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+        low, high = _range(seen, self.column, 1000 * (self.knots + 1))
         if self.knot_placement == "uniform":
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            ranks = weighted_quantile(values, weights, shares)
+            values = numbers_of(table, self.column)
+            ranks = _core.quantiles(values, sample.marks, sample.weights, shares)
             inner = np.unique(np.concatenate([[low], ranks, [high]]))
-        if len(np.unique(inner)) < len(inner):
+        if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(
                 f"column {self.column!r}: its values from {low!r} to {high!r} are too close "
                 f"together for {self.knots} knots; rescale the column or take it out"
@@ -284,11 +309,11 @@ class Spline(Learner):
         above = inner[-1] + (inner[-1] - inner[-2]) * out
         knots = np.concatenate([below, inner, above])
         return SplineBasis(
-            knots=tuple(map(float, knots)),
+            knots=tuple(knots.tolist()),
             degree=self.degree,
             differences=min(self.differences, len(knots) - self.degree - 2),
             extrapolate=self.extrapolate,
-            missing=missing and not self.centered,
+            missing=seen.missing and not self.centered,
             centered=self.centered,
         )
 
@@ -310,8 +335,9 @@ class Centered(Spline):
     centered: ClassVar[bool] = True
     df_beside: ClassVar[float] = 2.0
 
-    def _check(self, who: str) -> None:
-        super()._check(who)
+    def _check(self) -> None:
+        super()._check()
+        who = self._who
         _require(self.degree >= 1, f"{who}: degree must be at least 1 to hold straight lines")
 
 
@@ -339,7 +365,8 @@ class Step(Learner):
     df: float | None = None
     bins: int = STEP_BINS
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
+        who = self._who
         _require(
             is_whole(self.bins) and 2 <= self.bins <= 4096,
             f"{who}: bins must be a whole number from 2 to 4096, got {self.bins!r}",
@@ -348,13 +375,12 @@ class Step(Learner):
     def bin_rule(self, default: Bins) -> Bins:
         return default
 
-    def encoder(self, column: Column, weights: Floats) -> Encoder:
-        numbers = numbers_of(column)
-        known = ~numbers.missing
-        return Cuts.make(numbers.values[known], weights[known], self.bins)
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
+        return Cuts.make(numbers_of(table, self.column), sample, self.bins)
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
-        return LevelBasis(n_levels=int(values.max()) + 1, differences=1, missing=missing)
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+        assert isinstance(encoder, Cuts)
+        return LevelBasis(n_levels=encoder.n_bins, differences=1, missing=seen.missing)
 
 
 @dataclass(frozen=True, repr=False)
@@ -382,7 +408,8 @@ class Category(Learner):
     df: float | None = None
     kind: Literal["ridge", "binary"] = "ridge"
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
+        who = self._who
         _require(
             self.kind in ("ridge", "binary"),
             f"{who}: kind must be 'ridge' or 'binary', got {self.kind!r}",
@@ -392,12 +419,12 @@ class Category(Learner):
             f"{who}: binary levels are unpenalised and take neither df nor smoothing",
         )
 
-    def encoder(self, column: Column, weights: Floats) -> Encoder:  # noqa: ARG002
-        return Levels.make(column)
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
+        return Levels.make(table[self.column], sample)
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
-        n_levels = int(values.max()) + 1 if len(values) else 0
-        return LevelBasis(n_levels=n_levels, missing=missing)
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
+        assert isinstance(encoder, Levels)
+        return LevelBasis(n_levels=len(encoder.levels), missing=seen.missing)
 
 
 @dataclass(frozen=True, repr=False)
@@ -413,13 +440,14 @@ class Missing(Learner):
 
     column: str
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
+        who = self._who
         _require(self.smoothing is None, f"{who}: it is unpenalised and takes no smoothing")
 
-    def encoder(self, column: Column, weights: Floats) -> Encoder:  # noqa: ARG002
+    def encoder(self, table: Table, seen: Seen, sample: Sample) -> Encoder:  # noqa: ARG002
         return Levels(())  # every level is unseen, only missing cells are told apart
 
-    def basis(self, values: Floats, weights: Floats, missing: bool) -> Basis:  # noqa: ARG002
+    def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         return MarkBasis(level=None)
 
 
@@ -450,7 +478,8 @@ class Tensor(Learner):
     df: float | None = None
     bins: Any = None
 
-    def _check(self, who: str) -> None:
+    def _check(self) -> None:
+        who = self._who
         for margin in (self.a, self.b):
             if isinstance(margin, str):
                 continue
@@ -468,7 +497,7 @@ class Tensor(Learner):
             )
         _require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(
             margin.columns[0] if isinstance(margin, Learner) else margin

@@ -206,8 +206,13 @@ def _read_classes(
     y: Column, classes: tuple[Any, ...] | None, loss: str
 ) -> tuple[Floats, tuple[Any, ...]]:
     """Codes of the classes of y, and the classes in sorted order (given, if they are known)."""
+    codes: Any
     if isinstance(y, Numbers):
-        distinct, codes = np.unique(y.values, return_inverse=True)
+        distinct = _core.distinct(y.values, None, 2)
+        if distinct is None:
+            distinct, codes = np.unique(y.values, return_inverse=True)
+        else:
+            codes = (y.values != distinct[0]).view(np.uint8)
         found: list[Any] = [
             bool(v) if y.boolean else int(v) if v.is_integer() and abs(v) < 2**53 else float(v)
             for v in distinct

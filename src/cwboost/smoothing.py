@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
@@ -131,12 +131,12 @@ def find_smoothing(spectrum: Spectrum, target: float, kind: str, net: bool = Fal
     return float(np.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))) * spectrum.tau
 
 
-@dataclass(frozen=True, eq=False)
-class System:
+class System(NamedTuple):
     """A learner's normal equations on one part of the rows, ready for the core."""
 
     gram: Floats  # A
     factor: Floats  # Cholesky factor of A + lambda P, or A + lambda P itself if diagonal
+    mean: Floats  # (d,) mean row of the basis
     smoothing: float
     df: float
     net_df: float

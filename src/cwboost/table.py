@@ -26,10 +26,13 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from . import _core
+
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 MICROSECONDS_PER_DAY = 86_400e6
+SMALL_TABLE = 2**25  # bytes of an array up to which its columns are laid out one by one
 INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
 
 
@@ -59,10 +62,13 @@ class Numbers:
                 f"column {self.name!r}: integers beyond 2**53 cannot be told apart as numbers; "
                 "turn them into strings to use them as categories"
             )
-        distinct, codes = np.unique(self.values[~self.missing], return_inverse=True)
-        all_codes = np.full(len(self), -1, dtype=np.int64)
-        all_codes[~self.missing] = codes
-        return Labels(self.name, all_codes, tuple(format_number(v, self.boolean) for v in distinct))
+        index, distinct = np.empty(len(self), np.uint32), np.empty(len(self) + 1)
+        distinct = distinct[: _core.bin_exactly(self.values, None, index, distinct)]
+        codes = index.astype(np.int64)
+        if len(distinct) and np.isnan(distinct[-1]):
+            distinct = distinct[:-1]
+            codes[codes == len(distinct)] = -1
+        return Labels(self.name, codes, tuple(format_number(v, self.boolean) for v in distinct))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +108,10 @@ def format_number(value: float, boolean: bool = False) -> str:
 
 
 class Table:
-    """Named columns of one length, converted when first asked for."""
+    """Named columns of one length, converted when first asked for.
+
+    Columns for which `again` is true are made again each time instead of being kept.
+    """
 
     def __init__(
         self,
@@ -110,15 +119,19 @@ class Table:
         n_rows: int,
         make: Callable[[str], Column],
         rows: NDArray[np.int64] | None = None,
+        again: Callable[[str], bool] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
         self._make = make
         self._rows = rows  # their numbers in the table that people gave, where some were left out
+        self._again = again
         self._made: dict[str, Column] = {}
+        self._known = frozenset(self.names)
+        self._finite: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names
+        return name in self._known
 
     @property
     def shown(self) -> str:
@@ -126,13 +139,27 @@ class Table:
         return ", ".join(map(repr, self.names[:10])) + ", ..." * (len(self.names) > 10) or "none"
 
     def __getitem__(self, name: str) -> Column:
-        if name not in self._made:
-            if name not in self.names:
+        column = self.unchecked(name)
+        if name not in self._finite:
+            self.check(column)
+        return column
+
+    def unchecked(self, name: str) -> Column:
+        """A column whose numbers may be infinite, for those who look (and `check`) themselves."""
+        made = self._made.get(name)
+        if made is None:
+            if name not in self._known:
                 raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
-            column = self._make(name)
+            made = self._make(name)
+            if self._again is None or not self._again(name):
+                self._made[name] = made
+        return made
+
+    def check(self, column: Column, infinite: bool | None = None) -> None:
+        """Refuses infinite numbers in one of its columns; `infinite`: whether there are some."""
+        if infinite is None or infinite:
             check_finite(column, self)
-            self._made[name] = column
-        return self._made[name]
+        self._finite.add(column.name)
 
     def row(self, i: int) -> int:
         """Number of row i in the table that people gave."""
@@ -141,7 +168,9 @@ class Table:
     def take(self, rows: NDArray[np.bool_]) -> Table:
         """Some of the rows, by a mask."""
         numbers = np.flatnonzero(rows) if self._rows is None else self._rows[rows]
-        return Table(self.names, len(numbers), lambda name: self._make(name).take(rows), numbers)
+        return Table(
+            self.names, len(numbers), lambda name: self._make(name).take(rows), numbers, self._again
+        )
 
     def below(self, other: Table, called: str = "second table") -> Table:
         """These rows, and the rows of another table with the same columns below them."""
@@ -167,7 +196,14 @@ def read(table: Any) -> Table:
             f"{long!r} has {lengths[long]}"
         )
     n_rows = next(iter(lengths.values()), 0)
-    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name))
+
+    def again(name: str) -> bool:  # copies of arrays are cheaper to make than to keep
+        column = raw[name]
+        if type(column) is not np.ndarray or column.dtype.kind not in "biuf":
+            return False
+        return column.dtype != np.float64 or not column.flags.c_contiguous
+
+    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name), again=again)
 
 
 def _raw_columns(table: Any) -> dict[str, Any]:
@@ -182,7 +218,9 @@ def _raw_columns(table: Any) -> dict[str, Any]:
             raise ValueError(
                 f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
             )
-        return {f"x{j}": table[:, j] for j in range(table.shape[1])}
+        if table.nbytes <= SMALL_TABLE:
+            table = np.asfortranarray(table)
+        return {f"x{j}": column for j, column in enumerate(table.T)}
     try:
         frame = _frame(table)
         return {_name(name): frame.get_column(name) for name in frame.columns}
@@ -257,6 +295,8 @@ def read_column(values: Any, name: str) -> Column:
     """
     if isinstance(values, Numbers | Labels):
         return values
+    if type(values) is np.ndarray and values.ndim == 1:
+        return _read_array(values, name)
     values = _as_series(values)
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
@@ -308,12 +348,9 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
         return _integers(_floats(series), name)
     if dtype.is_numeric():
         return Numbers(name, _floats(series))
-    if isinstance(dtype, nw.String):
-        return _labels(name, series.to_list())
-    if isinstance(dtype, nw.Enum):
-        return _read_categories(series.to_list(), name, dtype.categories)
-    if isinstance(dtype, nw.Categorical):
-        return _read_categories(series.to_list(), name)
+    if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
+        order = dtype.categories if isinstance(dtype, nw.Enum) else None
+        return _read_categories(*_coded(series), name, order)
     if isinstance(dtype, nw.Datetime | nw.Date):
         return Numbers(name, _floats(series.dt.timestamp("us")) / MICROSECONDS_PER_DAY)
     if isinstance(dtype, nw.Duration):
@@ -331,7 +368,53 @@ def _integers(values: Floats, name: str) -> Numbers:
     return Numbers(name, values, exact=not np.any(np.abs(values) >= INEXACT_FROM))
 
 
-def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None = None) -> Column:
+def _coded(series: nw.Series[Any]) -> tuple[NDArray[Any], list[Any]]:
+    """A code per row (-1: missing) and the values that codes stand for, by the library's means."""
+    native, library = series.to_native(), series.implementation
+    if library.is_pandas() and hasattr(native, "cat"):
+        return native.cat.codes.to_numpy(), native.cat.categories.tolist()
+    if library.is_pandas():
+        codes, values = native.factorize()
+        return codes, values.tolist()
+    if library.is_pyarrow():
+        return _arrow_codes(native)
+    if library.is_polars():
+        return _polars_codes(native)
+    found: dict[Any, int] = {}
+    values = series.to_list()
+    codes = np.fromiter(
+        (found.setdefault(v, len(found)) for v in values), dtype=np.int64, count=len(values)
+    )
+    return codes, list(found)
+
+
+def _arrow_codes(array: Any) -> tuple[NDArray[Any], list[Any]]:
+    import pyarrow
+
+    if not pyarrow.types.is_dictionary(array.type):
+        array = array.cast(pyarrow.large_string()).dictionary_encode()
+    parts = array.unify_dictionaries().chunks
+    if not parts:
+        return np.empty(0, np.int64), []
+    codes = [part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in parts]
+    return np.concatenate(codes), parts[0].dictionary.to_pylist()
+
+
+def _polars_codes(series: Any) -> tuple[NDArray[Any], list[Any]]:
+    distinct = series.unique().drop_nulls()
+    if series.dtype.base_type().__name__ == "String":
+        codes = series.replace_strict(distinct, range(len(distinct)), default=-1)
+        return codes.to_numpy(), distinct.to_list()
+    order = distinct.to_physical().arg_sort()
+    physical = series.to_physical()
+    codes = distinct.to_physical().sort().search_sorted(physical.fill_null(0)).to_numpy()
+    codes = np.where(physical.is_null().to_numpy(), -1, codes.astype(np.int64))
+    return codes, distinct.gather(order).to_list()
+
+
+def _read_categories(
+    codes: NDArray[Any], values: list[Any], name: str, order: Sequence[Any] | None = None
+) -> Column:
     """Categories of any type as text: numbers as numbers are written, the rest by `str`."""
 
     def text(value: Any) -> str:
@@ -340,11 +423,22 @@ def _read_categories(values: list[Any], name: str, order: Sequence[Any] | None =
             format_number(value, kind == "boolean") if kind in ("number", "boolean") else str(value)
         )
 
-    distinct = {value: text(value) for value in set(values) if not _is_missing(value)}
-    if order is None and distinct and {_kind_of(value) for value in distinct} == {"number"}:
-        order = sorted(distinct)
-    levels = None if order is None else tuple(dict.fromkeys(text(value) for value in order))
-    return _labels(name, [distinct.get(value) for value in values], levels)
+    counts = np.bincount(codes.astype(np.int64) + 1, minlength=len(values) + 1)
+    occurring = [c for c in np.flatnonzero(counts[1:]).tolist() if not _is_missing(values[c])]
+    if not occurring:
+        return Numbers(name, np.full(len(codes), np.nan))
+    if order is None and all(_kind_of(values[c]) == "number" for c in occurring):
+        order = sorted(values[c] for c in occurring)
+    texts = {c: text(values[c]) for c in occurring}
+    found = set(texts.values())
+    if order is None:
+        levels = sorted(found)
+    else:
+        levels = [level for level in dict.fromkeys(map(text, order)) if level in found]
+    position = {level: i for i, level in enumerate(levels)}
+    to = np.full(len(values) + 1, -1, dtype=np.int64)  # the last, at -1: missing
+    to[occurring] = [position[texts[c]] for c in occurring]
+    return Labels(name, to[codes], tuple(levels))
 
 
 def _read_array(array: NDArray[Any], name: str) -> Column:
@@ -353,6 +447,8 @@ def _read_array(array: NDArray[Any], name: str) -> Column:
         return Numbers(name, array.astype(np.float64), boolean=True)
     if kind in "iu":
         return _integers(array.astype(np.float64), name)
+    if array.dtype == np.float64 and array.dtype.isnative:
+        return Numbers(name, np.ascontiguousarray(array))
     if kind == "f":
         with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
             return Numbers(name, np.ascontiguousarray(array, dtype=np.float64))
@@ -381,6 +477,8 @@ def _days(stamps: NDArray[Any], name: str) -> Floats:
 
 
 def _read_objects(values: list[Any], name: str) -> Column:
+    if set(map(type, values)) <= {str, type(None)}:
+        return _labels(name, values)
     missing = [_is_missing(v) for v in values]
     kinds: dict[str, int] = {}
     example: dict[str, Any] = {}
@@ -457,7 +555,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) -> Column:
+def _labels(name: str, values: list[Any]) -> Column:
     """Labels from text; what is not text is missing."""
     found: dict[str, int] = {}
     codes = np.fromiter(
@@ -467,14 +565,14 @@ def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) ->
     )
     if not found:
         return Numbers(name, np.full(len(values), np.nan))
-    levels = sorted(found) if order is None else [level for level in order if level in found]
+    levels = sorted(found)
     position = {level: i for i, level in enumerate(levels)}
     remap = np.array([position[level] for level in found] + [-1], dtype=np.int64)
     return Labels(name, remap[codes], tuple(levels))
 
 
 def check_finite(column: Column, table: Table | None = None) -> None:
-    if isinstance(column, Numbers) and np.isinf(column.values).any():
+    if isinstance(column, Numbers) and _core.survey(column.values, None)[-1]:
         row = int(np.flatnonzero(np.isinf(column.values))[0])
         raise ValueError(
             f"column {column.name!r}, row {row if table is None else table.row(row)}: the value is "

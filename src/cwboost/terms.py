@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from . import _core
 from .learners import Category, Centered, Learner, Linear, Missing, Spline, Step
-from .table import Labels, Numbers, Table
+from .table import Floats, Labels, Numbers, Table
 
 ENOUGH = 1000  # rows from which on a column can be told to name its rows
 FEW = 10  # distinct numbers up to which a curve and its steps are one thing
@@ -21,10 +22,10 @@ FEW = 10  # distinct numbers up to which a curve and its steps are one thing
 def _auto(column: Numbers) -> list[Learner]:
     """A curve, and steps beside it where there are enough values to tell them apart: the fit
     takes the curve where the data are smooth and the steps where they jump or spike."""
-    distinct = np.unique(column.values[~column.missing])
-    if len(distinct) <= 2:
+    distinct = _core.distinct(column.values, None, FEW)
+    if distinct is not None and len(distinct) <= 2:
         return [Linear(column.name)]
-    if len(distinct) <= FEW:
+    if distinct is not None:
         return [Step(column.name)]
     return [Spline(column.name), Step(column.name)]
 
@@ -96,7 +97,7 @@ def make_learners(
     out: list[Any] = list(given)
     for name in table.names:
         if name not in named and name not in exclude and name not in apart:
-            column = table[name]
+            column = table.unchecked(name)
             if isinstance(column, Numbers) and not column.boolean:
                 out += STYLES[terms](column)
             else:
@@ -119,12 +120,20 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
                 stacklevel=4,
             )
         return
-    known = column.values[~column.missing]
-    distinct = np.unique(known)
-    if len(distinct) == n and np.ptp(known) < 2 * n and np.all(known == np.round(known)):
+    if _counts_rows(column.values):
         warnings.warn(
             f"column {column.name!r} has another whole number in every row, like a count of the "
             "rows: it gets a curve over them; exclude it if it only names the rows",
             UserWarning,
             stacklevel=4,
         )
+
+
+def _counts_rows(values: Floats) -> bool:
+    """Whether there is another whole number in every row, and they lie close together."""
+    n = len(values)
+    with np.errstate(invalid="ignore"):  # infinite numbers are refused later
+        for part in (values[:100], values):  # most columns are done with the first
+            if not np.all(part == np.round(part)) or not np.ptp(part) < 2 * n:
+                return False
+    return len(np.unique(values)) == n

@@ -1,0 +1,594 @@
+// Columns -> bins -> basis rows, once per fit: what is as long as the data or as their bins and
+// should cost a pass or a sort. Knows numbers, points and knots; knows nothing of tables, learners,
+// smoothing or the loop.
+//
+// A missing cell is NaN. `training` marks the rows that decide; an empty mask means all of them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include "kernels.hpp"
+#include "types.hpp"
+
+namespace cwboost {
+
+using Mask = std::span<const bool>;
+constexpr Real infinity = std::numeric_limits<Real>::infinity();
+constexpr Real not_a_number = std::numeric_limits<Real>::quiet_NaN();
+
+inline bool decides(Mask training, Size row) { return training.empty() || training[row]; }
+
+inline void check_mask(Mask training, Size n) {
+  if (!training.empty() && training.size() != n)
+    throw std::invalid_argument("training must have one mark per row");
+}
+
+// Kernels that wider vectors make faster are compiled for them too and chosen when the program is
+// loaded. No fused multiply-add is among what they gain, so all machines give the same numbers.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CWBOOST_WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define CWBOOST_WIDE
+#endif
+
+inline void check_weights(In weights, Size n) {
+  if (weights.size() != n) throw std::invalid_argument("weights must have one number per row");
+}
+
+// --- what a column holds ------------------------------------------------------------------------
+
+struct Survey {
+  Real low, high;    // of the training rows; low > high: they have no number
+  Size missing;      // cells of the training rows
+  Size all_missing;  // cells of all rows
+  bool beyond;       // some number of all rows is not within low..high
+  bool infinite;     // some cell of all rows is
+};
+
+struct Range {
+  Real low = infinity, high = -infinity;
+  Size missing = 0;
+};
+
+// Least, largest and missing, in lanes so that the compiler may use vectors. Comparisons with NaN
+// are false and change nothing.
+CWBOOST_WIDE inline Range range_of(const Real* x, Size n) {
+  std::array<Real, lanes> low, high;
+  std::array<std::uint64_t, lanes> missing{};
+  low.fill(infinity);
+  high.fill(-infinity);
+  Size i = 0;
+  for (; i + lanes <= n; i += lanes)
+    for (Size l = 0; l < lanes; ++l) {
+      const Real v = x[i + l];
+      low[l] = v < low[l] ? v : low[l];
+      high[l] = v > high[l] ? v : high[l];
+      missing[l] += v != v ? 1U : 0U;
+    }
+  for (Size l = 0; i < n; ++i, ++l) {
+    low[l] = x[i] < low[l] ? x[i] : low[l];
+    high[l] = x[i] > high[l] ? x[i] : high[l];
+    missing[l] += x[i] != x[i] ? 1U : 0U;
+  }
+  Range out;
+  for (Size l = 0; l < lanes; ++l) {
+    out.low = std::min(out.low, low[l]);
+    out.high = std::max(out.high, high[l]);
+    out.missing += missing[l];
+  }
+  return out;
+}
+
+inline Survey survey(In values, Mask training) {
+  check_mask(training, values.size());
+  const Range all = range_of(values.data(), values.size());
+  const bool some_infinite = all.low == -infinity || all.high == infinity;
+  if (training.empty()) return {all.low, all.high, all.missing, all.missing, false, some_infinite};
+  Range part;
+  std::array<Real, 1024> some;
+  for (Size begin = 0; begin < values.size(); begin += some.size()) {
+    const Size n = std::min(some.size(), values.size() - begin);
+    Size taken = 0;  // the training rows' cells, moved together
+    for (Size i = begin; i < begin + n; ++i) {
+      some[taken] = values[i];
+      taken += training[i] ? 1U : 0U;
+    }
+    const Range here = range_of(some.data(), taken);
+    part.low = std::min(part.low, here.low);
+    part.high = std::max(part.high, here.high);
+    part.missing += here.missing;
+  }
+  const bool beyond = all.low < part.low || all.high > part.high;
+  return {part.low, part.high, part.missing, all.missing, beyond, some_infinite};
+}
+
+// The distinct numbers of the training rows, increasing; more than `limit`: nothing, and soon.
+// -0 is 0.
+inline bool distinct(In values, Mask training, Size limit, Vec& out) {
+  check_mask(training, values.size());
+  const Size size = std::bit_ceil(4 * limit + 4);
+  const int shift = 64 - std::countr_zero(size);
+  Vec table(size, not_a_number);  // open addressing; NaN: free
+  out.clear();
+  Real last = not_a_number;  // runs of one value are common
+  for (Size i = 0; i < values.size(); ++i) {
+    const Real x = values[i] + 0.0;
+    if (x != x || x == last || !decides(training, i)) continue;
+    last = x;
+    Size at = (std::bit_cast<std::uint64_t>(x) * 0x9E3779B97F4A7C15ULL) >> shift;
+    while (table[at] == table[at] && table[at] != x) at = (at + 1) & (size - 1);
+    if (table[at] == x) continue;
+    if (out.size() == limit) return false;
+    table[at] = x;
+    out.push_back(x);
+  }
+  std::sort(out.begin(), out.end());
+  return true;
+}
+
+// --- sorting ------------------------------------------------------------------------------------
+
+// Equally wide drawers for numbers from low to high; a larger number is in no earlier drawer.
+class Drawers {
+ public:
+  Drawers(Real low, Real high, Size n) : low_(low), last_(static_cast<Real>(n - 1)) {
+    scale_ = static_cast<Real>(n) / (high - low);
+    if (!std::isfinite(scale_) || !std::isfinite(high - low)) scale_ = last_ = 0.0;  // all in one
+  }
+  Size operator()(Real x) const {
+    const Real at = (x - low_) * scale_;
+    return static_cast<Size>(static_cast<std::uint32_t>(at < last_ ? at : last_));
+  }
+
+ private:
+  Real low_, last_, scale_;
+};
+
+// Rows with a number in the order of their numbers, equal ones in the order of rows; -0 is 0. They
+// are laid into drawers, and a drawer is sorted when one of its ranks is asked for: numbers that
+// are spread evenly are nearly sorted then, and few ranks of many cost little more than two passes.
+class Order {
+ public:
+  Order(In values, Mask training, Size per_drawer) : values_(values) {
+    check_mask(training, values.size());
+    if (values.size() > std::numeric_limits<std::uint32_t>::max())
+      throw std::invalid_argument("a column has more rows than can be sorted");
+    const Range range = range_of(values.data(), values.size());
+    const Size n_drawers = std::max<Size>(1, values.size() / per_drawer);
+    const Drawers drawer(range.low, range.high, n_drawers);
+    const auto each = [&](auto take) {
+      for (Size i = 0; i < values.size(); ++i)
+        if (values[i] == values[i] && decides(training, i)) take(i, drawer(values[i]));
+    };
+    begin_.assign(n_drawers + 2, 0);
+    each([&](Size, Size d) { ++begin_[d + 2]; });
+    for (Size d = 0; d < n_drawers; ++d) begin_[d + 2] += begin_[d + 1];
+    rows_.resize(begin_.back());
+    each([&](Size i, Size d) { rows_[begin_[d + 1]++] = static_cast<std::uint32_t>(i); });
+    begin_.pop_back();
+    sorted_.assign(n_drawers, false);
+  }
+
+  Size size() const { return rows_.size(); }
+
+  Real operator[](Size rank) {
+    const auto after = std::upper_bound(begin_.begin(), begin_.end(), rank);
+    sort_drawer(static_cast<Size>(after - begin_.begin()) - 1);
+    return values_[rows_[rank]] + 0.0;
+  }
+
+  const std::vector<std::uint32_t>& all() {  // rows, all drawers sorted
+    for (Size d = 0; d < sorted_.size(); ++d) sort_drawer(d);
+    return rows_;
+  }
+  const std::vector<std::uint32_t>& rows() const { return rows_; }  // as far as sorted
+
+ private:
+  void sort_drawer(Size d) {
+    if (sorted_[d]) return;
+    sorted_[d] = true;
+    std::uint32_t* const rows = rows_.data() + begin_[d];
+    const Size n = begin_[d + 1] - begin_[d];
+    if (n <= 24) {
+      for (Size i = 1; i < n; ++i) {
+        const std::uint32_t row = rows[i];
+        const Real x = values_[row];
+        Size j = i;
+        for (; j > 0 && values_[rows[j - 1]] > x; --j) rows[j] = rows[j - 1];
+        rows[j] = row;
+      }
+    } else if (n < 4096) {
+      const auto before = [&](std::uint32_t i, std::uint32_t j) {
+        return values_[i] != values_[j] ? values_[i] < values_[j] : i < j;
+      };
+      if (!std::is_sorted(rows, rows + n, before)) std::sort(rows, rows + n, before);
+    } else {
+      sort_by_digits(std::span(rows, n));
+    }
+  }
+
+  // Least digit first, 11 bits of the number's order at a time; digits that all share are left out.
+  void sort_by_digits(std::span<std::uint32_t> rows) const {
+    constexpr Size digits = 6, bits = 11, buckets = Size{1} << bits;
+    struct Cell {
+      std::uint64_t key;
+      std::uint32_t row;
+      Size digit(Size d) const { return (key >> (d * bits)) & (buckets - 1); }
+    };
+    std::vector<Cell> cells, other(rows.size());
+    cells.reserve(rows.size());
+    std::vector<std::uint32_t> counts(digits * buckets, 0);
+    for (const auto row : rows) {
+      const Cell cell{key_of(values_[row]), row};
+      for (Size d = 0; d < digits; ++d) ++counts[d * buckets + cell.digit(d)];
+      cells.push_back(cell);
+    }
+    for (Size d = 0; d < digits; ++d) {
+      std::uint32_t* const count = counts.data() + d * buckets;
+      if (count[cells[0].digit(d)] == cells.size()) continue;
+      std::uint32_t begin = 0;
+      for (Size b = 0; b < buckets; ++b) begin += std::exchange(count[b], begin);
+      for (const Cell& cell : cells) other[count[cell.digit(d)]++] = cell;
+      cells.swap(other);
+    }
+    for (Size i = 0; i < rows.size(); ++i) rows[i] = cells[i].row;
+  }
+
+  static std::uint64_t key_of(Real x) {  // in the order of unsigned integers
+    const auto bits = std::bit_cast<std::uint64_t>(x + 0.0);
+    return bits ^ (bits >> 63 ? ~std::uint64_t{0} : std::uint64_t{1} << 63);
+  }
+
+  In values_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<std::uint32_t> begin_;  // of each drawer, and the end of the last
+  std::vector<bool> sorted_;
+};
+
+// The first of n positions, at most the last, that what is reached there fits.
+template <class Reached, class Fits>
+Size first_position(Size n, Reached reached, Fits fits) {
+  Size low = 0, high = n - 1;
+  while (low < high) {
+    const Size middle = low + (high - low) / 2;
+    if (fits(reached(middle)))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+// Midpoints of the intervals that minimise the weighted check loss, for shares q of numbers by
+// rank and the weight reached at each of them.
+template <class Numbers, class Reached>
+Vec quantiles_of(Numbers& numbers, Reached reached, In shares) {
+  const Size n = numbers.size();
+  if (n == 0) throw std::invalid_argument("quantiles of no numbers");
+  const Real total = reached(n - 1), slack = 1e-12 * total;  // what is reached is rounded
+  Vec out;
+  for (const Real q : shares) {
+    const Real at = q * total;
+    const Real low = numbers[first_position(n, reached, [&](Real r) { return r >= at - slack; })];
+    const Real high = numbers[first_position(n, reached, [&](Real r) { return r > at + slack; })];
+    out.push_back(low + (high - low) / 2);
+  }
+  return out;
+}
+
+// Quantiles of the numbers that the training rows have; without weights all rows weigh 1.
+inline Vec quantiles(In values, Mask training, In weights, In shares) {
+  if (weights.empty()) {
+    Order order(values, training, 4);
+    return quantiles_of(order, [](Size i) { return static_cast<Real>(i + 1); }, shares);
+  }
+  check_weights(weights, values.size());
+  Order order(values, training, 2);
+  Vec reached;
+  reached.reserve(order.size());
+  Real total = 0.0;
+  for (const auto row : order.all()) reached.push_back(total += weights[row]);
+  return quantiles_of(order, [&](Size i) { return reached[i]; }, shares);
+}
+
+// The distinct numbers of the training rows and the weight of each, added up in row order.
+inline std::pair<Vec, Vec> weigh_distinct(In values, Mask training, In weights) {
+  if (!weights.empty()) check_weights(weights, values.size());
+  Vec numbers, sums;
+  Order order(values, training, 2);
+  for (const auto row : order.all()) {
+    const Real x = values[row];
+    if (numbers.empty() || x != numbers.back()) {
+      numbers.push_back(x + 0.0);
+      sums.push_back(0.0);
+    }
+    sums.back() += weights.empty() ? 1.0 : weights[row];
+  }
+  return {std::move(numbers), std::move(sums)};
+}
+
+// --- bins ---------------------------------------------------------------------------------------
+
+// One bin per distinct value by a single sort: first those that training rows have, increasing,
+// then the others, increasing, then the missing.
+class ExactBins {
+ public:
+  ExactBins(In column, Mask training)
+      : column_(column), training_(training), order_(column, {}, 2) {
+    check_mask(training, column.size());
+    order_.all();
+    groups([&](Size, Size, Real, bool seen) { ++(seen ? n_seen_ : n_others_); });
+  }
+
+  Size n_bins() const { return n_seen_ + n_others_ + (missing() ? 1 : 0); }
+
+  // The bin of every row, and what each bin stands for.
+  template <class T>
+  void write(std::span<T> index, Out bin_values) const {
+    Size seen_bin = 0, other_bin = n_seen_;
+    if (missing()) {
+      std::fill(index.begin(), index.end(), static_cast<T>(n_bins() - 1));
+      bin_values[n_bins() - 1] = not_a_number;
+    }
+    groups([&](Size begin, Size end, Real x, bool seen) {
+      const Size bin = seen ? seen_bin++ : other_bin++;
+      bin_values[bin] = x + 0.0;
+      for (Size i = begin; i < end; ++i) index[order_.rows()[i]] = static_cast<T>(bin);
+    });
+  }
+
+ private:
+  bool missing() const { return order_.size() < column_.size(); }
+
+  // Calls use(begin, end, x, whether a training row has it) for every distinct value x.
+  template <class Use>
+  void groups(Use use) const {
+    const auto& rows = order_.rows();
+    for (Size begin = 0, end = 0; begin < rows.size(); begin = end) {
+      const Real x = column_[rows[begin]];
+      bool seen = decides(training_, rows[begin]);
+      for (end = begin + 1; end < rows.size() && column_[rows[end]] == x; ++end)
+        seen = seen || decides(training_, rows[end]);
+      use(begin, end, x, seen);
+    }
+  }
+
+  In column_;
+  Mask training_;
+  Order order_;
+  Size n_seen_ = 0, n_others_ = 0;
+};
+
+// The nearest of size = top + 1 equally spaced points, halves up; NaN goes to bin `missing`.
+CWBOOST_WIDE inline void nearest_equal(const Real* x, Size n, Real first, Real step, Real top,
+                                       Real missing, std::int32_t* out) {
+  for (Size i = 0; i < n; ++i) {
+    Real at = (x[i] - first) / step + 0.5;
+    at = at < top ? at : top;  // this order: vectors have it as one instruction
+    at = at > 0.0 ? at : 0.0;
+    at = x[i] == x[i] ? at : missing;
+    out[i] = static_cast<std::int32_t>(at);
+  }
+}
+
+template <class T>
+void assign_equal(In values, Real first, Real last, Size size, Size missing, std::span<T> index) {
+  const Real top = static_cast<Real>(size - 1), step = (last - first) / top;
+  std::array<std::int32_t, 1024> bins;
+  for (Size begin = 0; begin < values.size(); begin += bins.size()) {
+    const Size n = std::min(bins.size(), values.size() - begin);
+    nearest_equal(values.data() + begin, n, first, step, top, static_cast<Real>(missing),
+                  bins.data());
+    for (Size i = 0; i < n; ++i) index[begin + i] = static_cast<T>(bins[i]);
+  }
+}
+
+// How many of increasing cuts are at most x (`closed`), or below it: the cuts in the drawer of x
+// are searched, those in earlier drawers are known to lie below.
+class CutSearch {
+ public:
+  CutSearch(In cuts, Size n_values)
+      : cuts_(cuts),
+        drawer_(cuts.empty() ? 0.0 : cuts.front(), cuts.empty() ? 0.0 : cuts.back(), 1) {
+    const Size n_drawers = 8 * cuts.size();  // most hold no cut
+    if (cuts.size() < 8 || n_values < n_drawers) return;
+    drawer_ = Drawers(cuts.front(), cuts.back(), n_drawers);
+    begin_.assign(n_drawers + 1, 0);
+    for (const Real cut : cuts) ++begin_[drawer_(cut) + 1];
+    for (Size d = 0; d < n_drawers; ++d) begin_[d + 1] += begin_[d];
+  }
+
+  template <bool closed>
+  Size operator()(Real x) const {
+    Size low = 0, high = cuts_.size();
+    if (!begin_.empty()) {
+      if (!(x >= cuts_.front())) return 0;
+      const Size d = drawer_(x);
+      low = begin_[d];
+      high = begin_[d + 1];
+    }
+    while (high - low > 2) {
+      const Size middle = low + (high - low) / 2;
+      if (closed ? cuts_[middle] <= x : cuts_[middle] < x)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    while (low < high && (closed ? cuts_[low] <= x : cuts_[low] < x)) ++low;
+    return low;
+  }
+
+ private:
+  In cuts_;
+  Drawers drawer_;
+  std::vector<std::uint32_t> begin_;  // of each drawer; empty: the cuts are searched as they are
+};
+
+// The nearest of increasing points, halves up; NaN goes to bin `missing`. Returns how many values
+// are none of the points.
+template <class T>
+Size assign_nearest(In values, In points, Size missing, std::span<T> index) {
+  Vec middles;
+  for (Size i = 0; i + 1 < points.size(); ++i)
+    middles.push_back(points[i] + (points[i + 1] - points[i]) / 2);
+  const CutSearch search(middles, values.size());
+  Size others = 0;
+  for (Size i = 0; i < values.size(); ++i) {
+    const Real x = values[i];
+    const Size bin = x == x ? search.operator()<true>(x) : missing;
+    index[i] = static_cast<T>(bin);
+    others += x == x && x != points[bin] ? 1U : 0U;
+  }
+  return others;
+}
+
+// The number of cuts below each value; NaN goes to bin `missing`.
+template <class T>
+void assign_cuts(In values, In cuts, Size missing, std::span<T> index) {
+  const CutSearch search(cuts, values.size());
+  for (Size i = 0; i < values.size(); ++i)
+    index[i] =
+        static_cast<T>(values[i] == values[i] ? search.operator()<false>(values[i]) : missing);
+}
+
+// The weight of every bin, added up in row order; without weights the number of its rows.
+template <class T>
+void weigh_bins(std::span<const T> index, In weights, Out out) {
+  std::fill(out.begin(), out.end(), 0.0);
+  T most = 0;
+  for (const T bin : index) most = std::max(most, bin);
+  if (!index.empty() && most >= out.size())
+    throw std::invalid_argument("an index has a bin out of range");
+  if (!weights.empty()) {
+    check_weights(weights, index.size());
+    for (Size i = 0; i < index.size(); ++i) out[index[i]] += weights[i];
+    return;
+  }
+  // By turns into four tables: a bin that comes again at once need not wait for its last count.
+  const Size copies = 4 * out.size() <= index.size() ? 4 : 1, n = out.size();
+  std::vector<std::uint32_t> counts(copies * n, 0);
+  Size i = 0;
+  for (; copies == 4 && i + 4 <= index.size(); i += 4)
+    for (Size l = 0; l < 4; ++l) ++counts[l * n + index[i + l]];
+  for (; i < index.size(); ++i) ++counts[index[i]];
+  for (Size l = 0; l < copies; ++l)
+    for (Size b = 0; b < n; ++b) out[b] += static_cast<Real>(counts[l * n + b]);
+}
+
+// --- bases --------------------------------------------------------------------------------------
+
+// Rows of the powers `first` (0 or 1), first + 1, ... of (x - center) / scale.
+inline void power_rows(In values, Real center, Real scale, Size first, Size n_coef, Out value) {
+  for (Size i = 0; i < values.size(); ++i) {
+    const Real z = (values[i] - center) / scale;
+    Real power = first == 0 ? 1.0 : z;
+    for (Size j = 0; j < n_coef; ++j, power *= z) value[i * n_coef + j] = power;
+  }
+}
+
+// Rows of a B-spline basis by de Boor's recursion: degree + 1 entries each, beyond the range those
+// of its end continued by their slopes (`linear`) or as they are. NaN is one entry in a column
+// behind the splines. `begin` is where each row begins; it may be left out if there is no NaN.
+class Splines {
+ public:
+  static constexpr Size max_degree = 16;
+  Splines(In knots, Size degree, bool linear) : knots_(knots), degree_(degree), linear_(linear) {
+    if (degree > max_degree || knots.size() < 2 * degree + 2)
+      throw std::invalid_argument("splines: too few knots for the degree");
+    low_ = knots[degree];
+    high_ = knots[n_splines()];
+    enter(degree);
+  }
+  Size n_splines() const { return knots_.size() - degree_ - 1; }
+
+  // Writes the rows and returns how many entries they have.
+  Size write(In values, std::span<std::int64_t> begin, std::span<std::int32_t> column, Out value) {
+    if ((!begin.empty() && begin.size() != values.size() + 1) || column.size() != value.size() ||
+        value.size() < values.size() * (degree_ + 1))
+      throw std::invalid_argument("splines: the rows do not fit the arrays");
+    Size e = 0;
+    if (!begin.empty()) begin[0] = 0;
+    for (Size i = 0; i < values.size(); ++i) {
+      if (values[i] != values[i]) {
+        if (begin.empty()) throw std::invalid_argument("splines: a value is missing");
+        column[e] = static_cast<std::int32_t>(n_splines());
+        value[e++] = 1.0;
+      } else {
+        row(values[i], value.data() + e);
+        for (Size j = 0; j <= degree_; ++j)
+          column[e + j] = static_cast<std::int32_t>(at_ - degree_ + j);
+        e += degree_ + 1;
+      }
+      if (!begin.empty()) begin[i + 1] = static_cast<std::int64_t>(e);
+    }
+    return e;
+  }
+
+ private:
+  void row(Real x, Real* out) {
+    const Real inside = std::clamp(x, low_, high_);
+    find(inside);
+    basis(inside, degree_, out);
+    if (inside == x || !linear_ || degree_ == 0) return;
+    std::array<Real, max_degree + 2> lower{};  // of degree - 1, between two zeros
+    basis(inside, degree_ - 1, lower.data() + 1);
+    const Size k = degree_;
+    for (Size j = 0; j <= k; ++j) {
+      const Size s = at_ - k + j;  // number of the spline
+      Real slope = 0.0;
+      if (j > 0) slope += lower[j] / (knots_[s + k] - knots_[s]);
+      if (j < k) slope -= lower[j + 1] / (knots_[s + k + 1] - knots_[s + 1]);
+      out[j] += static_cast<Real>(k) * slope * (x - inside);
+    }
+  }
+
+  void find(Real x) {  // at_: the interval of x, the last one closed; values mostly come sorted
+    const Size last = n_splines() - 1;
+    if (x >= knots_[at_] && (x < knots_[at_ + 1] || at_ == last)) return;
+    const auto* const from = knots_.data() + degree_ + 1;
+    const auto* const to = knots_.data() + n_splines();
+    enter(std::min(last, degree_ + static_cast<Size>(std::upper_bound(from, to, x) - from)));
+  }
+
+  void enter(Size interval) {
+    at_ = interval;
+    Size k = 0;
+    for (Size j = 1; j <= degree_; ++j)
+      for (Size r = 0; r < j; ++r, ++k)
+        inverse_[k] = 1.0 / (knots_[at_ + r + 1] - knots_[at_ + r + 1 - j]);
+  }
+
+  void basis(Real x, Size degree, Real* out) const {  // the degree + 1 splines that are not zero
+    std::array<Real, max_degree + 1> left, right;
+    out[0] = 1.0;
+    Size k = 0;
+    for (Size j = 1; j <= degree; ++j) {
+      left[j] = x - knots_[at_ + 1 - j];
+      right[j] = knots_[at_ + j] - x;
+      Real saved = 0.0;
+      for (Size r = 0; r < j; ++r, ++k) {
+        const Real part = out[r] * inverse_[k];
+        out[r] = saved + right[r + 1] * part;
+        saved = left[j - r] * part;
+      }
+      out[j] = saved;
+    }
+  }
+
+  In knots_;
+  Size degree_;
+  bool linear_;
+  Real low_, high_;
+  Size at_ = 0;
+  std::array<Real, max_degree*(max_degree + 1) / 2> inverse_;  // of the widths at this interval
+};
+
+}  // namespace cwboost

@@ -1,0 +1,332 @@
+// Normal equations of learners, once per fit and part: Gram, df -> smoothing by Demmler-Reinsch,
+// factor. Knows small dense matrices (row by row); knows nothing of columns, rows or the loop.
+// smoothing.py has the same in NumPy, for systems that are large or not positive definite.
+//
+// With A = B'WB for weights that sum to one and the penalty P, diagonalise A against A + tau P,
+// tau = tr A / tr P. With eigenvalues a in [0, 1] and rho = lambda / tau the smoother H has the
+// eigenvalues h = a / (a + rho (1 - a)).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "parallel.hpp"
+#include "types.hpp"
+
+namespace cwboost {
+
+// What a learner's smoothing has to achieve.
+struct Aim {
+  Real smoothing = std::numeric_limits<Real>::quiet_NaN();  // lambda; NaN: as df asks for
+  Real df = 0.0;
+  bool net = false;      // df without the constant's share
+  bool trace_h = false;  // df = tr(H) instead of tr(2H - HH)
+  Size null_dim = 0;     // dimensions that the penalty leaves free
+};
+
+// Rows of a basis over bins: row b holds value[begin[b] .. begin[b+1]) at those columns.
+struct BasisRows {
+  std::span<const std::int64_t> begin;
+  std::span<const std::int32_t> column;
+  In value;
+  Size n_bins() const { return begin.size() - 1; }
+};
+
+// One system: what goes in and, as views of the caller's arrays, what comes out.
+struct System {
+  BasisRows basis;
+  In weights;  // (n_bins)
+  In penalty;  // (d, d)
+  Aim aim;
+  Out gram;     // (d, d) A = B'WB
+  Out factor;   // (d, d) lower Cholesky factor of A + lambda P
+  Out mean;     // (d) B'W1 / sum of weights
+  Out numbers;  // lambda, df, net df, 1 if all went well (0: do it otherwise)
+};
+
+// Eigenvalues, increasing, and the squared coordinates of the constant function.
+struct Spectrum {
+  Vec a;
+  Vec constant;
+  Real tau = 0.0;
+
+  Real g(Size i, Real rho) const { return a[i] > 0.0 ? 1.0 / (a[i] + rho * (1.0 - a[i])) : 0.0; }
+
+  // df (or net df) at rho, and its derivative by log(rho).
+  std::pair<Real, Real> df(Real rho, bool trace_h, bool net) const {
+    Real value = 0.0, slope = 0.0;
+    for (Size i = 0; i < a.size(); ++i) {
+      const Real gi = g(i, rho), h = a[i] * gi;
+      const Real dg = -gi * gi * rho * (1.0 - a[i]), dh = a[i] * dg;
+      value += trace_h ? h : 2.0 * h - h * h;
+      slope += trace_h ? dh : 2.0 * (1.0 - h) * dh;
+      if (!net) continue;
+      value -= constant[i] * (trace_h ? gi : 2.0 * gi - a[i] * gi * gi);
+      slope -= constant[i] * (trace_h ? dg : 2.0 * dg * (1.0 - h));
+    }
+    return {value, slope};
+  }
+};
+
+namespace dense {
+
+// The lower factor in place, zeros above; false: not safely positive definite.
+inline bool cholesky(Out m, Size d) {
+  for (Size i = 0; i < d; ++i) {
+    const Real least = 1e-14 * m[i * d + i];
+    for (Size j = 0; j <= i; ++j) {
+      Real sum = m[i * d + j];
+      for (Size k = 0; k < j; ++k) sum -= m[i * d + k] * m[j * d + k];
+      if (j < i)
+        m[i * d + j] = sum / m[j * d + j];
+      else if (sum > least && std::isfinite(sum))
+        m[i * d + i] = std::sqrt(sum);
+      else
+        return false;
+    }
+    for (Size j = i + 1; j < d; ++j) m[i * d + j] = 0.0;
+  }
+  return true;
+}
+
+inline void solve_lower(In l, Size d, Out x) {  // L x = x
+  for (Size i = 0; i < d; ++i) {
+    Real sum = x[i];
+    for (Size j = 0; j < i; ++j) sum -= l[i * d + j] * x[j];
+    x[i] = sum / l[i * d + i];
+  }
+}
+
+// C = L^-1 A L^-T for symmetric A, in place.
+inline void reduce(In l, Size d, Out c) {
+  for (Size i = 0; i < d; ++i) {  // L^-1 A, row by row
+    for (Size j = 0; j < i; ++j) {
+      const Real f = l[i * d + j];
+      if (f != 0.0)
+        for (Size k = 0; k < d; ++k) c[i * d + k] -= f * c[j * d + k];
+    }
+    for (Size k = 0; k < d; ++k) c[i * d + k] /= l[i * d + i];
+  }
+  for (Size i = 0; i < d; ++i) solve_lower(l, d, c.subspan(i * d, d));  // its rows times L^-T
+  for (Size i = 0; i < d; ++i)
+    for (Size j = 0; j < i; ++j) c[i * d + j] = c[j * d + i] = 0.5 * (c[i * d + j] + c[j * d + i]);
+}
+
+// Householder reflections to a tridiagonal matrix (diagonal, and beside it); z takes part.
+inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Out beside) {
+  Vec v(d), p(d);
+  for (Size k = 0; k + 2 < d; ++k) {
+    Real square = 0.0;
+    for (Size i = k + 1; i < d; ++i) {
+      v[i] = c[i * d + k];
+      square += v[i] * v[i];
+    }
+    const Real norm = std::sqrt(square), alpha = v[k + 1] > 0.0 ? -norm : norm;
+    beside[k] = alpha;
+    square -= alpha * v[k + 1];  // half of the square of what v becomes
+    v[k + 1] -= alpha;
+    if (square == 0.0) continue;
+    Real vp = 0.0, vz = 0.0;
+    for (Size i = k + 1; i < d; ++i) {
+      Real sum = 0.0;
+      for (Size j = k + 1; j < d; ++j) sum += c[i * d + j] * v[j];
+      p[i] = sum / square;
+      vp += p[i] * v[i];
+      vz += z[i] * v[i];
+    }
+    for (Size i = k + 1; i < d; ++i) {
+      p[i] -= 0.5 * vp / square * v[i];
+      z[i] -= vz / square * v[i];
+    }
+    for (Size i = k + 1; i < d; ++i)
+      for (Size j = k + 1; j < d; ++j) c[i * d + j] -= v[i] * p[j] + p[i] * v[j];
+  }
+  for (Size i = 0; i < d; ++i) diagonal[i] = c[i * d + i];
+  if (d > 1) beside[d - 2] = c[(d - 1) * d + d - 2];
+}
+
+// Implicit QL on a tridiagonal matrix: its eigenvalues replace the diagonal, the coordinates of z
+// in its eigenvectors replace z. False: it did not converge.
+inline bool diagonalize(Out diagonal, Out beside, Out z) {
+  const Size d = diagonal.size();
+  for (Size l = 0; l < d; ++l)
+    for (int round = 0;; ++round) {
+      Size m = l;  // the block that begins at l ends where the number beside is nothing
+      while (m + 1 < d &&
+             std::abs(beside[m]) > std::numeric_limits<Real>::epsilon() *
+                                       (std::abs(diagonal[m]) + std::abs(diagonal[m + 1])))
+        ++m;
+      if (m == l) break;
+      if (round == 60) return false;
+      Real g = (diagonal[l + 1] - diagonal[l]) / (2.0 * beside[l]);
+      g = diagonal[m] - diagonal[l] + beside[l] / (g + std::copysign(std::hypot(g, 1.0), g));
+      Real s = 1.0, c = 1.0, p = 0.0;
+      Size i = m;
+      while (i-- > l) {
+        const Real f = s * beside[i], b = c * beside[i];
+        const Real r = std::sqrt(f * f + g * g);
+        beside[i + 1] = r;
+        if (r == 0.0) break;  // underflow: the block falls apart here
+        s = f / r;
+        c = g / r;
+        g = diagonal[i + 1] - p;
+        const Real t = (diagonal[i] - g) * s + 2.0 * c * b;
+        p = s * t;
+        diagonal[i + 1] = g + p;
+        g = c * t - b;
+        const Real upper = z[i + 1];
+        z[i + 1] = s * z[i] + c * upper;
+        z[i] = c * z[i] - s * upper;
+      }
+      beside[m] = 0.0;
+      if (i + 1 > l) {  // left early
+        diagonal[i + 1] -= p;
+        continue;
+      }
+      diagonal[l] -= p;
+      beside[l] = g;
+    }
+  return true;
+}
+
+}  // namespace dense
+
+constexpr Real no_data = 1e-10;      // eigenvalues below are directions without data
+constexpr Real singular_rho = 1e-8;  // instead of no smoothing where A is singular
+
+// The spectrum of A and P, both for weights that sum to one; false: not by this way.
+inline bool find_spectrum(In gram, In penalty, In mean, Size null_dim, Spectrum& out) {
+  const Size d = mean.size();
+  Real trace_a = 0.0, trace_p = 0.0;
+  for (Size i = 0; i < d; ++i) {
+    trace_a += gram[i * d + i];
+    trace_p += penalty[i * d + i];
+  }
+  out.tau = trace_p > 0.0 ? trace_a / trace_p : 0.0;
+  Vec both(d * d), c(gram.begin(), gram.end()), beside(d, 0.0), z(mean.begin(), mean.end()), a(d);
+  for (Size i = 0; i < d * d; ++i) both[i] = gram[i] + out.tau * penalty[i];
+  if (!dense::cholesky(both, d)) return false;
+  dense::reduce(both, d, c);
+  dense::solve_lower(both, d, z);
+  dense::tridiagonalize(c, d, z, a, beside);
+  if (!dense::diagonalize(a, beside, z)) return false;
+  std::vector<Size> order(d);
+  for (Size i = 0; i < d; ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](Size i, Size j) { return a[i] < a[j]; });
+  out.a.resize(d);
+  out.constant.resize(d);
+  for (Size i = 0; i < d; ++i) {
+    Real& value = out.a[i];
+    value = std::clamp(a[order[i]], 0.0, 1.0);
+    if (value < no_data) value = 0.0;
+    if (i + null_dim >= d && value > 1.0 - 1e-6) value = 1.0;  // free, but for rounding
+    // B'W1 lies in the range of A, so 1'W1 splits over the directions with data
+    out.constant[i] = value > 0.0 ? z[order[i]] * z[order[i]] : 0.0;
+  }
+  return true;
+}
+
+// rho with df (or net df) as aimed at; NaN: the penalty leaves more free.
+inline Real find_rho(const Spectrum& spectrum, const Aim& aim) {
+  const auto excess = [&](Real log_rho) {
+    auto [value, slope] = spectrum.df(std::exp(log_rho), aim.trace_h, aim.net);
+    return std::pair(value - aim.df, slope);
+  };
+  const Real least = spectrum.a.front() == 0.0 ? singular_rho : 0.0;
+  if (spectrum.tau == 0.0 || aim.df >= spectrum.df(0.0, aim.trace_h, aim.net).first - 1e-9)
+    return least;
+  Real low = -30.0, high = 60.0;  // of log(rho)
+  if (excess(high).first >= -1e-9) return std::numeric_limits<Real>::quiet_NaN();
+  if (excess(low).first <= 0.0) return least;
+  Real at = 0.0;
+  for (int round = 0; round < 200; ++round) {  // Newton, by halves where that leads astray
+    const auto [value, slope] = excess(at);
+    if (value == 0.0) break;
+    (value > 0.0 ? low : high) = at;
+    Real next = at - value / slope;
+    if (!(next > low && next < high)) next = low + (high - low) / 2;
+    const bool done = std::abs(next - at) <= 1e-14 * std::max(1.0, std::abs(at));
+    at = next;
+    if (done || high - low <= 1e-14) break;
+  }
+  return std::exp(at);
+}
+
+// A = B'WB and the mean row B'W1 / sum of weights, which it returns.
+inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
+  const Size d = mean.size();
+  std::fill(gram.begin(), gram.end(), 0.0);
+  std::fill(mean.begin(), mean.end(), 0.0);
+  Real total = 0.0;
+  for (Size b = 0; b < basis.n_bins(); ++b) {
+    const Real w = weights[b];
+    total += w;
+    const auto begin = static_cast<Size>(basis.begin[b]),
+               end = static_cast<Size>(basis.begin[b + 1]);
+    for (Size e = begin; e < end; ++e) {
+      const Real wv = w * basis.value[e];
+      const Size i = static_cast<Size>(basis.column[e]);
+      mean[i] += wv;
+      for (Size f = begin; f <= e; ++f) {
+        const Size j = static_cast<Size>(basis.column[f]);
+        gram[std::max(i, j) * d + std::min(i, j)] += wv * basis.value[f];
+      }
+    }
+  }
+  for (Size i = 0; i < d; ++i) {
+    mean[i] /= total;
+    for (Size j = 0; j < i; ++j) gram[j * d + i] = gram[i * d + j];
+  }
+  return total;
+}
+
+inline bool solve(const System& system) {
+  const Size d = system.mean.size();
+  const Real total = find_gram(system.basis, system.weights, system.gram, system.mean);
+  Vec unit(system.gram.begin(), system.gram.end());
+  for (Real& x : unit) x /= total;
+  Spectrum spectrum;
+  const Aim& aim = system.aim;
+  if (!find_spectrum(unit, system.penalty, system.mean, aim.null_dim, spectrum)) return false;
+  const bool given = aim.smoothing == aim.smoothing;
+  const Real lambda = given ? aim.smoothing : total * (find_rho(spectrum, aim) * spectrum.tau);
+  const Real rho = spectrum.tau > 0.0 ? lambda / total / spectrum.tau : 0.0;
+  if (rho != rho) return false;
+  system.numbers[0] = lambda;
+  system.numbers[1] = spectrum.df(rho, aim.trace_h, false).first;
+  system.numbers[2] = spectrum.df(rho, aim.trace_h, true).first;
+  for (Size i = 0; i < d * d; ++i) system.factor[i] = system.gram[i] + lambda * system.penalty[i];
+  return dense::cholesky(system.factor, d);
+}
+
+inline void check(const BasisRows& basis, Size n_coef) {
+  const auto& begin = basis.begin;
+  bool fine = !begin.empty() && begin.front() == 0 && basis.column.size() == basis.value.size() &&
+              begin.back() == static_cast<std::int64_t>(basis.value.size());
+  for (Size b = 0; fine && b + 1 < begin.size(); ++b) fine = begin[b] <= begin[b + 1];
+  for (const auto c : basis.column) fine = fine && c >= 0 && static_cast<Size>(c) < n_coef;
+  if (!fine) throw std::invalid_argument("a system's basis rows do not fit its coefficients");
+}
+
+inline void check(const System& system) {  // a wrong index would write outside the arrays
+  const Size d = system.mean.size();
+  if (d == 0 || system.gram.size() != d * d || system.factor.size() != d * d ||
+      system.penalty.size() != d * d || system.numbers.size() != 4)
+    throw std::invalid_argument("a system's matrices must be (d, d) and its mean row (d)");
+  check(system.basis, d);
+  if (system.weights.size() != system.basis.n_bins())
+    throw std::invalid_argument("a system needs a weight per bin");
+}
+
+// Solves many; systems that need another way are marked.
+inline void solve(std::span<const System> systems, Workers& workers) {
+  for (const System& system : systems) check(system);
+  workers.run(systems.size(),
+              [&](Size k) { systems[k].numbers[3] = solve(systems[k]) ? 1.0 : 0.0; });
+}
+
+}  // namespace cwboost

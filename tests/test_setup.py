@@ -1,0 +1,553 @@
+"""The kernels of a fit's set-up against the NumPy and SciPy that they replace.
+
+Knows the kernels (setup.hpp, system.hpp) and their plain versions here; does not know tables,
+terms or models. Runs under sanitizers beside test_core.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.interpolate import BSpline
+from scipy.sparse import csr_array
+
+from cwboost import _core as core
+from cwboost.bases import difference_penalty
+from cwboost.bins import Bins, Sample, look, nearest
+from cwboost.memory import SMALL, Room, collector_at_rest
+from cwboost.smoothing import factorize, find_smoothing, spectrum
+from cwboost.table import Numbers, read
+from cwboost.threads import spread
+
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 5e-324, -5e-324, 1e300, -1e300, 2.0**53]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-20, 20).map(lambda k: k / 2),
+)
+CELLS = st.one_of(NUMBERS, st.just(np.nan))
+
+
+def columns(cells=CELLS, least=0):
+    return st.lists(cells, min_size=least, max_size=60).map(lambda x: np.array(x, dtype=float))
+
+
+@st.composite
+def marked(draw, cells=CELLS, least=0):
+    """A column, and marks of its training rows or None."""
+    values = draw(columns(cells, least))
+    marks = draw(st.one_of(st.none(), arrays(bool, len(values))))
+    return values, marks
+
+
+def seen(values, marks):
+    rows = ~np.isnan(values)
+    return rows if marks is None else rows & marks
+
+
+WIDTHS = {np.uint8: 256, np.uint16: 2**16, np.uint32: 2**32}
+LARGE = {  # columns that are sorted by drawers, by digits, or have many ties
+    "even": lambda rng: rng.uniform(-3, 5, 30_000),
+    "normal": lambda rng: rng.normal(size=30_000),
+    "heavy tails": lambda rng: rng.standard_cauchy(30_000) ** 3,
+    "one far away": lambda rng: np.append(rng.normal(size=30_000), 1e290),
+    "few values": lambda rng: rng.integers(0, 7, 30_000) / 3,
+    "constant": lambda rng: np.full(9000, 2.5),
+    "widest": lambda rng: rng.choice([-1.7e308, 1.7e308, 0.0, 1.0], 9000),
+    "denormal": lambda rng: rng.integers(0, 9000, 9000) * 5e-324,
+    "missing": lambda rng: rng.choice([np.nan, *rng.normal(size=900)], 30_000),
+}  # fmt: skip
+
+
+@pytest.fixture(params=LARGE)
+def large(request):
+    return LARGE[request.param](np.random.default_rng(3))
+
+
+# --- what a column holds --------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(marked(st.one_of(CELLS, st.sampled_from([np.inf, -np.inf]))))
+def test_survey(given_column):
+    values, marks = given_column
+    rows = seen(values, marks)
+    low, high, missing, everywhere, beyond, infinite = core.survey(values, marks)
+    known = values[rows]
+    assert low == known.min(initial=np.inf)
+    assert high == known.max(initial=-np.inf)
+    inside = np.ones(len(values), bool) if marks is None else marks
+    assert missing == np.isnan(values[inside]).sum()
+    assert everywhere == np.isnan(values).sum()
+    assert beyond == bool(np.any((values < low) | (values > high)))
+    assert infinite == bool(np.isinf(values).any())
+
+
+@settings(deadline=None)
+@given(marked(), st.integers(1, 30))
+def test_distinct(given_column, limit):
+    values, marks = given_column
+    expected = np.unique(values[seen(values, marks)])
+    found = core.distinct(values, marks, limit)
+    if len(expected) > limit:
+        assert found is None
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_distinct_of_many(large):
+    expected = np.unique(large[~np.isnan(large)])
+    np.testing.assert_array_equal(core.distinct(large, None, 10**6), expected)
+    assert core.distinct(large, None, len(expected) - 1) is None or len(expected) == 1
+
+
+# --- sorting --------------------------------------------------------------------------------------
+
+
+def weighted_quantile(values, weights, q):
+    """Midpoint of the interval of minimisers of the weighted check loss."""
+    order = np.argsort(values, kind="stable")
+    values, reached = values[order], np.cumsum(weights[order])
+    at, slack = q * reached[-1], 1e-12 * reached[-1]
+    low = np.minimum(np.searchsorted(reached, at - slack), len(values) - 1)
+    high = np.minimum(np.searchsorted(reached, at + slack, side="right"), len(values) - 1)
+    with np.errstate(over="ignore"):
+        return values[low] + (values[high] - values[low]) / 2
+
+
+@settings(deadline=None)
+@given(marked(least=1), st.data())
+def test_quantiles(given_column, data):
+    values, marks = given_column
+    weights = data.draw(arrays(float, len(values), elements=st.sampled_from([0.5, 1.0, 3.0, 0.1])))
+    q = np.array(data.draw(st.lists(st.floats(0, 1), min_size=1, max_size=5)))
+    rows = seen(values, marks)
+    if not rows.any():
+        with pytest.raises(ValueError, match="quantiles of no numbers"):
+            core.quantiles(values, marks, None, q)
+        return
+    for w in (None, weights):
+        of_rows = np.ones(rows.sum()) if w is None else w[rows]
+        expected = weighted_quantile(values[rows], of_rows, q)
+        np.testing.assert_array_equal(core.quantiles(values, marks, w, q), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_quantiles_of_many(large, weighted):
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(size=len(large)) if weighted else None
+    rows = ~np.isnan(large)
+    q = np.linspace(0, 1, 512)
+    expected = weighted_quantile(large[rows], weights[rows] if weighted else np.ones(rows.sum()), q)
+    np.testing.assert_array_equal(core.quantiles(large, None, weights, q), expected)
+
+
+@settings(deadline=None)
+@given(marked(), st.booleans())
+def test_weigh_distinct(given_column, weighted):
+    values, marks = given_column
+    w = np.arange(1.0, len(values) + 1) if weighted else None
+    rows = seen(values, marks)
+    numbers, inverse = np.unique(values[rows], return_inverse=True)
+    found, sums = core.weigh_distinct(values, marks, w)
+    np.testing.assert_array_equal(found, numbers)
+    ones = np.ones(rows.sum()) if w is None else w[rows]
+    np.testing.assert_array_equal(sums, np.bincount(inverse, ones, len(numbers)))
+
+
+# --- bins -----------------------------------------------------------------------------------------
+
+
+def exact_bins(values, marks):
+    """Bins of distinct values: of the training rows, then of others, then the missing."""
+    of_training = np.unique(values[seen(values, marks)])
+    others = np.setdiff1d(np.unique(values[~np.isnan(values)]), of_training)
+    points = np.concatenate([of_training, others])
+    index = np.full(len(values), len(points))
+    for i, point in enumerate(points):
+        index[values == point] = i
+    return index, np.append(points, np.nan) if np.isnan(values).any() else points
+
+
+@settings(deadline=None)
+@given(marked(), st.sampled_from(list(WIDTHS)))
+def test_exact_bins(given_column, width):
+    values, marks = given_column
+    index, points = np.empty(len(values), width), np.empty(len(values) + 1)
+    n = core.bin_exactly(values, marks, index, points)
+    expected, bin_values = exact_bins(values, marks)
+    np.testing.assert_array_equal(points[:n], bin_values)
+    np.testing.assert_array_equal(index, expected)
+
+
+def test_exact_bins_of_many(large):
+    index, points = np.empty(len(large), np.uint32), np.empty(len(large) + 1)
+    n = core.bin_exactly(large, None, index, points)
+    expected, inverse = np.unique(large, return_inverse=True)
+    np.testing.assert_array_equal(points[:n], expected)
+    np.testing.assert_array_equal(index, inverse)
+
+
+def test_exact_bins_need_room():
+    values = np.arange(300.0)
+    with pytest.raises(ValueError, match="cannot hold so many bins"):
+        core.bin_exactly(values, None, np.empty(300, np.uint8), np.empty(301))
+    with pytest.raises(ValueError, match="no room for so many bins"):
+        core.bin_exactly(values, None, np.empty(300, np.uint16), np.empty(299))
+
+
+def equal_bins(values, first, last, size):
+    step = (last - first) / (size - 1)
+    inside = np.clip(np.where(np.isnan(values), first, values), first, last)
+    index = np.minimum(np.floor((inside - first) / step + 0.5).astype(np.int64), size - 1)
+    return np.where(np.isnan(values), size, index)
+
+
+@settings(deadline=None)
+@given(columns(), st.integers(2, 255), st.sampled_from(list(WIDTHS)), st.data())
+def test_equal_bins(values, size, width, data):
+    ends = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-6)
+    first, last = sorted(data.draw(st.lists(ends, min_size=2, max_size=2, unique=True)))
+    halves = first + (np.arange(2 * size) / 2) * ((last - first) / (size - 1))  # ties at halves
+    values = np.concatenate([values, halves])
+    index = np.empty(len(values), width)
+    core.assign_equal(values, first, last, size, index)
+    np.testing.assert_array_equal(index, equal_bins(values, first, last, size))
+
+
+@settings(deadline=None)
+@given(columns(), columns(NUMBERS, least=1), st.sampled_from(list(WIDTHS)))
+def test_nearest_bins(values, points, width):
+    points = np.unique(np.clip(points, -1e307, 1e307))
+    values = np.concatenate([values, points, (points[1:] + points[:-1]) / 2])
+    index = np.empty(len(values), width)
+    others = core.assign_nearest(values, points, index)
+    known = ~np.isnan(values)
+    expected = np.where(known, nearest(points, values), len(points))
+    np.testing.assert_array_equal(index, expected)
+    assert others == np.sum(values[known] != points[expected[known]])
+
+
+def test_nearest_bins_of_many(large):
+    known = large[~np.isnan(large)]
+    known = known[np.abs(known) < 1e300]
+    for points in (np.unique(known[:40]), np.unique(known[:3000]), np.unique(np.round(known, 1))):
+        index = np.empty(len(large), np.uint32)
+        core.assign_nearest(large, points, index)
+        expected = np.where(np.isnan(large), len(points), nearest(points, large))
+        np.testing.assert_array_equal(index, expected)
+
+
+@settings(deadline=None)
+@given(columns(), columns(NUMBERS))
+def test_cuts(values, cuts):
+    cuts = np.unique(cuts)
+    values = np.concatenate([values, cuts])
+    index = np.empty(len(values), np.uint8)
+    core.assign_cuts(values, cuts, index)
+    expected = np.where(np.isnan(values), len(cuts) + 1, np.searchsorted(cuts, values))
+    np.testing.assert_array_equal(index, expected)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("n_bins", [1, 3, 200])
+def test_bin_weights(width, n_bins):
+    rng = np.random.default_rng(5)
+    index = rng.integers(0, n_bins, 333).astype(width)
+    out, w = np.empty(n_bins), rng.uniform(size=333)
+    core.weigh_bins(index, None, out)
+    np.testing.assert_array_equal(out, np.bincount(index, minlength=n_bins))
+    core.weigh_bins(index, w, out)
+    np.testing.assert_array_equal(out, np.bincount(index, w, n_bins))
+    index[100] = n_bins
+    with pytest.raises(ValueError, match="bin out of range"):
+        core.weigh_bins(index, None, out)
+
+
+@pytest.mark.parametrize("kernel", [core.survey, lambda x, m: core.distinct(x, m, 4)])
+def test_marks_must_fit(kernel):
+    with pytest.raises(ValueError, match="one mark per row"):
+        kernel(np.arange(5.0), np.ones(4, bool))
+
+
+def reference_assign(points, spacing, values):
+    """Bins by plain NumPy: nearest points, points of their own beyond them, the missing."""
+    first, last = points[0], points[-1]
+    missing = np.isnan(values)
+    known = np.where(missing, first, values)
+    inside = np.clip(known, first, last)
+    if spacing == "equal" and first < last:
+        index = equal_bins(inside, first, last, len(points))
+    else:
+        index = nearest(points, inside)
+    new = known != points[index] if spacing == "exact" else (known < first) | (known > last)
+    if new.any():
+        extra = np.unique(known[new])
+        if spacing != "exact" and len(extra) > 256:
+            extra = extra[np.linspace(0, len(extra) - 1, 256).astype(int)]
+        index[new] = len(points) + nearest(extra, known[new])
+        points = np.concatenate([points, extra])
+    if missing.any():
+        index[missing] = len(points)
+        points = np.append(points, np.nan)
+    return index, points
+
+
+RULES = [*map(Bins, ("auto", "sqrt", "exact", 254, 257)), Bins(40, "quantile")]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("n", [600, 5000])
+@pytest.mark.parametrize("kind", ["normal", "few values", "missing"])
+def test_rules(rule, split, n, kind):
+    """Whole rules, with validation rows beyond the training range, against plain NumPy."""
+    values = LARGE[kind](np.random.default_rng(n))[:n]
+    marks = (np.arange(n) % 3 > 0) & ~(np.abs(values) > 1.5) if split else None
+    sample = Sample(marks, None, n if marks is None else int(marks.sum()))
+    facts = look(Numbers("x", values), sample)
+    points = rule.make(values, sample, facts)
+    made = rule.bin(values, sample, facts, Room())
+    index, bin_values = reference_assign(points.points, points.spacing, values)
+    np.testing.assert_array_equal(made.values, bin_values)
+    np.testing.assert_array_equal(made.index, index)
+    assert made.index.dtype.itemsize == (1 if len(bin_values) <= 256 else 2)
+
+
+@pytest.mark.parametrize("n_distinct", [1024, 1025])
+def test_auto_points_are_those_of_its_definition(n_distinct):
+    rng = np.random.default_rng(2)
+    values = rng.permutation(np.repeat(rng.normal(size=n_distinct), 3))
+    distinct = np.unique(values)
+    found = Bins("auto").make(values).points
+    if n_distinct == 1024:
+        np.testing.assert_array_equal(found, distinct)
+    else:
+        ranks = weighted_quantile(values, np.ones(len(values)), np.linspace(0, 1, 512))
+        equal = np.linspace(distinct[0], distinct[-1], 512)
+        np.testing.assert_array_equal(found, np.unique(np.concatenate([equal, ranks])))
+
+
+# --- bases ----------------------------------------------------------------------------------------
+
+
+def spline_rows(values, knots, degree, linear, with_begin=True):
+    begin = np.empty(len(values) + 1, np.int64) if with_begin else None
+    column = np.empty(len(values) * (degree + 1), np.int32)
+    value = np.empty(len(values) * (degree + 1))
+    n = core.spline_rows(values, knots, degree, linear, begin, column, value)
+    if begin is None:
+        begin = np.arange(0, n + 1, degree + 1)
+    width = len(knots) - degree - 1
+    return csr_array((value[:n], column[:n], begin), shape=(len(values), width + 1)).toarray()
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 5, 10])
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("linear", [True, False])
+def test_splines(degree, even, linear):
+    rng = np.random.default_rng(degree)
+    inner = np.linspace(-1, 2, 8) if even else np.sort(rng.uniform(-1, 2, 8))
+    below = inner[0] - (inner[1] - inner[0]) * np.arange(degree, 0, -1)
+    above = inner[-1] + (inner[-1] - inner[-2]) * np.arange(1, degree + 1)
+    knots = np.concatenate([below, inner, above])
+    beyond = [inner[0] - 1.5, inner[-1] + 2, np.nan]
+    values = np.concatenate([inner, rng.uniform(inner[0], inner[-1], 50), beyond])
+    rng.shuffle(values)
+    splines = BSpline(knots, np.eye(len(knots) - degree - 1), degree)
+    inside = np.clip(values, inner[0], inner[-1])
+    expected = np.nan_to_num(splines(inside))
+    if linear and degree > 0:
+        slopes = splines.derivative()(inside)
+        expected += np.nan_to_num((values - inside)[:, None] * slopes)
+    found = spline_rows(values, knots, degree, linear)
+    np.testing.assert_allclose(found[:, :-1], expected, atol=1e-13 * 10**degree**0.5)
+    np.testing.assert_array_equal(found[:, -1], np.isnan(values))
+    known = values[~np.isnan(values)]
+    np.testing.assert_array_equal(
+        spline_rows(known, knots, degree, linear, with_begin=False), found[~np.isnan(values)]
+    )
+
+
+def test_splines_refuse():
+    values, knots = np.array([0.5, np.nan]), np.arange(8.0)
+    column, value = np.empty(8, np.int32), np.empty(8)
+    with pytest.raises(ValueError, match="a value is missing"):
+        core.spline_rows(values, knots, 3, True, None, column, value)
+    with pytest.raises(ValueError, match="do not fit the arrays"):
+        core.spline_rows(values, knots, 3, True, None, column[:7], value[:7])
+    with pytest.raises(ValueError, match="too few knots"):
+        core.spline_rows(values, knots[:7], 3, True, None, column, value)
+
+
+@pytest.mark.parametrize(("first", "degree"), [(0, 1), (1, 1), (0, 4)])
+def test_powers(first, degree):
+    values, powers = np.linspace(-2, 5, 30), np.arange(first, degree + 1)
+    out = np.empty(30 * len(powers))
+    core.power_rows(values, 0.7, 3.1, first, len(powers), out)
+    expected = ((values - 0.7) / 3.1)[:, None] ** powers
+    np.testing.assert_allclose(out.reshape(30, -1), expected, rtol=1e-14)
+
+
+# --- systems --------------------------------------------------------------------------------------
+
+
+def system(basis, weights, penalty, null_dim, smoothing=np.nan, df=5.0, net=False, kind="df2"):
+    """Gram, factor, mean row and numbers by the core."""
+    rows = csr_array(basis)
+    rows.eliminate_zeros()
+    d = basis.shape[1]
+    gram, factor, mean, numbers = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty((1, 4))
+    tuple_ = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
+    aim = (smoothing, df, net, kind == "df1", null_dim)
+    core.solve_systems([(tuple_, weights, penalty, aim, gram, factor, mean)], numbers)
+    return gram, factor, mean, numbers[0]
+
+
+@pytest.mark.parametrize("d", [2, 3, 8, 24, 40, 64])
+@pytest.mark.parametrize("kind", ["df1", "df2"])
+@pytest.mark.parametrize("net", [False, True])
+def test_systems(d, kind, net):
+    rng = np.random.default_rng(d)
+    basis = np.maximum(0, 1 - np.abs(np.linspace(0, d - 1, 5 * d)[:, None] - np.arange(d)) / 2)
+    weights = rng.integers(0, 50, len(basis)).astype(float)
+    order = min(2, d - 1)
+    aim = order + 0.6 - net
+    penalty, total = difference_penalty(d, order), weights.sum()
+    gram, factor, mean, (smoothing, df, net_df, fine) = system(
+        basis, weights, penalty, order, df=aim, net=net, kind=kind
+    )
+    expected = basis.T @ (weights[:, None] * basis)
+    assert fine == 1
+    np.testing.assert_allclose(gram, expected, rtol=1e-12, atol=1e-12 * total)
+    np.testing.assert_allclose(mean, weights @ basis / total, rtol=1e-12)
+    spec = spectrum(expected / total, penalty, order, weights @ basis / total)
+    wanted = total * find_smoothing(spec, aim, kind, net)
+    assert smoothing == pytest.approx(wanted, rel=1e-8)
+    assert df == pytest.approx(spec.df(smoothing / total, kind), rel=1e-9)
+    assert net_df == pytest.approx(spec.net_df(smoothing / total, kind), rel=1e-9)
+    assert (net_df if net else df) == pytest.approx(aim, abs=1e-9)
+    np.testing.assert_allclose(
+        factor, factorize(expected, penalty, smoothing), rtol=1e-7, atol=1e-9 * np.abs(factor).max()
+    )
+
+
+def test_a_given_smoothing_is_taken():
+    basis, penalty = np.eye(6), difference_penalty(6, 2)
+    numbers = system(basis, np.full(6, 2.0), penalty, 2, smoothing=3.5)[3]
+    spec = spectrum(np.eye(6) / 6, penalty, 2, np.full(6, 1 / 6))
+    assert numbers[0] == 3.5
+    np.testing.assert_allclose(numbers[1], spec.df(3.5 / 12, "df2"))
+
+
+def test_more_df_than_there_are_means_no_smoothing():
+    numbers = system(np.eye(5), np.ones(5), difference_penalty(5, 1), 1, df=7.0)[3]
+    np.testing.assert_allclose(numbers, [0.0, 5.0, 4.0, 1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (np.eye(5), np.ones(5), difference_penalty(5, 2), 2, {"df": 2.0}),  # no more than is free
+        (np.eye(4)[:, [0, 0, 1, 2]], np.ones(4), np.zeros((4, 4)), 4, {}),  # singular
+        (np.eye(3), np.zeros(3), difference_penalty(3, 1), 1, {}),  # no rows
+    ],
+)
+def test_what_the_core_leaves_to_others(case):
+    *given_system, options = case
+    assert system(*given_system, **options)[3][3] == 0
+
+
+def test_directions_without_data():
+    """Some coefficients have no bins: the smoothing is still that of the NumPy version."""
+    basis, penalty = np.eye(12)[:8], difference_penalty(12, 2)
+    w = np.arange(1.0, 9.0)
+    numbers = system(basis, w, penalty, 2, df=4.0)[3]
+    gram = basis.T @ (w[:, None] * basis) / w.sum()
+    spec = spectrum(gram, penalty, 2, w @ basis / w.sum())
+    assert numbers[3] == 1
+    assert numbers[0] == pytest.approx(w.sum() * find_smoothing(spec, 4.0, "df2"), rel=1e-8)
+
+
+def test_systems_by_threads_are_the_same_bits():
+    rng = np.random.default_rng(4)
+    penalty, out = difference_penalty(10, 2), []
+    bases = [csr_array(rng.uniform(size=(30, 10))) for _ in range(20)]
+    rows = [(b.indptr.astype(np.int64), b.indices.astype(np.int32), b.data) for b in bases]
+    for n_threads in (1, 3):
+        places = [(np.empty((10, 10)), np.empty((10, 10)), np.empty(10)) for _ in rows]
+        tasks = [
+            (r, np.ones(30), penalty, (np.nan, 4.0, False, False, 2), *p)
+            for r, p in zip(rows, places, strict=True)
+        ]
+        numbers = np.empty((20, 4))
+        core.solve_systems(tasks, numbers, n_threads)
+        out.append([numbers, *(x for p in places for x in p)])
+    for a, b in zip(*out, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: (t[0], np.ones(4), *t[2:]), "a weight per bin"),
+        (lambda t: ((t[0][0], t[0][1] + 1, t[0][2]), *t[1:]), "do not fit its coefficients"),
+        (lambda t: (*t[:4], np.empty((3, 3)), *t[5:]), r"must be \(d, d\)"),
+    ],
+)
+def test_systems_refuse(change, message):
+    rows = (np.arange(6), np.arange(5, dtype=np.int32), np.ones(5))
+    places = (np.empty((5, 5)), np.empty((5, 5)), np.empty(5))
+    task = (rows, np.ones(5), np.eye(5), (1.0, 0.0, False, False, 0), *places)
+    with pytest.raises(ValueError, match=message):
+        core.solve_systems([change(task)], np.empty((1, 4)))
+
+
+# --- around them ----------------------------------------------------------------------------------
+
+
+def test_room_gives_arrays_that_do_not_meet():
+    room = Room()
+    some = [room.empty(n, dtype) for n in (5, SMALL, 3 * SMALL) for dtype in (np.uint8, float)]
+    for i, array in enumerate(some):
+        array[:] = i
+    for i, array in enumerate(some):
+        assert np.all(array == i)
+    assert room.empty(10**8, np.uint8).size == 10**8  # larger than a block
+    np.testing.assert_array_equal(room.steps(3, 2), [0, 2, 4, 6])
+    np.testing.assert_array_equal(room.cycles(2, 3), [0, 1, 2, 0, 1, 2])
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_goes_on_as_before(enabled):
+    was = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(ZeroDivisionError), collector_at_rest():
+            1 // int(gc.isenabled())
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_spread_keeps_order_and_raises(n_threads):
+    assert spread(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
+    with pytest.raises(ZeroDivisionError):
+        spread(lambda x: 1 // x, [1, 0, 2], n_threads)
+
+
+def test_columns_of_arrays_are_views_or_not_kept():
+    """A fit must not copy its table: contiguous columns are views, copies are not kept."""
+    wide = np.arange(12.0).reshape(4, 3)
+    for column in (np.arange(4.0), np.asfortranarray(wide)[:, 1]):
+        table = read({"x": column})
+        assert np.shares_memory(table["x"].values, column)
+        assert table["x"] is table["x"]
+    strided = read({"x": wide[:, 1]})
+    assert strided["x"].values.flags.c_contiguous
+    assert strided["x"] is not strided["x"]
