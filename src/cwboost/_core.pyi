@@ -234,3 +234,29 @@ class Path:
 def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, training_part: int, validation_part: int | None, all_part: int, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None) -> Path: ...
 
 def replay(path: Path, m: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, scale: float) -> NDArray[numpy.float64]: ...
+
+class Breaks:
+    """Numbers -> pieces."""
+
+    def __init__(self, breaks: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], pieces: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], missing: int) -> None: ...
+
+    def find(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray[numpy.int32]: ...
+
+class Axis:
+    """One way to see a column: value -> piece and t."""
+
+    def __init__(self, source: int, breaks: Breaks | None, origin: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], inverse: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int, unseen: int) -> None: ...
+
+class Term:
+    """A piecewise polynomial over one or two axes."""
+
+    def __init__(self, axes: Sequence[int], powers: Sequence[int], coef: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class Lookup:
+    """Terms, evaluated at raw values of their columns."""
+
+    def __init__(self, axes: Sequence[Axis], terms: Sequence[Term], n_outputs: int) -> None: ...
+
+    def run(self, columns: Sequence[object], first: int, last: int, effects: NDArray[numpy.float64], add: bool, n_threads: int) -> tuple[int, int, list[int]]: ...
+
+    def run_array(self, table: NDArray[Any], columns: Sequence[int], effects: NDArray[numpy.float64], add: bool, n_threads: int) -> tuple[int, int, list[int]]: ...

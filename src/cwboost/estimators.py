@@ -325,9 +325,11 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             column per term and class.
         """
         check_is_fitted(self)
-        table = self._read(X)
-        parts = [np.empty((table.n_rows, 0)), *self.model_.contributions(table).values()]
-        return np.column_stack(parts)
+        table, model = self._read(X), self.model_
+        n_terms = sum(term.chosen for term in model.terms.values())
+        out = np.empty((table.n_rows, n_terms, model.n_outputs))
+        model._write_effects(table, out.transpose(1, 0, 2), self._n_threads())
+        return out.reshape(table.n_rows, n_terms * model.n_outputs)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: the chosen terms."""

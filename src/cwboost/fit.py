@@ -7,7 +7,6 @@ bin the rows, set up the systems, boost, make the model of the path. All is chec
 from __future__ import annotations
 
 import inspect
-import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ import numpy as np
 
 from . import _core
 from .bins import Bins, as_bins
-from .checks import is_number, is_whole
+from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, read_data
 from .design import (
     Plan,
@@ -39,8 +38,6 @@ from .smoothing import System, one_blas_thread
 from .table import Floats, read
 from .terms import make_learners
 
-THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
-MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -266,7 +263,7 @@ class _Problem:
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
             [_core.IndexSet(s.index, s.n_bins) for s in sets.sets],
             parts,
-            _threads(n_threads, len(data.y)),
+            threads_for(n_threads, len(data.y)),
         )
         bin_weights = _bin_weights(rows, sets, TRAINING)
         plans = with_mean_rows(plans, sets, bin_weights)
@@ -435,15 +432,6 @@ def _adapted(callback: Callable[..., Any] | None, names: list[str]) -> Any:
     return after
 
 
-def _threads(n_threads: int | None, n_rows: int) -> int:
-    if n_threads is not None:
-        return int(n_threads)
-    if n_rows < THREADS_FROM:
-        return 1
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
-
-
 # --- checks and reading ---------------------------------------------------------------------------
 
 
@@ -460,12 +448,9 @@ def _check_optimizer(optimizer: Any) -> Optimizer:
 
 
 def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
-    for name, value, least in (
-        ("n_iter", n_iter, 0),
-        ("patience", patience, 1),
-        ("n_threads", n_threads, 1),
-    ):
-        most = MAX_THREADS if name == "n_threads" else 2**31 - 2
+    check_threads(n_threads)
+    most = 2**31 - 2
+    for name, value, least in (("n_iter", n_iter, 0), ("patience", patience, 1)):
         if value is None and name != "n_iter":
             continue
         if not is_whole(value) or not least <= value <= most:

@@ -14,7 +14,7 @@ training rows is a piece like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
 from typing import Any, Literal
@@ -26,10 +26,14 @@ from scipy.interpolate import BSpline
 from .bases import Basis, PowerBasis, SplineBasis, TensorBasis
 from .bins import UNSEEN, Cuts, Encoder, Levels
 from .losses import Binomial, Loss, Multinomial, PythonLoss
-from .model import Model, Term
+from .model import ColumnFacts, Model, Term
 from .table import Floats
 
 Link = Literal["identity", "log", "logit", "softmax"]
+
+
+class NoPiecesError(TypeError):
+    """A basis of which it is not known how it is cut into polynomials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +123,15 @@ def pieces_of(model: Model) -> list[Pieces]:
     >>> bool(np.isclose(curve.coef[1, 0, 0], model.contributions({"x": [0.0]})["x"][0]))
     True
     """
-    return [_pieces(model, term) for term in model.terms.values() if term.chosen]
+    return [term_pieces(term, model.columns) for term in model.terms.values() if term.chosen]
 
 
-def _pieces(model: Model, term: Term) -> Pieces:
+def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> Pieces:
+    """One term as a piecewise polynomial, given what the model knows of its columns."""
     basis, encoders = term.plan.basis, term.plan.encoders
     parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
     axes = tuple(
-        _axis(column, model.columns[column].kind == "numbers", encoder, part)
+        _axis(column, columns[column].kind == "numbers", encoder, part)
         for column, encoder, part in zip(term.columns, encoders, parts, strict=True)
     )
     if len(axes) == 1:
@@ -164,7 +169,7 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
         breaks, origin, width = np.empty(0), np.array([basis.center]), np.array([basis.scale])
         blocks = np.eye(basis.degree + 1)[None, :, basis.first :]
     else:
-        raise TypeError(
+        raise NoPiecesError(
             f"column {column!r}: a {type(basis).__name__} cannot be written as a piecewise "
             "polynomial; export the model as JSON with model.save"
         )

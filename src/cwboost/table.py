@@ -31,6 +31,8 @@ Codes = NDArray[np.int64]
 
 MICROSECONDS_PER_DAY = 86_400e6
 INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
+IN_PLACE = tuple(map(np.dtype, ("f8", "f4", "i8", "i4", "?")))  # what the core reads where it lies
+SMALL = 2**14  # cells of a data frame up to which an array of them is cheaper than its columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +112,15 @@ class Table:
         n_rows: int,
         make: Callable[[str], Column],
         rows: NDArray[np.int64] | None = None,
+        raw: Callable[[str], Any] | None = None,
+        array: Callable[[], Any] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
         self._make = make
         self._rows = rows  # their numbers in the table that people gave, where some were left out
+        self._raw = raw  # a column as it came
+        self._array = array  # the whole table as it came
         self._made: dict[str, Column] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -127,12 +133,34 @@ class Table:
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._made:
-            if name not in self.names:
-                raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
-            column = self._make(name)
-            check_finite(column, self)
-            self._made[name] = column
+            self._made[name] = self.column(name)
         return self._made[name]
+
+    def column(self, name: str) -> Column:
+        """A column that is not kept for the next time."""
+        if name in self._made:
+            return self._made[name]
+        if name not in self.names:
+            raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
+        column = self._make(name)
+        check_finite(column, self)
+        return column
+
+    def numbers(self, name: str) -> NDArray[Any] | None:
+        """The numbers of a column where they lie, of a kind in IN_PLACE and with any stride; they
+        are not checked. None: it has none, or they must be converted."""
+        if self._raw is None or name not in self.names:
+            return None
+        found = self._raw(name)
+        if isinstance(found, nw.Series):
+            dtype = found.dtype
+            found = found.to_numpy() if dtype.is_numeric() or dtype == nw.Boolean else None
+        return found if _in_place(found, 1) else None
+
+    def array(self) -> NDArray[Any] | None:
+        """The whole table as numbers, where that is no work; as `numbers`."""
+        found = None if self._array is None else self._array()
+        return found if _in_place(found, 2) else None
 
     def row(self, i: int) -> int:
         """Number of row i in the table that people gave."""
@@ -158,6 +186,43 @@ def read(table: Any) -> Table:
     """Reads any data frame, a 2-d array (columns x0, x1, ...) or a mapping of columns."""
     if isinstance(table, Table):
         return table
+    if isinstance(table, Mapping | list | tuple | np.ndarray):
+        return _read_columns(table)
+    try:
+        frame = _frame(table)
+        names, n_rows = [_name(name) for name in frame.columns], len(frame)
+    except DuplicateError:
+        names = [
+            str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))
+        ]
+        twice = next((name for name in names if names.count(name) > 1), "?")
+        raise ValueError(
+            f"column {twice!r} is in the table more than once; rename one of them"
+        ) from None
+    small = n_rows * len(names) <= SMALL
+    return Table(
+        names,
+        n_rows,
+        lambda name: read_column(frame.get_column(name), name),
+        raw=frame.get_column,
+        array=frame.to_numpy if small else None,
+    )
+
+
+def _read_columns(table: Any) -> Table:
+    """A mapping of columns, an array or a list of rows."""
+    if isinstance(table, np.ndarray) and table.ndim == 2 and not table.dtype.names:
+
+        def raw_column(name: str) -> Any:
+            return table[:, int(name[1:])]
+
+        return Table(
+            [f"x{j}" for j in range(table.shape[1])],
+            table.shape[0],
+            lambda name: read_column(raw_column(name), name),
+            raw=raw_column,
+            array=lambda: table,
+        )
     raw = _raw_columns(table)
     lengths = {name: _length(name, column) for name, column in raw.items()}
     if len(set(lengths.values())) > 1:
@@ -167,7 +232,7 @@ def read(table: Any) -> Table:
             f"{long!r} has {lengths[long]}"
         )
     n_rows = next(iter(lengths.values()), 0)
-    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name))
+    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name), raw=raw.get)
 
 
 def _raw_columns(table: Any) -> dict[str, Any]:
@@ -175,25 +240,21 @@ def _raw_columns(table: Any) -> dict[str, Any]:
         return {_name(name): column for name, column in table.items()}
     if isinstance(table, list | tuple):
         return {f"x{j}": column for j, column in enumerate(_transposed(table))}
-    if isinstance(table, np.ndarray):
-        if table.dtype.names:  # a structured array
-            return {name: table[name] for name in table.dtype.names}
-        if table.ndim != 2:
-            raise ValueError(
-                f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
-            )
-        return {f"x{j}": table[:, j] for j in range(table.shape[1])}
-    try:
-        frame = _frame(table)
-        return {_name(name): frame.get_column(name) for name in frame.columns}
-    except DuplicateError:
-        names = [
-            str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))
-        ]
-        twice = next((name for name in names if names.count(name) > 1), "?")
-        raise ValueError(
-            f"column {twice!r} is in the table more than once; rename one of them"
-        ) from None
+    if table.dtype.names:  # a structured array
+        return {name: table[name] for name in table.dtype.names}
+    raise ValueError(
+        f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
+    )
+
+
+def _in_place(found: Any, ndim: int) -> bool:
+    """Whether the core can read an array where it lies."""
+    return (
+        type(found) is np.ndarray
+        and found.ndim == ndim
+        and found.dtype in IN_PLACE
+        and found.flags.aligned
+    )
 
 
 def _transposed(rows: Sequence[Any]) -> list[list[Any]]:
