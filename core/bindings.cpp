@@ -621,7 +621,7 @@ void bind_predict(nb::module_& m) {
             return run_lookup(self, found, 0, self.n_terms(), effects, add, n_threads);
           },
           "table"_a.noconvert(), "columns"_a, "effects"_a.noconvert(), "add"_a, "n_threads"_a,
-          nb::sig("def run_array(self, table: NDArray[Any], columns: Sequence[int], effects: "
+          nb::sig("def run_array(self, table: object, columns: Sequence[int], effects: "
                   "NDArray[numpy.float64], add: bool, n_threads: int) -> tuple[int, int, "
                   "list[int]]"));
 }

@@ -97,7 +97,7 @@ class Breaks {
     } else {
       count_buckets(1);
     }
-    breaks_.resize(n + (Size{1} << steps_), std::numeric_limits<Real>::infinity());
+    breaks_.resize(n + (Size{1} << steps_), std::numeric_limits<Real>::quiet_NaN());
   }
 
   void count_buckets(Size n_buckets) {
@@ -131,7 +131,7 @@ class Breaks {
     }
   }
 
-  Vec breaks_;  // with infinite ones at the end, for the last step of a search
+  Vec breaks_;  // then NaN, which no number reaches: a search may look beyond the end
   std::vector<Piece> pieces_;
   std::vector<Piece> below_;  // per bucket
   Real low_ = 0.0, per_unit_ = 0.0, top_ = 0.0;

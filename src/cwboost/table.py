@@ -199,14 +199,24 @@ def read(table: Any) -> Table:
         raise ValueError(
             f"column {twice!r} is in the table more than once; rename one of them"
         ) from None
-    small = n_rows * len(names) <= SMALL
     return Table(
         names,
         n_rows,
         lambda name: read_column(frame.get_column(name), name),
         raw=frame.get_column,
-        array=frame.to_numpy if small else None,
+        array=lambda: _small_array(frame),
     )
+
+
+def _small_array(frame: nw.DataFrame[Any]) -> Any:
+    """The cells of a small frame of numbers. Others than pandas would make numbers of dates."""
+    if frame.shape[0] * frame.shape[1] > SMALL:
+        return None
+    if not frame.implementation.is_pandas_like() and not all(
+        dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
+    ):
+        return None
+    return frame.to_numpy()
 
 
 def _read_columns(table: Any) -> Table:
