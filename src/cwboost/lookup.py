@@ -281,15 +281,15 @@ class Compiled:
     def _read(self, source: Source, table: Table) -> tuple[Any, bool]:
         """A column as the core takes it, and whether that is new memory."""
         facts = self._facts[source.column]
-        numbers = (
-            None if source.levels is not None and facts.boolean else table.numbers(source.column)
-        )
         if source.levels is None:
+            numbers = table.numbers(source.column)
             if numbers is not None:
                 return numbers, numbers.flags.owndata
             return Values().encode(table.column(source.column)), True
-        if numbers is not None and numbers.dtype.kind == "f":
-            return (numbers, self._breaks(source, False)), numbers.flags.owndata
+        if facts.kind == "numbers" and not facts.boolean:
+            numbers = table.numbers(source.column)
+            if numbers is not None and numbers.dtype.kind == "f":
+                return (numbers, self._breaks(source, False)), numbers.flags.owndata
         column = table.column(source.column)
         if isinstance(column, Labels):
             return (column.codes, _pieces_of_levels(source.levels, column)), True

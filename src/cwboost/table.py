@@ -32,6 +32,7 @@ Codes = NDArray[np.int64]
 MICROSECONDS_PER_DAY = 86_400e6
 INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
 IN_PLACE = tuple(map(np.dtype, ("f8", "f4", "i8", "i4", "?")))  # what the core reads where it lies
+MANY = 1000  # rows from which on a detour over Arrow pays
 SMALL = 2**14  # cells of a data frame up to which an array of them is cheaper than its columns
 
 
@@ -202,7 +203,7 @@ def read(table: Any) -> Table:
     return Table(
         names,
         n_rows,
-        lambda name: read_column(frame.get_column(name), name),
+        lambda name: _read_series(frame.get_column(name), name),
         raw=frame.get_column,
         array=lambda: _small_array(frame),
     )
@@ -380,7 +381,7 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
     if dtype.is_numeric():
         return Numbers(name, _floats(series))
     if isinstance(dtype, nw.String):
-        return _labels(name, series.to_list())
+        return _read_text(series, name)
     if isinstance(dtype, nw.Enum):
         return _read_categories(series.to_list(), name, dtype.categories)
     if isinstance(dtype, nw.Categorical):
@@ -528,6 +529,19 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def _read_text(series: nw.Series[Any], name: str) -> Column:
+    """Labels from text; of many rows by Arrow's dictionary, in a tenth of the time."""
+    if len(series) >= MANY:
+        try:
+            coded = series.to_arrow().dictionary_encode()
+        except (ImportError, TypeError, ValueError):  # there is no Arrow, or no way to it
+            pass
+        else:
+            codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            return _coded(name, codes, coded.dictionary.to_pylist())
+    return _labels(name, series.to_list())
+
+
 def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) -> Column:
     """Labels from text; what is not text is missing."""
     found: dict[str, int] = {}
@@ -536,9 +550,15 @@ def _labels(name: str, values: list[Any], order: Sequence[str] | None = None) ->
         dtype=np.int64,
         count=len(values),
     )
+    return _coded(name, codes, list(found), order)
+
+
+def _coded(name: str, codes: Codes, found: list[str], order: Sequence[str] | None = None) -> Column:
+    """Labels from codes of texts in any order."""
     if not found:
-        return Numbers(name, np.full(len(values), np.nan))
-    levels = sorted(found) if order is None else [level for level in order if level in found]
+        return Numbers(name, np.full(len(codes), np.nan))
+    known = set(found)
+    levels = sorted(found) if order is None else [level for level in order if level in known]
     position = {level: i for i, level in enumerate(levels)}
     remap = np.array([position[level] for level in found] + [-1], dtype=np.int64)
     return Labels(name, remap[codes], tuple(levels))
