@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -165,7 +166,9 @@ using Column = std::variant<std::monostate, Strided, Labelled, Searched>;
 
 template <class T>
 T load(const std::byte* data, std::ptrdiff_t stride, Size row) {
-  return *reinterpret_cast<const T*>(data + stride * static_cast<std::ptrdiff_t>(row));
+  T value;  // a lone number may lie anywhere
+  std::memcpy(&value, data + stride * static_cast<std::ptrdiff_t>(row), sizeof(T));
+  return value;
 }
 
 template <class T>
