@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import fractions
+import sys
 
 import numpy as np
 import pandas as pd
@@ -536,3 +537,19 @@ def test_rows_below_one_another():
         TypeError, match="column 'x': numbers in the first table, text in the second"
     ):
         concat(read_column([1], "x"), read_column(["a"], "x"))
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+@pytest.mark.parametrize("arrow", [True, False])
+def test_text_of_many_rows_is_read_as_that_of_few(library, arrow, monkeypatch):
+    """Arrow's dictionary and the loop over cells give the same labels; Arrow may be missing."""
+    if not arrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    cells = ["b", None, "a", "", "é", "b"] * 400
+    column = read(library.DataFrame({"g": library.Series(cells)}))["g"]
+    expected = read_column(cells, "g")
+    assert column.levels == expected.levels == ("", "a", "b", "é")
+    np.testing.assert_array_equal(column.codes, expected.codes)
+    assert column.codes.dtype == np.int64
+    nothing = read(library.DataFrame({"g": library.Series(["", *[None] * 1999])[1:]}))["g"]
+    assert nothing.missing.all()
