@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import fractions
+import sys
 
 import numpy as np
 import pandas as pd
@@ -168,6 +169,14 @@ def cases(**groups):
     )
 
 
+@pytest.fixture(params=[False, True], ids=["by cells", "by library"])
+def way_of_text(request, monkeypatch):
+    """Text is coded cell by cell, or by the means of its library whatever its length."""
+    if request.param:
+        monkeypatch.setattr("cwboost.table.MANY_CELLS", 0)
+
+
+@pytest.mark.usefixtures("way_of_text")
 @cases(text=(TEXT, ["b", "a", None, "b"]), ordered=(ORDERED, ["b", "a", None, "b"]))
 def test_text(values, expected):
     column = read_column(values, "g")
@@ -179,6 +188,7 @@ def test_text(values, expected):
     assert column.missing.tolist() == [v is None for v in expected]
 
 
+@pytest.mark.usefixtures("way_of_text")
 @cases(
     numbers=(NUMBERS, [1.0, 3.0, None, 2.0]),
     booleans=(BOOLEANS, [1.0, 0.0, None]),
@@ -197,6 +207,7 @@ def test_numbers(values, expected):
     assert seen(read({"x": values})["x"]) == expected
 
 
+@pytest.mark.usefixtures("way_of_text")
 @pytest.mark.parametrize(
     ("values", "levels"),
     [
@@ -536,3 +547,29 @@ def test_rows_below_one_another():
         TypeError, match="column 'x': numbers in the first table, text in the second"
     ):
         concat(read_column([1], "x"), read_column(["a"], "x"))
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize(
+    "series",
+    [
+        lambda cells: pd.Series(cells, dtype=pd.StringDtype("python")),
+        lambda cells: pd.Series(cells, dtype=object),
+        lambda cells: pl.Series(cells, dtype=pl.String),
+        lambda cells: pl.Series(cells, dtype=pl.Categorical),
+        lambda cells: pl.Series(cells, dtype=pl.Enum(["", "a", "b", "é", "z"])),
+    ],
+    ids=["pandas", "pandas object", "polars", "polars categorical", "polars enum"],
+)
+def test_text_of_many_rows_is_read_as_that_of_few(series, arrow, monkeypatch):
+    """The library's codes and the loop over cells give the same labels; Arrow may be missing."""
+    if not arrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    cells = ["b", None, "a", "", "é", "b"] * 400
+    expected = read_column(cells, "g")
+    for n in (6, 2400):
+        column = read_column(series(cells[:n]), "g")
+        assert column.levels == expected.levels == ("", "a", "b", "é")
+        np.testing.assert_array_equal(column.codes, expected.codes[:n])
+        assert column.codes.dtype == np.int64
+    assert read_column(series([None] * 2000), "g").missing.all()

@@ -326,3 +326,29 @@ def spline_rows(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), or
 def power_rows(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], center: float, scale: float, first: int, n_coef: int, value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
 def solve_systems(systems: Sequence[tuple[tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], tuple[float, float, bool, bool, int], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]]], numbers: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], n_threads: int = 1) -> None: ...
+
+class Breaks:
+    """Numbers -> pieces."""
+
+    def __init__(self, breaks: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], pieces: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], missing: int) -> None: ...
+
+    def find(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray[numpy.int32]: ...
+
+class Axis:
+    """One way to see a column: value -> piece and t."""
+
+    def __init__(self, source: int, breaks: Breaks | None, origin: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], inverse: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int, unseen: int) -> None: ...
+
+class Term:
+    """A piecewise polynomial over one or two axes."""
+
+    def __init__(self, axes: Sequence[int], powers: Sequence[int], coef: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+class Lookup:
+    """Terms, evaluated at raw values of their columns."""
+
+    def __init__(self, axes: Sequence[Axis], terms: Sequence[Term], n_outputs: int) -> None: ...
+
+    def run(self, columns: Sequence[object], first: int, last: int, effects: NDArray[numpy.float64], add: bool, n_threads: int) -> tuple[int, int, list[int]]: ...
+
+    def run_array(self, table: object, columns: Sequence[int], effects: NDArray[numpy.float64], add: bool, n_threads: int) -> tuple[int, int, list[int]]: ...

@@ -1,10 +1,15 @@
-"""What counts as a number in an argument. Knows nothing of what it is for."""
+"""What counts as a number in an argument, and how many threads that means. Knows nothing of what
+they are for."""
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeGuard
 
 import numpy as np
+
+THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
+MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -16,3 +21,20 @@ def is_number(value: Any) -> TypeGuard[float]:
     """A finite number; True and False are none."""
     real = isinstance(value, int | float | np.integer | np.floating)
     return real and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def check_threads(n_threads: Any) -> None:
+    if n_threads is not None and not (is_whole(n_threads) and 1 <= n_threads <= MAX_THREADS):
+        raise ValueError(
+            f"n_threads must be a whole number from 1 to {MAX_THREADS}, got {n_threads!r}"
+        )
+
+
+def threads_for(n_threads: int | None, n_rows: int) -> int:
+    """The threads asked for, else all cores where the rows are worth it."""
+    if n_threads is not None:
+        return int(n_threads)
+    if n_rows < THREADS_FROM:
+        return 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)

@@ -187,8 +187,11 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
         [each],
         [w],
     )
-    effects = model._effects(data, centred=False)
-    score = sum(effects.values(), np.zeros((n, q)))
+    chosen = {name: term for name, term in model.terms.items() if term.chosen}
+    effects = np.empty((len(chosen), n, q))
+    model._write_effects(data, effects)
+    effects += np.array([term.mean for term in chosen.values()]).reshape(-1, 1, q)
+    score = effects.sum(axis=0)
     core.run(
         [
             _core.Fill(0, list(model.start_vector)),
@@ -198,7 +201,8 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
         ]
     )
     residual = core.read(2).T
-    out = {name: float(w @ (e * residual).sum(axis=1) / w.sum()) for name, e in effects.items()}
+    shares = [float(w @ (effect * residual).sum(axis=1) / w.sum()) for effect in effects]
+    out = dict(zip(chosen, shares, strict=True))
     return np.array([out.get(name, 0.0) for name in model.terms])
 
 

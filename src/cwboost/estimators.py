@@ -325,9 +325,11 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             column per term and class.
         """
         check_is_fitted(self)
-        table = self._read(X)
-        parts = [np.empty((table.n_rows, 0)), *self.model_.contributions(table).values()]
-        return np.column_stack(parts)
+        table, model = self._read(X), self.model_
+        n_terms = sum(term.chosen for term in model.terms.values())
+        out = np.empty((table.n_rows, n_terms, model.n_outputs))
+        model._write_effects(table, out.transpose(1, 0, 2), self._n_threads())
+        return out.reshape(table.n_rows, n_terms * model.n_outputs)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: the chosen terms."""
@@ -383,14 +385,15 @@ def _read_frame(estimator: Any, X: Any, reset: bool) -> Table:
     """A table of named columns; their names are noted, or compared with those noted."""
     bare = hasattr(X, "set_axis") and not any(isinstance(name, str) for name in X.columns)
     table = read(X.set_axis([f"x{j}" for j in range(X.shape[1])], axis=1) if bare else X)
-    if bare or _get_feature_names(X) is not None:  # scikit-learn knows this kind of table
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-    else:
-        names, known = list(table.names), getattr(estimator, "feature_names_in_", None)
-        if reset:
+    names, known = list(table.names), getattr(estimator, "feature_names_in_", None)
+    as_noted = known is not None and names == known.tolist()
+    if bare or reset or not as_noted:  # else scikit-learn would look at the names once more
+        if bare or _get_feature_names(X) is not None:  # it knows this kind of table
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        elif reset:
             estimator.n_features_in_ = len(names)
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        elif known is not None and names != list(known):
+        elif known is not None:
             raise ValueError(
                 "The feature names should match those that were passed during fit: expected "
                 f"{', '.join(known)}, got {', '.join(names)}"
@@ -504,7 +507,9 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         `offset=0` predicts without the offsets of a model that was fitted with arrays of them.
         """
         check_is_fitted(self)
-        return self.model_.predict(self._read(X), offset=offset, exposure=exposure)
+        return self.model_.predict(
+            self._read(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
+        )
 
     def score(
         self,
@@ -636,18 +641,24 @@ time_limit, random_state, n_jobs
     def decision_function(self, X: Any, offset: Any = None) -> Floats:
         """(n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""
         check_is_fitted(self)
-        return self.model_.predict(self._read(X), kind="score", offset=offset)
+        return self.model_.predict(
+            self._read(X), kind="score", offset=offset, n_threads=self._n_threads()
+        )
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Floats:
         """(n_samples, n_classes) logarithms of the probabilities."""
         score = self.decision_function(X, offset)
         if score.ndim == 2:
             return np.asarray(log_softmax(score, axis=1))
-        return np.column_stack([-np.logaddexp(0.0, score), -np.logaddexp(0.0, -score)])
+        out = np.empty((len(score), 2))
+        for k, signed in enumerate((score, -score)):
+            np.negative(np.logaddexp(0.0, signed), out=out[:, k])
+        return out
 
     def predict_proba(self, X: Any, offset: Any = None) -> Floats:
         """(n_samples, n_classes) probabilities."""
-        return np.exp(self.predict_log_proba(X, offset))
+        found = self.predict_log_proba(X, offset)
+        return np.exp(found, out=found)
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """(n_samples,) the most probable class."""

@@ -7,7 +7,6 @@ bin the rows, set up the systems, boost, make the model of the path. All is chec
 from __future__ import annotations
 
 import inspect
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 from . import _core
 from .bases import BasisRows
 from .bins import Bins, Seen, as_bins
-from .checks import is_number, is_whole
+from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, read_data
 from .design import (
     Plan,
@@ -44,8 +43,6 @@ from .smoothing import System
 from .table import Floats, read
 from .terms import make_learners
 
-THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
-MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 SEARCHES = {
@@ -174,7 +171,7 @@ def fit(
         chosen = check_learners(chosen, data.table)
         start_vector = _start(start, data)
         step_scale = _scale(scale, data, start_vector)
-        threads = _threads(n_threads, len(data.y))
+        threads = threads_for(n_threads, len(data.y))
         names = dict.fromkeys(name for learner in chosen for name in learner.columns)
         seen = look_at(names, data.table, data.sample, threads)
         plans = plan_terms(chosen, data.table, data.sample, seen, threads)
@@ -245,7 +242,7 @@ def extend(
     )
     data = read_data(given, model.loss, old.seed, model.classes)
     plans = [term.plan for term in model.terms.values()]
-    threads = _threads(n_threads, len(data.y))
+    threads = threads_for(n_threads, len(data.y))
     names = dict.fromkeys(name for plan in plans for name in plan.columns)
     problem = _Problem.make(
         data,
@@ -469,15 +466,6 @@ def _adapted(callback: Callable[..., Any] | None, names: list[str]) -> Any:
     return after
 
 
-def _threads(n_threads: int | None, n_rows: int) -> int:
-    if n_threads is not None:
-        return int(n_threads)
-    if n_rows < THREADS_FROM:
-        return 1
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
-
-
 # --- checks and reading ---------------------------------------------------------------------------
 
 
@@ -494,12 +482,9 @@ def _check_optimizer(optimizer: Any) -> Optimizer:
 
 
 def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
-    for name, value, least in (
-        ("n_iter", n_iter, 0),
-        ("patience", patience, 1),
-        ("n_threads", n_threads, 1),
-    ):
-        most = MAX_THREADS if name == "n_threads" else 2**31 - 2
+    check_threads(n_threads)
+    most = 2**31 - 2
+    for name, value, least in (("n_iter", n_iter, 0), ("patience", patience, 1)):
         if value is None and name != "n_iter":
             continue
         if not is_whole(value) or not least <= value <= most:

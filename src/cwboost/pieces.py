@@ -14,7 +14,7 @@ training rows is a piece like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
 from typing import Any, Literal
@@ -26,10 +26,14 @@ from scipy.interpolate import BSpline
 from .bases import Basis, PowerBasis, SplineBasis, TensorBasis
 from .bins import UNSEEN, Cuts, Encoder, Levels
 from .losses import Binomial, Loss, Multinomial, PythonLoss
-from .model import Model, Term
+from .model import ColumnFacts, Model, Term
 from .table import Floats
 
 Link = Literal["identity", "log", "logit", "softmax"]
+
+
+class NoPiecesError(TypeError):
+    """A basis of which it is not known how it is cut into polynomials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +123,15 @@ def pieces_of(model: Model) -> list[Pieces]:
     >>> bool(np.isclose(curve.coef[1, 0, 0], model.contributions({"x": [0.0]})["x"][0]))
     True
     """
-    return [_pieces(model, term) for term in model.terms.values() if term.chosen]
+    return [term_pieces(term, model.columns) for term in model.terms.values() if term.chosen]
 
 
-def _pieces(model: Model, term: Term) -> Pieces:
+def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> Pieces:
+    """One term as a piecewise polynomial, given what the model knows of its columns."""
     basis, encoders = term.plan.basis, term.plan.encoders
     parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
     axes = tuple(
-        _axis(column, model.columns[column].kind == "numbers", encoder, part)
+        _axis(column, columns[column].kind == "numbers", encoder, part)
         for column, encoder, part in zip(term.columns, encoders, parts, strict=True)
     )
     if len(axes) == 1:
@@ -164,12 +169,16 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
         breaks, origin, width = np.empty(0), np.array([basis.center]), np.array([basis.scale])
         blocks = np.eye(basis.degree + 1)[None, :, basis.first :]
     else:
-        raise TypeError(
+        raise NoPiecesError(
             f"column {column!r}: a {type(basis).__name__} cannot be written as a piecewise "
             "polynomial; export the model as JSON with model.save"
         )
     missing = np.zeros((1, *blocks.shape[1:]))
-    missing[0, 0] = basis.matrix(np.array([np.nan])).toarray()[0]
+    cell = np.array([np.nan])
+    if basis.known(cell)[0]:
+        missing[0, 0] = basis.matrix(cell).toarray()[0]
+    elif basis.mean is not None:  # what `matrix` takes, at a tenth of the time
+        missing[0, 0] = basis.mean
     return Axis(
         column,
         numeric,
@@ -212,8 +221,9 @@ def _spline(basis: SplineBasis) -> tuple[Floats, Floats]:
     if basis.extrapolate == "linear" and k > 0:
         outer[0, 1] = inner[0, 1]
         outer[1, 1] = np.arange(k + 1) @ inner[-1]
-    blocks = np.concatenate([outer[:1], inner, outer[1:]])
-    return breaks, np.pad(blocks, ((0, 0), (0, 0), (0, basis.n_coef - n)))
+    blocks = np.zeros((len(breaks) + 1, k + 1, basis.n_coef))  # the last may be of missing cells
+    blocks[:, :, :n] = np.concatenate([outer[:1], inner, outer[1:]])
+    return breaks, blocks
 
 
 # --- what stands around the terms -----------------------------------------------------------------

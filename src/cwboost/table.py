@@ -18,7 +18,7 @@ import decimal
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -32,8 +32,11 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 MICROSECONDS_PER_DAY = 86_400e6
-SMALL_TABLE = 2**25  # bytes of an array up to which its columns are laid out one by one
 INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
+IN_PLACE = tuple(map(np.dtype, ("f8", "f4", "i8", "i4", "?")))  # what the core reads where it lies
+SMALL_ARRAY = 2**25  # bytes of an array up to which its columns are laid out one by one
+SMALL_FRAME = 2**14  # cells of a data frame up to which an array of them is cheaper than columns
+MANY_CELLS = 200  # of text from which on its library codes them faster than a loop does
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,8 @@ def format_number(value: float, boolean: bool = False) -> str:
 class Table:
     """Named columns of one length, converted when first asked for.
 
-    Columns for which `again` is true are made again each time instead of being kept.
+    Columns for which `again` is true are made again each time instead of being kept. `raw` gives a
+    column as it came, `array` the whole table, where there is one.
     """
 
     def __init__(
@@ -118,17 +122,25 @@ class Table:
         names: Sequence[str],
         n_rows: int,
         make: Callable[[str], Column],
+        *,
         rows: NDArray[np.int64] | None = None,
         again: Callable[[str], bool] | None = None,
+        raw: Callable[[str], Any] | None = None,
+        array: Callable[[], Any] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
         self._make = make
         self._rows = rows  # their numbers in the table that people gave, where some were left out
         self._again = again
+        self._raw = raw
+        self._array = array
         self._made: dict[str, Column] = {}
-        self._known = frozenset(self.names)
         self._finite: set[str] = set()
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -139,19 +151,25 @@ class Table:
         return ", ".join(map(repr, self.names[:10])) + ", ..." * (len(self.names) > 10) or "none"
 
     def __getitem__(self, name: str) -> Column:
-        column = self.unchecked(name)
+        return self.column(name, keep=True)
+
+    def column(self, name: str, keep: bool = False) -> Column:
+        """A column; unless told so it is not kept for the next time."""
+        column = self.unchecked(name, keep)
         if name not in self._finite:
             self.check(column)
         return column
 
-    def unchecked(self, name: str) -> Column:
+    def unchecked(self, name: str, keep: bool = True) -> Column:
         """A column whose numbers may be infinite, for those who look (and `check`) themselves."""
         made = self._made.get(name)
         if made is None:
             if name not in self._known:
                 raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
+            if not keep and self._raw is not None:  # `make` may lay out the whole table
+                return read_column(self._raw(name), name)
             made = self._make(name)
-            if self._again is None or not self._again(name):
+            if keep and not (self._again and self._again(name)):
                 self._made[name] = made
         return made
 
@@ -161,6 +179,22 @@ class Table:
             check_finite(column, self)
         self._finite.add(column.name)
 
+    def numbers(self, name: str) -> NDArray[Any] | None:
+        """The numbers of a column where they lie, of a kind in IN_PLACE and with any stride; they
+        are not checked. None: it has none, or they must be converted."""
+        if self._raw is None or name not in self._known:
+            return None
+        found = self._raw(name)
+        if isinstance(found, nw.Series):
+            dtype = found.dtype
+            found = found.to_numpy() if dtype.is_numeric() or dtype == nw.Boolean else None
+        return found if _in_place(found, 1) else None
+
+    def array(self) -> NDArray[Any] | None:
+        """The whole table as numbers, where that is no work; as `numbers`."""
+        found = None if self._array is None else self._array()
+        return found if _in_place(found, 2) else None
+
     def row(self, i: int) -> int:
         """Number of row i in the table that people gave."""
         return i if self._rows is None else int(self._rows[i])
@@ -169,7 +203,11 @@ class Table:
         """Some of the rows, by a mask."""
         numbers = np.flatnonzero(rows) if self._rows is None else self._rows[rows]
         return Table(
-            self.names, len(numbers), lambda name: self._make(name).take(rows), numbers, self._again
+            self.names,
+            len(numbers),
+            lambda name: self._make(name).take(rows),
+            rows=numbers,
+            again=self._again,
         )
 
     def below(self, other: Table, called: str = "second table") -> Table:
@@ -187,43 +225,13 @@ def read(table: Any) -> Table:
     """Reads any data frame, a 2-d array (columns x0, x1, ...) or a mapping of columns."""
     if isinstance(table, Table):
         return table
-    raw = _raw_columns(table)
-    lengths = {name: _length(name, column) for name, column in raw.items()}
-    if len(set(lengths.values())) > 1:
-        short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
-        raise ValueError(
-            f"columns differ in length: {short!r} has {lengths[short]} rows, "
-            f"{long!r} has {lengths[long]}"
-        )
-    n_rows = next(iter(lengths.values()), 0)
-
-    def again(name: str) -> bool:  # copies of arrays are cheaper to make than to keep
-        column = raw[name]
-        if type(column) is not np.ndarray or column.dtype.kind not in "biuf":
-            return False
-        return column.dtype != np.float64 or not column.flags.c_contiguous
-
-    return Table(list(raw), n_rows, lambda name: read_column(raw[name], name), again=again)
-
-
-def _raw_columns(table: Any) -> dict[str, Any]:
-    if isinstance(table, Mapping):
-        return {_name(name): column for name, column in table.items()}
-    if isinstance(table, list | tuple):
-        return {f"x{j}": column for j, column in enumerate(_transposed(table))}
-    if isinstance(table, np.ndarray):
-        if table.dtype.names:  # a structured array
-            return {name: table[name] for name in table.dtype.names}
-        if table.ndim != 2:
-            raise ValueError(
-                f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
-            )
-        if table.nbytes <= SMALL_TABLE:
-            table = np.asfortranarray(table)
-        return {f"x{j}": column for j, column in enumerate(table.T)}
+    if isinstance(table, np.ndarray) and table.ndim == 2 and not table.dtype.names:
+        return _read_matrix(table)
+    if isinstance(table, Mapping | list | tuple | np.ndarray):
+        return _read_columns(table)
     try:
         frame = _frame(table)
-        return {_name(name): frame.get_column(name) for name in frame.columns}
+        names, n_rows = [_name(name) for name in frame.columns], len(frame)
     except DuplicateError:
         names = [
             str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))
@@ -232,6 +240,92 @@ def _raw_columns(table: Any) -> dict[str, Any]:
         raise ValueError(
             f"column {twice!r} is in the table more than once; rename one of them"
         ) from None
+    return Table(
+        names,
+        n_rows,
+        lambda name: _read_series(frame.get_column(name), name),
+        raw=frame.get_column,
+        array=lambda: _small_array(frame),
+    )
+
+
+def _small_array(frame: nw.DataFrame[Any]) -> Any:
+    """The cells of a small frame of numbers. Others than pandas would make numbers of dates."""
+    if frame.shape[0] * frame.shape[1] > SMALL_FRAME:
+        return None
+    if not frame.implementation.is_pandas_like() and not all(
+        dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
+    ):
+        return None
+    return frame.to_numpy()
+
+
+def _read_matrix(table: NDArray[Any]) -> Table:
+    @cache
+    def laid_out() -> NDArray[Any]:
+        """With columns that lie together, where the copy is small."""
+        small = type(table) is np.ndarray and table.nbytes <= SMALL_ARRAY
+        return np.asfortranarray(table) if small else table
+
+    def raw(name: str, of: NDArray[Any] = table) -> Any:
+        return of[:, int(name[1:])]
+
+    return Table(
+        [f"x{j}" for j in range(table.shape[1])],
+        table.shape[0],
+        lambda name: read_column(raw(name, laid_out()), name),
+        again=lambda name: _is_copied(raw(name, laid_out())),
+        raw=raw,
+        array=lambda: table,
+    )
+
+
+def _read_columns(table: Any) -> Table:
+    """A mapping of columns, a list of rows or a structured array."""
+    raw = _raw_columns(table)
+    lengths = {name: _length(name, column) for name, column in raw.items()}
+    if len(set(lengths.values())) > 1:
+        short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
+        raise ValueError(
+            f"columns differ in length: {short!r} has {lengths[short]} rows, "
+            f"{long!r} has {lengths[long]}"
+        )
+    return Table(
+        list(raw),
+        next(iter(lengths.values()), 0),
+        lambda name: read_column(raw[name], name),
+        again=lambda name: _is_copied(raw[name]),
+        raw=raw.get,
+    )
+
+
+def _raw_columns(table: Any) -> dict[str, Any]:
+    if isinstance(table, Mapping):
+        return {_name(name): column for name, column in table.items()}
+    if isinstance(table, list | tuple):
+        return {f"x{j}": column for j, column in enumerate(_transposed(table))}
+    if table.dtype.names:  # a structured array
+        return {name: table[name] for name in table.dtype.names}
+    raise ValueError(
+        f"the table is an array of {table.ndim} dimension(s); expected 2, (rows, columns)"
+    )
+
+
+def _is_copied(found: Any) -> bool:
+    """Whether reading an array copies its numbers, which is cheaper to do again than to keep."""
+    if type(found) is not np.ndarray or found.dtype.kind not in "biuf":
+        return False
+    return found.dtype != np.float64 or not found.flags.c_contiguous
+
+
+def _in_place(found: Any, ndim: int) -> bool:
+    """Whether the core can read an array where it lies."""
+    return (
+        type(found) is np.ndarray
+        and found.ndim == ndim
+        and found.dtype in IN_PLACE
+        and found.flags.aligned
+    )
 
 
 def _transposed(rows: Sequence[Any]) -> list[list[Any]]:
@@ -369,7 +463,9 @@ def _integers(values: Floats, name: str) -> Numbers:
 
 
 def _coded(series: nw.Series[Any]) -> tuple[NDArray[Any], list[Any]]:
-    """A code per row (-1: missing) and the values that codes stand for, by the library's means."""
+    """A code per row (-1: missing) and the values that codes stand for."""
+    if len(series) < MANY_CELLS:
+        return _coded_cells(series.to_list())
     native, library = series.to_native(), series.implementation
     if library.is_pandas() and hasattr(native, "cat"):
         return native.cat.codes.to_numpy(), native.cat.categories.tolist()
@@ -380,12 +476,13 @@ def _coded(series: nw.Series[Any]) -> tuple[NDArray[Any], list[Any]]:
         return _arrow_codes(native)
     if library.is_polars():
         return _polars_codes(native)
+    return _coded_cells(series.to_list())
+
+
+def _coded_cells(cells: Sequence[Any]) -> tuple[NDArray[Any], list[Any]]:
     found: dict[Any, int] = {}
-    values = series.to_list()
-    codes = np.fromiter(
-        (found.setdefault(v, len(found)) for v in values), dtype=np.int64, count=len(values)
-    )
-    return codes, list(found)
+    codes = (found.setdefault(cell, len(found)) for cell in cells)
+    return np.fromiter(codes, dtype=np.int64, count=len(cells)), list(found)
 
 
 def _arrow_codes(array: Any) -> tuple[NDArray[Any], list[Any]]:
@@ -396,11 +493,20 @@ def _arrow_codes(array: Any) -> tuple[NDArray[Any], list[Any]]:
     parts = array.unify_dictionaries().chunks
     if not parts:
         return np.empty(0, np.int64), []
-    codes = [part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in parts]
+    codes = [
+        part.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False) for part in parts
+    ]
     return np.concatenate(codes), parts[0].dictionary.to_pylist()
 
 
 def _polars_codes(series: Any) -> tuple[NDArray[Any], list[Any]]:
+    """By Arrow's dictionary if there is Arrow, in half of the time."""
+    try:
+        import pyarrow
+    except ImportError:
+        pass
+    else:
+        return _arrow_codes(pyarrow.chunked_array([series.to_arrow()]))
     distinct = series.unique().drop_nulls()
     if series.dtype.base_type().__name__ == "String":
         codes = series.replace_strict(distinct, range(len(distinct)), default=-1)
@@ -478,7 +584,7 @@ def _days(stamps: NDArray[Any], name: str) -> Floats:
 
 def _read_objects(values: list[Any], name: str) -> Column:
     if set(map(type, values)) <= {str, type(None)}:
-        return _labels(name, values)
+        return _read_categories(*_coded_cells(values), name)
     missing = [_is_missing(v) for v in values]
     kinds: dict[str, int] = {}
     example: dict[str, Any] = {}
@@ -492,7 +598,8 @@ def _read_objects(values: list[Any], name: str) -> Column:
     if set(kinds) <= {"number", "boolean"}:
         return _integers(_convert(values, missing, name), name)
     if set(kinds) == {"text"}:
-        return _labels(name, [None if m else str(v) for v, m in zip(values, missing, strict=True)])
+        texts = [None if m else str(v) for v, m in zip(values, missing, strict=True)]
+        return _read_categories(*_coded_cells(texts), name)
     if set(kinds) in ({"date"}, {"duration"}):
         stamps = [None if m else _naive(v) for v, m in zip(values, missing, strict=True)]
         return _read_array(np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]"), name)
@@ -553,22 +660,6 @@ def _kind_of(value: Any) -> str:
 def _shown(value: Any) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _labels(name: str, values: list[Any]) -> Column:
-    """Labels from text; what is not text is missing."""
-    found: dict[str, int] = {}
-    codes = np.fromiter(
-        (found.setdefault(v, len(found)) if isinstance(v, str) else -1 for v in values),
-        dtype=np.int64,
-        count=len(values),
-    )
-    if not found:
-        return Numbers(name, np.full(len(values), np.nan))
-    levels = sorted(found)
-    position = {level: i for i, level in enumerate(levels)}
-    remap = np.array([position[level] for level in found] + [-1], dtype=np.int64)
-    return Labels(name, remap[codes], tuple(levels))
 
 
 def check_finite(column: Column, table: Table | None = None) -> None:
