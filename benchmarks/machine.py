@@ -36,7 +36,9 @@ def describe(distributions: Iterable[str]) -> str:
 def sentence(facts: dict[str, Any]) -> str:
     load = "" if facts["load"] is None else f", load {facts['load']:g}"
     cores = f"{facts['cores']} core{'s' * (facts['cores'] != 1)}"
-    versions = {**facts["versions"], "commit": facts["commit"] or "unknown"}
+    versions = facts["versions"]
+    if facts["commit"]:
+        versions = versions | {"commit": facts["commit"]}
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
     return f"{facts['processor']}, {cores}{load}, {facts['date']}; {named}"
 

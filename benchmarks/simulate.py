@@ -70,5 +70,6 @@ def three_curves(table: dict[str, Floats]) -> dict[str, Floats]:
     return {"a": np.sin(2 * table["a"]), "b": table["b"] ** 2 / 2, "c": -table["c"]}
 
 
-def ten_normals(rng: np.random.Generator, n: int) -> dict[str, Floats]:
-    return {name: rng.normal(size=n) for name in "abcdefghij"}
+def ten_uniforms(rng: np.random.Generator, n: int) -> dict[str, Floats]:
+    """Columns a to j, uniform on [-2, 2]."""
+    return {name: rng.uniform(-2, 2, n) for name in "abcdefghij"}

@@ -23,7 +23,7 @@ import numpy as np
 
 from . import machine
 from .process import Memory, Outcome, call
-from .simulate import Simulation, coin, noisy, ten_normals, three_curves
+from .simulate import Simulation, coin, noisy, ten_uniforms, three_curves
 
 RATE, MOMENTUM = 0.05, 0.0034
 INFORMATIVE = 20
@@ -182,9 +182,9 @@ def split(
 def three_curves_error(library: str, n: int, repeats: int) -> dict[str, Any]:
     """Best time of a fit to sin(2a) + b^2/2 - c + N(0, 1), and the RMS error of f."""
     rng = np.random.default_rng(5)
-    table = ten_normals(rng, n)
+    table = ten_uniforms(rng, n)
     y = np.sum(list(three_curves(table).values()), axis=0) + rng.normal(size=n)
-    fresh = ten_normals(rng, 20_000)
+    fresh = ten_uniforms(rng, 20_000)
     inside = np.all([(v >= table[k].min()) & (v <= table[k].max()) for k, v in fresh.items()], 0)
     fresh = {name: column[inside] for name, column in fresh.items()}
     truth = np.sum(list(three_curves(fresh).values()), axis=0)
