@@ -26,7 +26,10 @@ def main(words: list[str] | None = None) -> None:
         add_arguments(command)
         command.set_defaults(run=run)
     arguments = parser.parse_args(words)
-    arguments.run(arguments)
+    try:
+        arguments.run(arguments)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"python -m benchmarks: {error}") from None
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import figures, machine, results
+from . import figures, machine, pages, results
 from .problems import PROBLEMS
 from .process import call
 from .results import Result
@@ -17,6 +17,7 @@ from .rivals import RIVALS
 
 LIMIT = 280.0  # seconds
 COMMON = ("numpy", "scipy", "scikit-learn")
+BLOCKS = {"tables": results.table, "summary": results.summary}  # of pages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,10 +119,24 @@ def tell(text: str) -> None:
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, help="folder of a comparison")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--summary", action="store_true", help="one table for all problems")
+    parser.add_argument("--figure", type=Path, help="also write the figure, to this file")
+    parser.add_argument(
+        "--into", type=Path, nargs="+", default=[], help="pages whose marked blocks are replaced"
+    )
 
 
 def print_table(arguments: argparse.Namespace) -> None:
-    print(results.table(results.read(arguments.results), arguments.markdown))
+    found = results.read(arguments.results)
+    if arguments.summary:
+        print(results.summary(found, arguments.markdown))
+    else:
+        print(results.table(found, arguments.markdown))
+    if arguments.figure:
+        figures.draw(found, arguments.figure)
+    blocks = {name: make(found, True) for name, make in BLOCKS.items()}
+    for page in arguments.into:
+        pages.fill(page, blocks)
 
 
 def write(folder: Path) -> None:

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from .results import Group, Line, Result, groups, number
+from .results import Group, Line, Result, groups, number, outcome
 
 OWN_COLOUR, OTHER_COLOUR = "#c1440e", "#9aa5b1"
 COLUMNS = 2
@@ -24,13 +24,14 @@ def draw(results: list[Result], path: Path) -> Path:
     n_rows = math.ceil(len(found) / COLUMNS)
     bars = max(len(group.lines) for group in found)
     figure = Figure(figsize=(6.2 * COLUMNS, n_rows * (0.28 * bars + 1.0)), layout="constrained")
-    with mpl.rc_context({"font.size": 9}):
+    with mpl.rc_context({"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "cwboost"}):
         panels = figure.subplots(n_rows, COLUMNS, squeeze=False).ravel()
         for panel, group in zip(panels, found, strict=False):
             draw_panel(panel, group)
         for panel in panels[len(found) :]:
             panel.set_axis_off()
-        figure.savefig(path, dpi=130)
+        dated = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
+        figure.savefig(path, dpi=130, **dated)
     return path
 
 
@@ -58,9 +59,8 @@ def draw_panel(panel: Any, group: Group) -> None:
 
 def remark(line: Line) -> str:
     """Time and error; the loss of the test rows where the truth is not known."""
-    if line.status == "late":
-        return f"> {line.limit:g} s"
     f = line.figures
-    error = f["f_error"]
-    judged = f"loss {f['test_loss']:.4f}" if error is None else f"error {number(error, 2)}"
+    if line.status == "late" or f["f_error"] is None:
+        return outcome(line)
+    judged = f"error {number(f['f_error'], 2)}"
     return f"{number(f['fit_seconds'], 2)} s, {judged}"

@@ -108,7 +108,11 @@ def groups(results: Iterable[Result]) -> list[Group]:
 
 
 def best(results: list[Result]) -> Line:
-    """Least time and memory of the repeats; a rival that failed or was late once has no more."""
+    """Least time and memory of the repeats; a rival that failed or was late once has no more.
+
+    Of a rival with several versions the last counts.
+    """
+    results = [r for r in results if r.version == results[-1].version]
     worst = next((r for r in results if r.status != "done"), results[-1])
     figures = dict(worst.figures)
     if worst.status == "done":
@@ -171,19 +175,48 @@ def short(reason: str) -> str:
 
 def table(results: list[Result], markdown: bool) -> str:
     """A heading and a table per problem, and below them where and with what it was measured."""
-    if not results:
-        raise ValueError("there are no results yet; run python -m benchmarks first")
     blocks = []
-    for group in groups(results):
-        threads = f"{group.threads} thread{'s' * (group.threads != 1)}"
+    for group in groups(_some(results)):
         lines = [list(HEAD), *(cells(line, group.own_seconds) for line in group.lines)]
         keep = [j for j in range(len(HEAD)) if any(row[j] for row in lines[1:])]
         lines = [[row[j] for j in keep] for row in lines]
-        title = f"{group.title} ({threads})"
+        title = group.title + _threads(group.threads)
         blocks.append(
             f"**{title}**\n\n{_markdown(lines)}" if markdown else f"{title}\n{_text(lines)}"
         )
     return "\n\n".join([*blocks, footer(results)])
+
+
+def summary(results: list[Result], markdown: bool) -> str:
+    """Time and error by library and problem; the loss of test rows where the truth is unknown."""
+    found = groups(_some(results))
+    order = list(dict.fromkeys(r.rival for r in results))
+    lines = [["library", *(f"{g.title}{_threads(g.threads)}" for g in found)]]
+    for rival in order:
+        of_rival = [next((x for x in g.lines if x.rival == rival), None) for g in found]
+        lines.append([rival, *(outcome(line) for line in of_rival)])
+    return f"{_markdown(lines) if markdown else _text(lines)}\n\n{footer(results)}"
+
+
+def outcome(line: Line | None) -> str:
+    """In a few words: time, then error or loss."""
+    if line is None:
+        return ""
+    if line.status != "done":
+        return f"> {line.limit:g} s" if line.status == "late" else "failed"
+    f = line.figures
+    judged = f"loss {f['test_loss']:.4f}" if f["f_error"] is None else number(f["f_error"], 2)
+    return f"{number(f['fit_seconds'], 2)} s, {judged}"
+
+
+def _threads(threads: int) -> str:
+    return "" if threads == 1 else f" ({threads} threads)"
+
+
+def _some(results: list[Result]) -> list[Result]:
+    if not results:
+        raise ValueError("there are no results yet; run python -m benchmarks first")
+    return results
 
 
 def _markdown(lines: list[list[str]]) -> str:

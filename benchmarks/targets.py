@@ -15,13 +15,14 @@ import io
 import pstats
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import machine
+from . import machine, pages
 from .process import Memory, Outcome, call
 from .simulate import Simulation, coin, noisy, ten_uniforms, three_curves
 
@@ -519,6 +520,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, once")
     parser.add_argument("--limit", type=float, default=None, help="seconds that a row may take")
     parser.add_argument(
+        "--into", type=Path, nargs="+", default=[], help="pages whose marked block is replaced"
+    )
+    parser.add_argument(
         "--profile", action="store_true", help="tell where the time of the rows' fits goes"
     )
 
@@ -532,14 +536,28 @@ def run(arguments: argparse.Namespace) -> None:
         for row in rows:
             print_profile(row, how)
         return
-    print(machine.describe(("cwboost", "numpy", "superglm", "interpret")))
-    if arguments.quick:
-        print(f"Quick: a {QUICK}th of the rows, once. The verdicts are not those of the targets.")
-    print(f"B is measured on {CALLS:,} of its M x K calls, if it has more, and scaled.")
-    print("\n| problem | must | measured | ratio | |\n|---|---|---|---|---|", flush=True)
+    text = []
+    for piece in table(rows, how):
+        print(piece, flush=True)
+        text.append(piece)
+    for page in arguments.into:
+        pages.fill(page, {"targets": "\n".join(text)})
+
+
+def table(rows: list[Row], how: How) -> Iterator[str]:
+    """The lines, as they come."""
+    yield "| problem | must | measured | ratio | |"
+    yield "|---|---|---|---|---|"
     for number, row in enumerate(rows, 1):
         print(f"[{number}/{len(rows)}] {row.problem}", file=sys.stderr, flush=True)
-        print(line(row, how), flush=True)
+        yield line(row, how)
+    yield ""
+    quick = f" Only a {how.divide}th of the rows, so no verdict." if how.divide > 1 else ""
+    facts = machine.describe(("cwboost", "numpy", "superglm", "interpret"))
+    yield (
+        f"{facts}. Best of {how.repeats}. B is measured on {CALLS:,} of its M x K calls, if it has "
+        f"more, and scaled.{quick}"
+    )
 
 
 def print_profile(row: Row, how: How) -> None:

@@ -15,14 +15,14 @@ iterations <- 200
 momentum <- 0.0034
 
 kinds <- readLines(file.path(folder, "kinds.txt"), warn = FALSE)
-names <- paste0("x", seq_along(kinds))
+columns <- paste0("x", seq_along(kinds))
 
 read_rows <- function(part) {
   path <- file.path(folder, paste0(part, ".bin"))
   values <- readBin(path, "double", file.size(path) / 8)
   table <- matrix(values, ncol = length(kinds) + 2)
   frame <- as.data.frame(table[, seq_along(kinds), drop = FALSE])
-  colnames(frame) <- names
+  colnames(frame) <- columns
   for (j in which(kinds == "level")) frame[[j]] <- paste0("level", frame[[j]])
   list(frame = frame, y = table[, ncol(table) - 1], exposure = table[, ncol(table)])
 }
@@ -52,13 +52,13 @@ fit_compboost <- function(rows) {
   model <- Compboost$new(data, target,
     loss = if (binary) LossBinomial$new() else LossQuadratic$new(),
     learning_rate = rate, optimizer = make)
-  for (j in seq_along(names)) {
+  for (j in seq_along(columns)) {
     if (kinds[j] == "level") {
-      model$addBaselearner(names[j], "ridge", BaselearnerCategoricalRidge, df = 5)
+      model$addBaselearner(columns[j], "ridge", BaselearnerCategoricalRidge, df = 5)
     } else if (linear) {
-      model$addBaselearner(names[j], "linear", BaselearnerPolynomial, degree = 1, intercept = TRUE)
+      model$addBaselearner(columns[j], "linear", BaselearnerPolynomial, degree = 1, intercept = TRUE)
     } else {
-      model$addBaselearner(names[j], "spline", BaselearnerPSpline, df = 5, n_knots = 20,
+      model$addBaselearner(columns[j], "spline", BaselearnerPSpline, df = 5, n_knots = 20,
         bin_root = 2)
     }
   }
@@ -71,26 +71,25 @@ fit_compboost <- function(rows) {
 
 fit_mboost <- function(rows) {
   data <- rows$frame
-  levels <- which(kinds == "level")
-  for (j in levels) data[[j]] <- factor(data[[j]])
-  known <- lapply(data[levels], levels)
+  coded <- columns[kinds == "level"]
+  for (column in coded) data[[column]] <- factor(data[[column]])
+  known <- lapply(data[coded], levels)
   data$y <- if (loss == "binomial") factor(rows$y) else rows$y
   learner <- ifelse(kinds == "level", "bols(%s, df = 5)",
     if (linear) "bols(%s)" else "bbs(%s, df = 5, knots = 20)")
-  formula <- as.formula(paste("y ~", paste(sprintf(learner, names), collapse = " + ")))
+  formula <- as.formula(paste("y ~", paste(sprintf(learner, columns), collapse = " + ")))
   family <- switch(loss, squared = Gaussian(), binomial = Binomial(), poisson = Poisson())
-  offset <- if (loss == "poisson") log(rows$exposure) else NULL
-  if (!is.null(offset)) offset <- offset + log(sum(rows$y) / sum(rows$exposure))
-  constant <- if (is.null(offset)) 0 else log(sum(rows$y) / sum(rows$exposure))
+  constant <- log(sum(rows$y) / sum(rows$exposure))
+  offset <- if (loss == "poisson") constant + log(rows$exposure) else NULL
   model <- mboost(formula, data = data, family = family, offset = offset,
     control = boost_control(mstop = iterations, nu = rate))
   times <- if (loss == "binomial") 2 else 1  # its score is half the logit
   list(
     score = function(new) {
       frame <- new$frame
-      for (name in names(known)) frame[[name]] <- factor(frame[[name]], levels = known[[name]])
+      for (column in coded) frame[[column]] <- factor(frame[[column]], levels = known[[column]])
       if (is.null(offset)) return(times * as.numeric(predict(model, frame)))
-      constant + rowSums(predict(model, frame, aggregate = "sum", which = names(coef(model))))
+      constant + rowSums(predict(model, frame, which = sort(unique(selected(model)))))
     },
     terms = function() length(unique(selected(model)))
   )
