@@ -22,7 +22,7 @@ def fill(path: Path, blocks: dict[str, str]) -> None:
     for name, block in blocks.items():
         mark = f"<!-- benchmarks: {name} -->"
         pattern = re.compile(re.escape(mark) + ".*?" + re.escape(END), re.DOTALL)
-        text, n = pattern.subn(lambda _, new=f"{mark}\n{block}\n{END}": new, text)
+        text, n = pattern.subn(lambda _, new=f"{mark}\n\n{block}\n\n{END}": new, text)
         found += n
     if not found:
         marks = " or ".join(f"'<!-- benchmarks: {name} -->'" for name in blocks)

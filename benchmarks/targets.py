@@ -493,7 +493,7 @@ def line(row: Row, how: How) -> str:
         checks = row.check(how)
     except UnmeasuredError as why:
         return f"| {row.problem} | {row.must} | not measured: {last_line(str(why))} | | |"
-    verdicts = ["ok" if check.ok else "MISS" for check in checks]
+    verdicts = ["ok" if check.ok else "MISS" for check in checks if how.divide == 1]
     cells = [row.problem, row.must, *(
         " and ".join(parts)
         for parts in ([c.measured for c in checks], [c.ratio for c in checks], verdicts)
