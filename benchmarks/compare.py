@@ -11,11 +11,12 @@ from pathlib import Path
 
 from . import figures, machine, pages, results
 from .problems import PROBLEMS
-from .process import call
+from .process import Outcome, call
 from .results import Result
 from .rivals import RIVALS
 
-LIMIT = 280.0  # seconds
+LIMIT = 280.0  # seconds of a fit
+BESIDES = 60.0  # seconds for the data, and five limits for predictions and errors
 COMMON = ("numpy", "scipy", "scikit-learn")
 BLOCKS = {"tables": results.table, "summary": results.summary}  # of pages
 
@@ -91,9 +92,13 @@ def measure(
         "rival": rival,
         "threads": arguments.threads,
         "rows": arguments.rows,
+        "limit": arguments.limit,
     }
     function = f"{__package__}.measure:fit_once"
-    found = call(function, job, threads=arguments.threads, limit=arguments.limit)
+    whole = BESIDES + 5 * arguments.limit
+    found = call(function, job, threads=arguments.threads, limit=whole)
+    if found.status == "late" and found.seconds >= whole:
+        found = Outcome("failed", reason=f"predictions were not done after {whole:g} s")
     return Result(
         problem,
         arguments.rows,

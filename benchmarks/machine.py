@@ -34,7 +34,7 @@ def describe(distributions: Iterable[str]) -> str:
 
 
 def sentence(facts: dict[str, Any]) -> str:
-    load = "" if facts["load"] is None else f", load {facts['load']:g}"
+    load = "" if facts["load"] is None else f", load up to {facts['load']:g}"
     cores = f"{facts['cores']} core{'s' * (facts['cores'] != 1)}"
     versions = facts["versions"]
     if facts["commit"]:

@@ -14,22 +14,28 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from .problems import Problem, Rows, make_problem
-from .process import Memory
+from .process import Memory, at_most
 from .rivals import RIVALS, Rival
 
 PREDICTIONS = 5  # the best counts
 EFFECT_ROWS, EFFECT_COLUMNS = 2000, 200  # most that effects are compared at
 
 
-def fit_once(problem: str, rival: str, threads: int, rows: int | None) -> dict[str, Any]:
-    """The figures of one fit, as JSON has them; None where there are none."""
+def fit_once(
+    problem: str, rival: str, threads: int, rows: int | None, limit: float | None
+) -> dict[str, Any]:
+    """The figures of one fit, as JSON has them; None where there are none.
+
+    A fit that takes more seconds than the limit ends the process.
+    """
     warnings.simplefilter("ignore")  # many libraries, many warnings; what counts is the result
     task, library = make_problem(problem, rows), RIVALS[rival]()
     if not library.elsewhere:
         library.fit(task.few(), threads)  # loads and compiles what is loaded and compiled once
     gc.collect()
     memory, began = Memory(), time.perf_counter()
-    library.fit(task, threads)
+    with at_most(limit):
+        library.fit(task, threads)
     fit_seconds = time.perf_counter() - began
     found = {
         "fit_seconds": fit_seconds,

@@ -9,6 +9,7 @@ nothing of what is measured. Whatever happens to the process, the caller gets an
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +26,7 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB", "BLIS")
 MEGABYTE = 1e6
+TIMEOUT = "Timeout ("  # begins the last words of faulthandler
 TOLD = 2000  # characters of what a failed process wrote last
 
 
@@ -67,11 +70,14 @@ def call(
             finally:
                 end(child)
         seconds = time.perf_counter() - began
-        if late:
-            return Outcome("late", reason=f"not done after {limit:g} s", seconds=seconds)
         if child.returncode == 0 and result.exists():
             return Outcome("done", json.loads(result.read_text()), seconds=seconds)
-        last = said.read_text(errors="replace")[-TOLD:].strip()
+        if late:
+            return Outcome("late", reason=f"not done after {limit:g} s", seconds=seconds)
+        words = said.read_text(errors="replace")
+        if TIMEOUT in words:
+            return Outcome("late", reason="a step took longer than it may", seconds=seconds)
+        last = words[-TOLD:].strip()
         return Outcome("failed", reason=f"exit code {child.returncode}: {last}", seconds=seconds)
 
 
@@ -82,13 +88,24 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Ends the process, and what it started, if it still runs."""
-    if child.poll() is None:
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-        child.kill()
-        child.wait()
+    """Ends what still runs of the process and of those it started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()  # nothing, if it has ended
+    child.wait()
+
+
+@contextlib.contextmanager
+def at_most(seconds: float | None) -> Iterator[None]:
+    """Ends this process if the block takes longer, even inside a library; call tells that it was
+    late."""
+    if seconds is not None:
+        faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 # --- memory of this process -----------------------------------------------------------------------

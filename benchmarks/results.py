@@ -242,7 +242,7 @@ def footer(results: list[Result]) -> str:
     last["commit"] = None  # is part of the version
     days = sorted({r.machine["date"] for r in results})
     last["date"] = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    last["load"] = None  # the runs' own
+    last["load"] = max(r.machine["load"] or 0.0 for r in results)
     where = {(r.machine["processor"], r.machine["cores"]) for r in results}
     mixed = "" if len(where) == 1 else f" Beware: measured on {len(where)} different machines."
     n = {r.figures["test_rows"] for r in results if "test_rows" in r.figures}

@@ -76,6 +76,13 @@ def test_a_late_process_is_ended():
     assert found.seconds < 20
 
 
+def test_a_fit_that_takes_too_long_is_late():
+    """Whatever else takes time, only the fit is held to the limit."""
+    job = {"problem": "curves", "rival": "cwboost", "threads": 1, "rows": 2000, "limit": 1e-4}
+    found = process.call("benchmarks.measure:fit_once", job)
+    assert (found.status, found.value) == ("late", None)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
 def test_memory_is_what_is_added_at_the_peak():
     memory = process.Memory()
@@ -129,7 +136,7 @@ def test_effects_are_compared_centred():
 
 
 def test_figures_of_one_fit():
-    found = fit_once("curves", "cwboost", 1, 1500)
+    found = fit_once("curves", "cwboost", 1, 1500, 60)
     assert found["fit_seconds"] > 0
     assert found["f_error"] < 0.3
     assert found["terms"] >= 3
