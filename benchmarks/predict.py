@@ -3,7 +3,7 @@ predictions and contributions, arrays and data frames, one thread.
 
 Prints Markdown tables of milliseconds, best of several runs, and the memory that a prediction adds.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/predict.py
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.predict
 
 Knows the two libraries by their public names; knows nothing of how either works.
 """
@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import time
 import tracemalloc
 import warnings
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import pandas as pd
@@ -24,6 +22,8 @@ import polars as pl
 
 import cwboost as cb
 from cwboost import datasets
+
+from .machine import describe
 
 try:
     from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
@@ -159,11 +159,7 @@ def main():
     given = parser.parse_args()
     if any(os.environ.get(name) != "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")):
         print("OMP_NUM_THREADS and OPENBLAS_NUM_THREADS are not 1: EBM may use several threads\n")
-    try:
-        rival = f"interpret-core {version('interpret-core')}"
-    except PackageNotFoundError:
-        rival = "EBM is not installed"
-    print(f"{platform.platform()}, Python {platform.python_version()}, {rival}")
+    print(describe(("numpy", "pandas", "polars", "interpret-core")))
     warnings.simplefilter("ignore")
     numbers(given.rows, given.columns)
     adult(given.rows)

@@ -1,0 +1,36 @@
+"""The command line of the benchmarks: python -m benchmarks [compare, table, targets, history]."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from . import compare, history, targets
+
+COMMANDS = {  # name: arguments, what it runs, in words
+    "compare": (compare.add_arguments, compare.run, "rivals on problems (the default)"),
+    "table": (compare.add_table_arguments, compare.print_table, "the table of a comparison"),
+    "targets": (targets.add_arguments, targets.run, "the figures the project holds itself to"),
+    "history": (history.add_arguments, history.run, "figures of this commit beside the last"),
+}
+
+
+def main(words: list[str] | None = None) -> None:
+    words = sys.argv[1:] if words is None else words
+    if not words or (words[0] not in COMMANDS and words[0] not in ("-h", "--help")):
+        words = ["compare", *words]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    for name, (add_arguments, run, help_text) in COMMANDS.items():
+        command = commands.add_parser(name, help=help_text, description=help_text)
+        add_arguments(command)
+        command.set_defaults(run=run)
+    arguments = parser.parse_args(words)
+    try:
+        arguments.run(arguments)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"python -m benchmarks: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

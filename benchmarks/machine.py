@@ -1,0 +1,70 @@
+"""Where and with what was measured: processor, cores, date, versions. Knows nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def facts(distributions: Iterable[str]) -> dict[str, Any]:
+    """The machine, the day, and the versions of what is installed of the distributions."""
+    return {
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "system": platform.system(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+        "versions": {"Python": platform.python_version(), **versions(distributions)},
+    }  # fmt: skip
+
+
+def describe(distributions: Iterable[str]) -> str:
+    return sentence(facts(distributions))
+
+
+def sentence(facts: dict[str, Any]) -> str:
+    load = "" if facts["load"] is None else f", load up to {facts['load']:g}"
+    cores = f"{facts['cores']} core{'s' * (facts['cores'] != 1)}"
+    versions = facts["versions"]
+    if facts["commit"]:
+        versions = versions | {"commit": facts["commit"]}
+    named = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return f"{facts['processor']}, {cores}{load}, {facts['date']}; {named}"
+
+
+def processor() -> str:
+    """The model's name as the system tells it."""
+    if Path("/proc/cpuinfo").exists():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions(distributions: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for name in distributions:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def commit() -> str | None:
+    """The commit of this checkout, with + if it was changed since; None if it is none."""
+    words = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
+    try:
+        found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()
