@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis, changed
+from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
 from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Sample, Seen, Values, look, pair
 from .learners import (
     Category,
@@ -198,7 +198,7 @@ def plan_terms(
 
     def plan(named: tuple[str, Learner]) -> list[Plan]:
         name, learner = named
-        stated = learner.target_df is not None or learner.smoothing is not None
+        stated = learner.smoothing is not None or learner.target_df is not None
         net_df = None if stated else aim
         if isinstance(learner, Tensor):
             return [_plan_tensor(name, learner, table, sample, seen, net_df)]
@@ -362,9 +362,7 @@ def basis_rows(
     out, rows = [], []
     for plan, number in zip(plans, sets.of_term, strict=True):
         values, basis = sets.sets[number].values, plan.basis
-        centered = isinstance(basis, PowerBasis) and basis.first == 1
-        simple = not centered and not isinstance(basis, TensorBasis)
-        if simple and basis.known(values).all():
+        if _knows_all(basis, values):
             rows.append(basis.rows(values, room))
             out.append(plan)
         else:
@@ -372,6 +370,15 @@ def basis_rows(
             rows.append(basis.all_rows(values, room))
             out.append(replace(plan, basis=basis))
     return out, rows
+
+
+def _knows_all(basis: Basis, values: Floats) -> bool:
+    """Whether a basis has rows for all bins without knowing its mean row."""
+    if isinstance(basis, TensorBasis):
+        return False
+    if isinstance(basis, PowerBasis):
+        return basis.first == 0 and not np.isnan(values[-1])  # the missing have the last bin
+    return bool(basis.known(values).all())
 
 
 def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
@@ -389,15 +396,11 @@ def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
     return replace(basis, mean=mean)
 
 
-def with_mean_rows(plans: Sequence[Plan], systems: Sequence[System]) -> list[Plan]:
-    """Plans whose bases know the mean row of the training rows."""
-    return [_with_system(plan, system) for plan, system in zip(plans, systems, strict=True)]
-
-
-def _with_system(plan: Plan, system: System) -> Plan:
-    if plan.basis.mean is not None:
-        return plan
-    return changed(plan, basis=plan.basis.with_mean(system.mean))
+def complete(plans: Sequence[Plan], systems: Sequence[System]) -> None:
+    """Tells bases that this fit has made, and nobody else has seen, their mean rows."""
+    for plan, system in zip(plans, systems, strict=True):
+        if plan.basis.mean is None:
+            object.__setattr__(plan.basis, "mean", system.mean)
 
 
 def make_systems(
@@ -412,24 +415,23 @@ def make_systems(
     A `given` smoothing is taken as it is; else the learner's, or the one that its df ask for.
     """
     systems: list[System | None] = [None] * len(plans)
-    of_size: dict[int, list[int]] = {}  # terms that the core can solve
+    of_size: dict[int, list[tuple[int, Any]]] = {}  # terms that the core can solve, and penalties
     for k, plan in enumerate(plans):
-        basis = plan.basis
-        if 1 < basis.n_coef <= MAX_CORE_COEF and basis.penalty().ndim == 2:
-            of_size.setdefault(basis.n_coef, []).append(k)
+        penalty = plan.basis.penalty()
+        if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
+            of_size.setdefault(len(penalty), []).append((k, penalty))
     for d, terms in of_size.items():
         grams, factors = np.empty((2, len(terms), d, d))
         means, numbers = np.empty((len(terms), d)), np.empty((len(terms), 4))
-        places = list(zip(grams, factors, means, strict=True))
         tasks = [
-            (rows[k], weights[k], plans[k].basis.penalty(), _aim(plans[k], given[k]), *place)
-            for k, place in zip(terms, places, strict=True)
+            (rows[k], weights[k], penalty, _aim(plans[k], given[k]), gram, factor, mean)
+            for (k, penalty), gram, factor, mean in zip(terms, grams, factors, means, strict=True)
         ]
         _core.solve_systems(tasks, numbers, n_threads)
-        for k, place, found in zip(terms, places, numbers.tolist(), strict=True):
+        for (k, _), task, found in zip(terms, tasks, numbers.tolist(), strict=True):
             smoothing, df, net_df, fine = found
             if fine:
-                systems[k] = _finished(plans[k], System(*place, smoothing, df, net_df))
+                systems[k] = _finished(plans[k], System(*task[4:], smoothing, df, net_df))
     if None in systems:
         with one_blas_thread():  # many small systems; threads only wait
             for k, plan in enumerate(plans):
@@ -453,17 +455,13 @@ def _aim(plan: Plan, given: float | None) -> tuple[float, float, bool, bool, int
 
 def _finished(plan: Plan, system: System) -> System:
     """The system of a learner that is kept orthogonal to some functions, if it is one."""
-    beside = plan.learner.df_beside
     removed = plan.basis.removed()
-    if removed is None and not beside:
+    if removed is None:
         return system
-    df = system.df - beside
-    net_df = df if beside else system.net_df
-    weigher = None
-    if removed is not None:
-        onto = system.gram @ removed.T
-        weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
-    return system._replace(df=df, net_df=net_df, removed=removed, weigher=weigher)
+    df = system.df - plan.learner.df_beside
+    onto = system.gram @ removed.T
+    weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
+    return system._replace(df=df, net_df=df, removed=removed, weigher=weigher)
 
 
 def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) -> System:
