@@ -42,7 +42,8 @@ COMPONENT_NET_DF = (
 MAX_TENSOR_BINS = 255  # per axis
 MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
 MAX_CORE_COEF = 64  # larger systems are LAPACK's
-MIN_SPREAD_ROWS = 5000  # rows below which a column's work is done before a thread has begun it
+MIN_PASS_ROWS = 300_000  # rows from which on a pass over a column is worth another thread
+MIN_SORT_ROWS = 10_000  # from which on a sort is
 MISSING_LEVEL = "missing"
 
 
@@ -107,7 +108,7 @@ def look_at(names: Iterable[str], table: Table, sample: Sample, n_threads: int) 
         table.check(column, found.infinite)
         return found
 
-    threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
+    threads = n_threads if table.n_rows >= MIN_PASS_ROWS else 1
     return dict(zip(names, spread(seen, names, threads), strict=True))
 
 
@@ -205,8 +206,8 @@ def plan_terms(
         return _plan_single(name, learner, table, sample, seen, net_df)
 
     named = list(zip(_names(learners), learners, strict=True))
-    sorting = any(isinstance(learner, Step) for learner in learners)
-    plans = [p for made in spread(plan, named, n_threads if sorting else 1) for p in made]
+    threads = n_threads if sample.n_rows >= MIN_SORT_ROWS and _sorts(learners) else 1
+    plans = [p for made in spread(plan, named, threads) for p in made]
     repeated = [name for name, n in Counter(p.name for p in plans).items() if n > 1]
     if repeated:
         raise ValueError(
@@ -214,6 +215,14 @@ def plan_terms(
             "different names with name="
         )
     return plans
+
+
+def _sorts(learners: Iterable[Learner]) -> bool:
+    """Whether making their bases takes more than what has been seen of the columns."""
+    return any(
+        isinstance(x, Step) or (isinstance(x, Spline) and x.knot_placement == "quantile")
+        for x in learners
+    )
 
 
 def _make_basis(
@@ -331,8 +340,10 @@ def make_sets(
         sets = [axis(*one) for one in axes]
         return sets[0] if len(sets) == 1 else pair(*sets)
 
-    threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
-    return Sets(spread(make, list(made), threads), of_term)
+    used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
+    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
+    least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
+    return Sets(spread(make, list(made), n_threads if table.n_rows >= least else 1), of_term)
 
 
 def bin_weights(
@@ -345,31 +356,37 @@ def bin_weights(
         _core.weigh_bins(s.index, weights, out)
         return out
 
-    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_SPREAD_ROWS else 1)
+    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_PASS_ROWS else 1)
 
 
 # --- systems -------------------------------------------------------------------------------------
 
 
 def basis_rows(
-    plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats], room: Room
+    plans: Sequence[Plan],
+    sets: Sets,
+    weights: Sequence[Floats],
+    room: Room,
+    n_threads: int = 1,
 ) -> tuple[list[Plan], list[BasisRows]]:
-    """The rows of every basis over the bins of its set.
+    """The rows of every basis over the bins of its set, whose bins have these weights.
 
     Bins that a basis does not know take its mean row over the training rows; it is found first
     where there are such bins. (A plan that has been fitted knows it already.)
     """
-    out, rows = [], []
-    for plan, number in zip(plans, sets.of_term, strict=True):
+
+    def rows_of(term: tuple[Plan, int]) -> tuple[Plan, BasisRows]:
+        plan, number = term
         values, basis = sets.sets[number].values, plan.basis
         if _knows_all(basis, values):
-            rows.append(basis.rows(values, room))
-            out.append(plan)
-        else:
-            basis = _with_mean(basis, values, bin_weights[number])
-            rows.append(basis.all_rows(values, room))
-            out.append(replace(plan, basis=basis))
-    return out, rows
+            return plan, basis.rows(values, room)
+        basis = _with_mean(basis, values, weights[number])
+        return replace(plan, basis=basis), basis.all_rows(values, room)
+
+    terms = list(zip(plans, sets.of_term, strict=True))
+    most = max((s.n_bins for s in sets.sets), default=0)
+    found = spread(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
+    return [plan for plan, _ in found], [rows for _, rows in found]
 
 
 def _knows_all(basis: Basis, values: Floats) -> bool:

@@ -284,7 +284,7 @@ class _Problem:
         )
         alike = data.sample.marks is None and data.sample.weights is None
         w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room)
+        plans, matrices = basis_rows(plans, sets, w, room, n_threads)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
             of_terms = [weights[k] for k in sets.of_term]
