@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from . import _core
-from .bins import Cuts, Levels, Values
+from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
+from .bins import UNSEEN, Cuts, Levels, Values
 from .checks import is_whole
 from .data import read_weights, read_y
 from .model import ColumnFacts, Model, Term
@@ -121,6 +123,175 @@ def _as_column(facts: ColumnFacts, axis: Any, name: str) -> Numbers | Labels:
     position = {level: i for i, level in enumerate(levels)}
     del facts
     return Labels(name, np.array([position.get(v, -1) for v in axis], dtype=np.int64), levels)
+
+
+# --- shapes: effects as they are drawn ------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """An effect with what is needed to draw it; effects are centred, on the score.
+
+    Attributes
+    ----------
+    kind : "curve", "levels" or "surface"
+        Of numbers (steps have both sides of every cut), of levels, of two columns.
+    columns : names of the columns
+    terms : names of the terms added up
+    at : per column its numbers or levels, missing cells left out (a level None in a surface)
+    effect : (points, q), or (points a, points b, q) for a surface
+    missing : (q,) effect of a missing cell, or None if training had none
+    shares : per column the share of the training rows at each level; None for numbers
+    density : (points a, points b) of a surface, 0 where no training row is near; else None
+    """
+
+    kind: Literal["curve", "levels", "surface"]
+    columns: tuple[str, ...]
+    terms: tuple[str, ...]
+    at: tuple[Any, ...]
+    effect: Floats
+    missing: Floats | None
+    shares: tuple[Floats | None, ...]
+    density: Floats | None = None
+
+
+def shape(model: Model, which: str, n: int = 200) -> Shape:
+    """The effect of a term, or of a column (its terms added up), as it is drawn.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> found = shape(cb.fit({"g": ["a", "b", "b"] * 9}, [0.0, 1.0, 1.0] * 9, n_iter=200), "g")
+    >>> found.kind, found.at[0].tolist(), found.shares[0].round(2)
+    ('levels', ['a', 'b'], array([0.33, 0.67]))
+    """
+    terms = _terms_of(model, which)
+    shown = effect(model, which, n)
+    columns, names = terms[0].columns, tuple(t.name for t in terms)
+    values = np.column_stack(list(shown.values())[len(columns) :])
+    shares = tuple(level_shares(model, c) if shown[c].dtype == object else None for c in columns)
+    if len(columns) == 2:
+        term = terms[0]
+        size = _n_first(shown[columns[0]])
+        at = (shown[columns[0]][:: len(values) // size], shown[columns[1]][: len(values) // size])
+        grid = [_as_column(model.columns[c], shown[c], c) for c in columns]
+        near = _nearness(term, term.plan.encode(grid)).reshape(size, -1)
+        return Shape(
+            "surface", columns, names, at, values.reshape(size, len(at[1]), -1), None, shares, near
+        )
+    axis = shown[columns[0]]
+    gone = np.array([v is None or v != v for v in axis])
+    missing = values[gone][0] if gone.any() else None
+    kind: Literal["curve", "levels"] = "levels" if axis.dtype == object else "curve"
+    return Shape(kind, columns, names, (axis[~gone],), values[~gone], missing, shares)
+
+
+def _n_first(axis: Any) -> int:
+    """How many values the first column of a grid has."""
+    return len(dict.fromkeys(axis.tolist()))
+
+
+def _nearness(term: Term, values: Floats) -> Floats:
+    """Training rows near values of two columns: the mean product of the bases, 0 where none."""
+    basis = term.plan.basis
+    assert isinstance(basis, TensorBasis)
+    assert basis.mean is not None
+    if not all(isinstance(m, SplineBasis | LevelBasis) for m in (basis.a, basis.b)):
+        return np.ones(len(values))  # powers are everywhere
+    return np.asarray(basis.matrix(values) @ np.abs(basis.mean))
+
+
+def level_shares(model: Model, column: str) -> Floats | None:
+    """Shares of the levels of a column in the training rows, that of missing cells last if there
+    are any; None if no term knows them.
+    """
+    marks: dict[int, float] = {}
+    for term in model.terms.values():
+        basis = term.plan.basis
+        parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
+        for name, encoder, part in zip(term.columns, term.plan.encoders, parts, strict=True):
+            if name != column or not isinstance(encoder, Levels) or part.mean is None:
+                continue
+            if isinstance(part, LevelBasis):
+                return part.mean
+            if isinstance(part, MarkBasis) and encoder.levels:
+                marks[len(encoder.levels) if part.level is None else part.level] = part.mean[0]
+    return np.array([marks[k] for k in sorted(marks)]) if marks else None
+
+
+def term_points(model: Model, term: Term) -> tuple[Floats, Floats]:
+    """Encoded values that stand for the training rows, and their shares (of two columns as if they
+    were independent).
+    """
+    basis = term.plan.basis
+    parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
+    axes = [_points(model.columns[c], part) for c, part in zip(term.columns, parts, strict=True)]
+    if len(axes) == 1:
+        return axes[0]
+    (a, u), (b, v) = axes
+    i, j = np.divmod(np.arange(len(a) * len(b)), len(b))
+    return np.column_stack([a[i], b[j]]), np.outer(u, v).ravel()
+
+
+def _points(facts: ColumnFacts, basis: Basis) -> tuple[Floats, Floats]:
+    if isinstance(basis, LevelBasis) and basis.mean is not None:
+        codes = np.arange(basis.n_coef, dtype=np.float64)
+        return np.where(codes < basis.n_levels, codes, np.nan), basis.mean
+    if isinstance(basis, MarkBasis) and basis.mean is not None:
+        code = np.nan if basis.level is None else float(basis.level)
+        share = float(basis.mean[0])
+        return np.array([code, UNSEEN]), np.array([share, 1.0 - share])
+    if facts.spread is not None and len(facts.spread.points):
+        at, shares, gone = facts.spread.points, facts.spread.shares, facts.spread.missing
+    else:  # of an old file
+        at = np.linspace(facts.low or 0.0, facts.high or 0.0, 50)
+        shares, gone = np.full(50, 0.02), 0.0
+    if gone:
+        at, shares = np.append(at, np.nan), np.append(shares * (1.0 - gone), gone)
+    return at, shares
+
+
+def sizes(model: Model) -> dict[str, float]:
+    """Standard deviation of every chosen term's effect over the training rows (of several outputs
+    the largest), the largest first. Unlike importance it is known of any model.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9, n_iter=200)
+    >>> round(sizes(model.edit("set_level", "g", level="b", effect=0.0))["g"], 2)
+    0.25
+    """
+    out = {}
+    for name, term in model.terms.items():
+        if term.chosen:
+            values, weights = term_points(model, term)
+            found = term.effect_at(values)
+            mean = weights @ found
+            out[name] = float(np.sqrt(weights @ (found - mean) ** 2).max())
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
+def panels(model: Model) -> dict[str, float]:
+    """What there is to draw: columns (their terms added up) and pairs of columns that have chosen
+    terms, with their importance, or size if that is not stored; the largest first.
+    """
+    known = importance(model, "integral", {"table": None}) if model.shares is not None else {}
+    out: dict[str, float] = {}
+    for name, share in (known or sizes(model)).items():
+        term = model.terms[name]
+        key = name if len(term.columns) > 1 or _is_other_term(model, term) else term.columns[0]
+        out[key] = out.get(key, 0.0) + share
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
+def _is_other_term(model: Model, term: Term) -> bool:
+    """Whether the column's name is that of a term, which then is not all of the column."""
+    column = term.columns[0]
+    return column in model.terms and (
+        sum(t.columns == (column,) for t in model.terms.values()) > 1
+        or model.terms[column].columns != (column,)
+    )
 
 
 # --- importance -----------------------------------------------------------------------------------

@@ -151,7 +151,8 @@ def fit(
     plans = plan_terms(chosen, data.table, data.training, data.weights)
     problem = _Problem.make(data, plans, rule, optimizer, n_threads, began)
     names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
-    facts = {name: ColumnFacts.of(data.table[name].take(data.training)) for name in names}
+    w = data.weights[data.training]
+    facts = {name: ColumnFacts.of(data.table[name].take(data.training), w) for name in names}
     template = Model(
         data.loss,
         optimizer,

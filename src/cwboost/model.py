@@ -150,6 +150,51 @@ class Term:
         return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
 
 
+SPREAD_POINTS = 100  # most points of a spread
+SPREAD_ROWS = 4096  # rows that a spread is made from, at random if there are more
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How the training rows spread over a column: a sketch for drawing, of two hundred numbers at
+    most. Every point stands for its share of the rows; up to 100 distinct values all are points.
+    """
+
+    rows: float  # weight of all training rows, their number if they have no weights
+    missing: float  # share of them whose cell is missing
+    points: Floats  # increasing; none for text, whose levels' shares are in the basis
+    shares: Floats  # of the rows whose cell is not missing
+
+    @classmethod
+    def of(cls, column: Column, weights: Floats) -> Spread:
+        total = float(weights.sum())
+        missing = float(weights[column.missing].sum()) / total if column.missing.any() else 0.0
+        points = shares = np.empty(0)
+        if isinstance(column, Numbers):
+            some: Any = slice(None)
+            if len(column) > SPREAD_ROWS:
+                some = np.random.default_rng(0).integers(0, len(column), SPREAD_ROWS)
+            known = ~column.missing[some]
+            points, shares = _sketch(column.values[some][known], weights[some][known])
+        return cls(total, missing, points, shares)
+
+
+def _sketch(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Distinct values and their shares; if they are many, quantiles at equal steps instead."""
+    if len(values) == 0:
+        return np.empty(0), np.empty(0)
+    order = np.argsort(values)
+    values, weights = values[order], weights[order]
+    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+    points, shares = values[first], np.add.reduceat(weights, first) / weights.sum()
+    if len(points) <= SPREAD_POINTS:
+        return points, shares
+    ranks = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
+    at = np.minimum(np.searchsorted(np.cumsum(shares), ranks), len(points) - 1)
+    at, counts = np.unique(at, return_counts=True)
+    return points[at], counts / SPREAD_POINTS
+
+
 @dataclass(frozen=True)
 class ColumnFacts:
     """What the model remembers of a training column."""
@@ -159,16 +204,18 @@ class ColumnFacts:
     high: float | None = None
     missing: bool = False
     boolean: bool = False
+    spread: Spread | None = field(default=None, repr=False, compare=False)  # None: an old file
 
     @classmethod
-    def of(cls, column: Column) -> ColumnFacts:
-        missing = bool(column.missing.any())
+    def of(cls, column: Column, weights: Floats) -> ColumnFacts:
+        missing, spread = bool(column.missing.any()), Spread.of(column, weights)
         if not isinstance(column, Numbers):
-            return cls("labels", missing=missing)
+            return cls("labels", missing=missing, spread=spread)
         known = column.values[~column.missing]
         if len(known) == 0:
-            return cls("numbers", missing=True)
-        return cls("numbers", float(known.min()), float(known.max()), missing, column.boolean)
+            return cls("numbers", missing=True, spread=spread)
+        low, high = float(known.min()), float(known.max())
+        return cls("numbers", low, high, missing, column.boolean, spread)
 
 
 @dataclass(frozen=True)
