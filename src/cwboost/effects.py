@@ -21,6 +21,9 @@ from .model import ColumnFacts, Model, Term
 from .table import Floats, Labels, Numbers, read
 
 TENSOR_GRID = 40  # points per numeric axis
+SURFACE_GRID = 100  # the same in a picture
+MAX_STAIRS = 150  # whole numbers that are drawn one by one
+MAX_ROWS = 12  # so few values of a column are shown one by one on a surface
 BAR = 24  # characters of the longest bar
 
 
@@ -61,15 +64,9 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     columns = terms[0].columns
     axes = [_axis(model.columns[c], [t for t in terms if c in t.columns], c, n) for c in columns]
     if len(axes) == 2:
-        i, j = np.meshgrid(np.arange(len(axes[0])), np.arange(len(axes[1])), indexing="ij")
-        axes = [axes[0][i.ravel()], axes[1][j.ravel()]]
-    grid = {
-        name: _as_column(model.columns[name], axis, name)
-        for name, axis in zip(columns, axes, strict=True)
-    }
-    total = np.zeros((len(axes[0]), model.n_outputs))
-    for term in terms:
-        total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
+        i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
+        axes = [axes[0][i], axes[1][j]]
+    total = _total(model, terms, axes)
     out = Columns(zip(columns, axes, strict=True))
     if model.n_outputs == 1:
         key = "effect"
@@ -83,6 +80,16 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     return out
 
 
+def _total(model: Model, terms: list[Term], axes: list[Any]) -> Floats:
+    """(n, q) sum of the terms' effects at values of their columns."""
+    columns = terms[0].columns
+    grid = {name: _as_column(axis, name) for name, axis in zip(columns, axes, strict=True)}
+    total = np.zeros((len(axes[0]), model.n_outputs))
+    for term in terms:
+        total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
+    return total
+
+
 def _terms_of(model: Model, which: str) -> list[Term]:
     if which in model.terms:
         return [model.terms[which]]
@@ -94,7 +101,9 @@ def _terms_of(model: Model, which: str) -> list[Term]:
     return found
 
 
-def _axis(facts: ColumnFacts, terms: list[Term], column: str, n: int) -> Any:
+def _axis(
+    facts: ColumnFacts, terms: list[Term], column: str, n: int, most: int = TENSOR_GRID
+) -> Any:
     """Where the effect is shown: levels, or points from the least to the largest value."""
     encoders = [t.plan.encoders[t.columns.index(column)] for t in terms]
     levels = [e for e in encoders if isinstance(e, Levels) and e.levels]
@@ -104,7 +113,7 @@ def _axis(facts: ColumnFacts, terms: list[Term], column: str, n: int) -> Any:
     if facts.low is None or facts.high is None:
         return np.array([np.nan])
     if len(terms[0].columns) == 2:
-        points = np.linspace(facts.low, facts.high, min(n, TENSOR_GRID))
+        points = np.linspace(facts.low, facts.high, min(n, most))
     elif all(isinstance(e, Cuts) for e in encoders):
         points = np.array([facts.low, facts.high])  # the steps' ends say it all
     else:
@@ -116,12 +125,11 @@ def _axis(facts: ColumnFacts, terms: list[Term], column: str, n: int) -> Any:
     return np.append(points, np.nan) if facts.missing and len(terms[0].columns) == 1 else points
 
 
-def _as_column(facts: ColumnFacts, axis: Any, name: str) -> Numbers | Labels:
+def _as_column(axis: Any, name: str) -> Numbers | Labels:
     if axis.dtype != object:
         return Numbers(name, axis)
     levels = tuple(dict.fromkeys(v for v in axis if v is not None))
     position = {level: i for i, level in enumerate(levels)}
-    del facts
     return Labels(name, np.array([position.get(v, -1) for v in axis], dtype=np.int64), levels)
 
 
@@ -166,29 +174,58 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
     ('levels', ['a', 'b'], array([0.33, 0.67]))
     """
     terms = _terms_of(model, which)
-    shown = effect(model, which, n)
-    columns, names = terms[0].columns, tuple(t.name for t in terms)
-    values = np.column_stack(list(shown.values())[len(columns) :])
-    shares = tuple(level_shares(model, c) if shown[c].dtype == object else None for c in columns)
-    if len(columns) == 2:
-        term = terms[0]
-        size = _n_first(shown[columns[0]])
-        at = (shown[columns[0]][:: len(values) // size], shown[columns[1]][: len(values) // size])
-        grid = [_as_column(model.columns[c], shown[c], c) for c in columns]
-        near = _nearness(term, term.plan.encode(grid)).reshape(size, -1)
-        return Shape(
-            "surface", columns, names, at, values.reshape(size, len(at[1]), -1), None, shares, near
-        )
-    axis = shown[columns[0]]
+    names = tuple(t.name for t in terms)
+    if len(terms[0].columns) == 2:
+        return _surface(model, terms[0])
+    column, facts = terms[0].columns[0], model.columns[terms[0].columns[0]]
+    axis = _stairs(facts) if any(isinstance(t.plan.encoders[0], Cuts) for t in terms) else None
+    if axis is None:
+        axis = _axis(facts, terms, column, n)
+        values = _total(model, terms, [axis])
+    else:  # the effects of whole numbers, each from halfway below it to halfway above
+        values = _total(model, terms, [np.round(axis)])
     gone = np.array([v is None or v != v for v in axis])
     missing = values[gone][0] if gone.any() else None
-    kind: Literal["curve", "levels"] = "levels" if axis.dtype == object else "curve"
-    return Shape(kind, columns, names, (axis[~gone],), values[~gone], missing, shares)
+    levels = axis.dtype == object
+    shares = (level_shares(model, column) if levels else None,)
+    kind: Literal["curve", "levels"] = "levels" if levels else "curve"
+    return Shape(kind, (column,), names, (axis[~gone],), values[~gone], missing, shares)
 
 
-def _n_first(axis: Any) -> int:
-    """How many values the first column of a grid has."""
-    return len(dict.fromkeys(axis.tolist()))
+def _stairs(facts: ColumnFacts) -> Floats | None:
+    """Both ends of the stair of every whole number of a column that has few of them and no others:
+    steps and curves are added up there, and not in between, where no row is.
+    """
+    if facts.spread is None or facts.low is None or facts.high is None or facts.boolean:
+        return None
+    points = np.append(facts.spread.points, [facts.low, facts.high])
+    few = 1 <= facts.high - facts.low <= MAX_STAIRS and np.abs(points).max() < 1e9
+    if not few or np.any(points != np.round(points)):
+        return None
+    inner = np.arange(facts.low, facts.high) + 0.5
+    # Just below a half and just above it, so that each rounds to its own number.
+    ends = np.column_stack([np.nextafter(inner, -np.inf), np.nextafter(inner, np.inf)]).ravel()
+    stairs = np.concatenate([[facts.low], ends, [facts.high]])
+    return np.append(stairs, np.nan) if facts.missing else stairs
+
+
+def _surface(model: Model, term: Term) -> Shape:
+    axes = []
+    for column in term.columns:
+        facts = model.columns[column]
+        axis = _axis(facts, [term], column, SURFACE_GRID, SURFACE_GRID)
+        few = facts.spread is not None and 0 < len(facts.spread.points) <= MAX_ROWS
+        axes.append(facts.spread.points if few and facts.spread and axis.dtype != object else axis)
+    i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
+    grid = [axes[0][i], axes[1][j]]
+    values = _total(model, [term], grid).reshape(len(axes[0]), len(axes[1]), -1)
+    encoded = term.plan.encode([_as_column(g, c) for g, c in zip(grid, term.columns, strict=True)])
+    near = _nearness(term, encoded).reshape(values.shape[:2])
+    shares = tuple(
+        level_shares(model, c) if axis.dtype == object else None
+        for c, axis in zip(term.columns, axes, strict=True)
+    )
+    return Shape("surface", term.columns, (term.name,), tuple(axes), values, None, shares, near)
 
 
 def _nearness(term: Term, values: Floats) -> Floats:

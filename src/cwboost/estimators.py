@@ -338,6 +338,12 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names = [f"{name}[{label}]" for name in names for label in self.model_.classes]
         return np.asarray(names, dtype=object)
 
+    def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
+        """Draws the model (extra `plot`); see `Model.plot`."""
+        from .plots import plot
+
+        return plot(self, which, kind, **options)
+
     @property
     def n_iter_(self) -> int:
         """Iterations run; `model_.best_iteration` is the one that was kept."""

@@ -605,6 +605,32 @@ class Model:
 
         return summary(self)
 
+    def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
+        """Draws the model (extra `plot`); returns the display, with its data, `ax_` and `figure_`.
+
+        Parameters
+        ----------
+        which : name of a column or term, optional
+            Draws its effect; without it, all effects on a page.
+        kind : "effects", "importance", "risk", "traces" or "explanation", optional
+            Another picture of the whole model; an explanation needs table= and row=.
+        **options
+            Of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
+            TracesDisplay or ExplanationDisplay.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> import matplotlib; matplotlib.use("agg")
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
+        >>> model.plot("g").data["effect"].round(2)
+        array([-0.5,  0.5])
+        >>> import matplotlib.pyplot as plt; plt.close()
+        """
+        from .plots import plot
+
+        return plot(self, which, kind, **options)
+
     def save(self, file: Any) -> None:
         """Writes the model as JSON; `cb.load` reads it."""
         from .export import save
