@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -151,6 +151,7 @@ class Shape:
     missing : (q,) effect of a missing cell, or None if training had none
     shares : per column the share of the training rows at each level; None for numbers
     density : (points a, points b) of a surface, 0 where no training row is near; else None
+    parts : per term that is added up its effect and that of a missing cell; none for one term
     """
 
     kind: Literal["curve", "levels", "surface"]
@@ -161,6 +162,7 @@ class Shape:
     missing: Floats | None
     shares: tuple[Floats | None, ...]
     density: Floats | None = None
+    parts: Mapping[str, tuple[Floats, Floats | None]] = field(default_factory=dict)
 
 
 def shape(model: Model, which: str, n: int = 200) -> Shape:
@@ -179,17 +181,22 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
         return _surface(model, terms[0])
     column, facts = terms[0].columns[0], model.columns[terms[0].columns[0]]
     axis = _stairs(facts) if any(isinstance(t.plan.encoders[0], Cuts) for t in terms) else None
+    stairs = axis is not None  # a whole number's effect from halfway below it to halfway above
     if axis is None:
         axis = _axis(facts, terms, column, n)
-        values = _total(model, terms, [axis])
-    else:  # the effects of whole numbers, each from halfway below it to halfway above
-        values = _total(model, terms, [np.round(axis)])
     gone = np.array([v is None or v != v for v in axis])
-    missing = values[gone][0] if gone.any() else None
+
+    def effects(terms: list[Term]) -> tuple[Floats, Floats | None]:
+        values = _total(model, terms, [np.round(axis) if stairs else axis])
+        return values[~gone], values[gone][0] if gone.any() else None
+
+    values, missing = effects(terms)
+    parts = {t.name: effects([t]) for t in terms if t.chosen} if len(terms) > 1 else {}
     levels = axis.dtype == object
     shares = (level_shares(model, column) if levels else None,)
     kind: Literal["curve", "levels"] = "levels" if levels else "curve"
-    return Shape(kind, (column,), names, (axis[~gone],), values[~gone], missing, shares)
+    at = (axis[~gone],)
+    return Shape(kind, (column,), names, at, values, missing, shares, None, parts)
 
 
 def _stairs(facts: ColumnFacts) -> Floats | None:

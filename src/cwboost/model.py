@@ -666,6 +666,12 @@ class Model:
         state |= {"terms": dict(self.terms), "columns": dict(self.columns)}
         return _restore, (state,)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from .notebook import html
+
+        return html(self)
+
     def __repr__(self) -> str:
         chosen = sum(term.chosen for term in self.terms.values())
         return (

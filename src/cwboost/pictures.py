@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .effects import Columns, Shape, level_shares, shape
+from .effects import Columns, Shape, level_shares
 from .explain import INTERCEPT, OFFSET, SCORE
 from .model import Model, Spread
 from .pieces import link_of, outputs_of
@@ -186,13 +186,12 @@ def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
     ]
 
 
-def parts_of(scaled: Scaled, drawn: Shape, output: Any, n: int) -> list[Series]:
+def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
     """The chosen terms that an effect is the sum of."""
     out = []
-    for name in drawn.terms:
-        part = shape(scaled.model, name, n)
-        if scaled.model.terms[name].chosen and part.kind == drawn.kind:
-            out += [replace(s, name=name, thin=True) for s in series_of(scaled, part, output)]
+    for name, (effect, missing) in drawn.parts.items():
+        part = replace(drawn, effect=effect, missing=missing)
+        out += [replace(s, name=name, thin=True) for s in series_of(scaled, part, output)]
     return out
 
 
@@ -251,6 +250,7 @@ def level_lines(
     Examples
     --------
     >>> import cwboost as cb
+    >>> from cwboost.effects import shape
     >>> model = cb.fit({"g": list("abbcccddddd") * 9}, list(range(11)) * 9, n_iter=300)
     >>> found = series_of(Scaled(model), shape(model, "g"))
     >>> [line.name for line in level_lines(found, found[0].shape.shares[0], 2)]

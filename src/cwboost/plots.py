@@ -367,7 +367,7 @@ class EffectDisplay:
         if parts and len(drawn.terms) > 1:
             if scale != "score" or several:
                 raise ValueError("parts=True is for scale='score' and one output")
-            series = [replace(series[0], name="sum"), *parts_of(scaled, drawn, output, n)]
+            series = [replace(series[0], name="sum"), *parts_of(scaled, drawn, output)]
         first = 0 if output is None else scaled.number_of(output)
         middle = None if several and scale == "response" else scaled.middle(first)
         made = cls(
@@ -1021,7 +1021,8 @@ class RiskDisplay:
         ax, model, path = self.ax_, self.model, self.model.path
         best, watched = model.best_iteration, model.validation_risk is not None
         if best > 0:
-            risk = float((model.risk if not watched else model.validation_risk)[best])  # type: ignore[index]
+            risks = model.risk if model.validation_risk is None else model.validation_risk
+            risk = float(np.clip(np.nan_to_num(risks[best], nan=np.inf), *ax.get_ylim()))
             ax.plot([best], [risk], "o", color=RED if watched else BLUE, markersize=7, zorder=5,
                     mec=ax.get_facecolor(), mew=1.2, clip_on=False)  # fmt: skip
             share = np.log(best) / np.log(max(model.n_iter, 2)) if self.log else best / model.n_iter
@@ -1304,7 +1305,8 @@ class ExplanationDisplay:
 
     def _name(self, bar: Bar) -> str:
         if bar.kind == "column":
-            return f"{_text(self.labels.get(bar.name, bar.name), 24)} = {_text(short_numbers(bar.value), 18)}"
+            name = _text(self.labels.get(bar.name, bar.name), 24)
+            return f"{name} = {_text(short_numbers(bar.value), 18)}"
         if bar.kind == "others":
             return bar.name
         words = {"intercept": "average row", "score": "this row", "offset": "offset"}
