@@ -63,6 +63,7 @@ html_sidebars = {  # no section, no navigation in it
         "input",
         "learners",
         "losses",
+        "plots",
         "start",
         "auto_examples/*",
     )

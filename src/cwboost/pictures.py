@@ -60,6 +60,29 @@ def number(value: float, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
+def factors(low: float, high: float, most: int) -> list[float]:
+    """Round factors from low to high, as many as there is room for.
+
+    Examples
+    --------
+    >>> factors(0.3, 4.0, 5), factors(0.9, 1.3, 6)
+    ([0.5, 1.0, 2.0], [0.9, 1.0, 1.1, 1.2, 1.3])
+    """
+    sets: list[list[float]] = [
+        [1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8],
+        [*np.arange(10, 20) / 10, *np.arange(20, 100, 5) / 10],
+        [*np.arange(100, 200, 5) / 100, *np.arange(200, 1000, 25) / 100],
+    ]  # fmt: skip
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    found = [1.0]
+    for numbers in sets:
+        at = [float(f"{m * 10.0**d:.6g}") for d in decades for m in numbers]
+        seen = [value for value in at if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+        if len(seen) <= most:
+            found = seen
+    return found
+
+
 def short_numbers(text: str) -> str:
     """Text whose long fractions are rounded.
 
@@ -116,10 +139,11 @@ class Scaled:
         """(..., q) effects as they are drawn."""
         if self.scale == "score":
             return effect
-        if self.scale == "ratio":
-            return np.exp(effect)
-        flat = effect.reshape(-1, self.model.n_outputs) + np.atleast_1d(self.model.intercept)
-        return np.asarray(self.model.loss.response(flat)).reshape(effect.shape)
+        with np.errstate(over="ignore"):
+            if self.scale == "ratio":
+                return np.exp(effect)
+            flat = effect.reshape(-1, self.model.n_outputs) + np.atleast_1d(self.model.intercept)
+            return np.asarray(self.model.loss.response(flat)).reshape(effect.shape)
 
     def middle(self, output: int = 0) -> float:
         """What a row gets whose effect is zero."""
@@ -136,23 +160,32 @@ class Scaled:
         >>> Scaled(model).label, Scaled(model, "response").label
         ('effect on the log odds of yes', 'probability of yes')
         """
-        model, target = self.model, self.target or self.model.settings.target
-        y = "the prediction" if target is None else one_line(target, 24)
-        mean = "prediction" if target is None else f"expected {one_line(target, 24)}"
-        of = f" of {one_line(model.classes[-1], 20)}" if self.link == "logit" else ""
-        exposure = model.settings.exposure
+        exposure = self.model.settings.exposure
         per = "" if exposure is None else f" per unit of {one_line(exposure, 20)}"
-        words = {
-            ("score", "logit"): f"effect on the log odds{of}",
-            ("score", "log"): f"effect on log {y}{per}",
-            ("score", "identity"): f"effect on {y}",
-            ("ratio", "logit"): f"odds ratio{of}",
-            ("ratio", "log"): f"factor of {y}{per}",
-            ("response", "logit"): f"probability{of}",
-            ("response", "softmax"): "probability",
-        }
-        other = mean + per if self.scale == "response" else "effect on the score"
-        return words.get((self.scale, self.link or ""), other)
+        if self.scale == "score":
+            return f"effect on {self.score}{per}"
+        if self.link in ("logit", "softmax"):
+            what = "odds ratio" if self.scale == "ratio" else "probability"
+            return what + (self._of_class if self.link == "logit" else "")
+        if self.scale == "ratio":
+            return f"factor of {self._y}{per}"
+        return ("prediction" if self._y == "the prediction" else f"expected {self._y}") + per
+
+    @property
+    def score(self) -> str:
+        """What the score is called."""
+        if self.link == "logit":
+            return f"the log odds{self._of_class}"
+        return {"log": f"log {self._y}", "identity": self._y}.get(self.link or "", "the score")
+
+    @property
+    def _y(self) -> str:
+        target = self.target or self.model.settings.target
+        return "the prediction" if target is None else one_line(target, 24)
+
+    @property
+    def _of_class(self) -> str:
+        return f" of {one_line(self.model.classes[-1], 20)}"
 
 
 # --- lines of an effect ---------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from .pictures import (
     Scaled,
     Series,
     aligned,
+    factors,
     histogram,
     level_lines,
     number,
@@ -207,17 +208,9 @@ def _set_ticks(axis: Any, n: int = 6, whole: bool = False, stop: float = np.inf)
 
 
 def _set_ratio_ticks(axis: Any, n: int) -> None:
-    """Round factors on a logarithmic axis, as many as there is room for."""
+    """Round factors on a logarithmic axis."""
     low, high = axis.get_view_interval()
-    sets = ([1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8],
-            [*np.arange(1, 2, 0.1), *np.arange(2, 10, 0.5)])  # fmt: skip
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    found: list[float] = [1.0]
-    for numbers in sets:
-        ticks = [m * 10.0**d for d in decades for m in numbers if low <= m * 10.0**d <= high]
-        if len(ticks) <= n:
-            found = ticks
-    axis.set_major_locator(FixedLocator(found))
+    axis.set_major_locator(FixedLocator(factors(low, high, n)))
     axis.set_major_formatter(FuncFormatter(lambda v, _: number(v, 3)))
     axis.set_minor_locator(FixedLocator([]))
 
@@ -547,7 +540,7 @@ class EffectDisplay:
         self._value_ticks(ax.xaxis, 4 if small else 6)
         if small:
             return
-        ax.set_title(self._title_of(self.series[0].shape.columns[0]))
+        ax.set_title(self._title_of(self.series[0].shape.columns[0]), loc="left")
         ax.set_xlabel(_title(self.label, 56))
         if n > 1:
             marks = [Line2D([], [], **self._point_style(k)) for k in range(n)]
@@ -605,10 +598,7 @@ class EffectDisplay:
             drawn = np.ma.masked_where(near < NEAR * near.max(), drawn)
         x, y = (np.arange(len(a)) if _is_listed(a) else a for a in axes)
         top = float(np.abs(drawn).max()) or 1.0
-        norm = TwoSlopeNorm(0.0, -top, top)
-        mesh = ax.pcolormesh(
-            x, y, drawn.T, cmap=DIVERGING, norm=norm, shading="nearest", rasterized=True
-        )
+        mesh = self._image(x, y, drawn, {"cmap": DIVERGING, "norm": TwoSlopeNorm(0.0, -top, top)})
         if not _is_listed(axes[0]) and not _is_listed(axes[1]):
             self._contours(x, y, drawn, small)
             if self.rows is not None:
@@ -624,6 +614,19 @@ class EffectDisplay:
         ax.set_ylabel(self._title_of(b))
         self._colour_bar(mesh)
         _corner(ax, ["blank: no rows near"] * bool(np.ma.is_masked(drawn)))
+
+    def _image(self, x: Any, y: Any, drawn: Any, colours: dict[str, Any]) -> Any:
+        """Colours, smooth where both axes are even."""
+        listed = any(_is_listed(axis) for axis in self.series[0].shape.at)
+        steps = [np.diff(axis) for axis in (x, y)]
+        if listed or not all(np.allclose(step, step[0]) for step in steps):
+            return self.ax_.pcolormesh(x, y, drawn.T, shading="nearest", rasterized=True, **colours)
+        (a, b) = (step[0] / 2 for step in steps)
+        extent = (x[0] - a, x[-1] + a, y[0] - b, y[-1] + b)
+        return self.ax_.imshow(
+            drawn.T, origin="lower", extent=extent, aspect="auto", interpolation="bilinear",
+            **colours,
+        )  # fmt: skip
 
     def _kept(self, k: int) -> Any:
         """Positions of the points of an axis that are shown: of levels the most frequent."""
@@ -644,7 +647,11 @@ class EffectDisplay:
         if drawn.count() == 0 or float(np.ptp(drawn.compressed())) == 0.0:
             return
         ax = self.ax_
-        levels = MaxNLocator(5 if small else 8).tick_values(float(drawn.min()), float(drawn.max()))
+        n, low, high = 5 if small else 8, float(drawn.min()), float(drawn.max())
+        if self.scale == "ratio":
+            levels = np.log(factors(float(np.exp(low)), float(np.exp(high)), n))
+        else:
+            levels = np.asarray(MaxNLocator(n).tick_values(low, high))
         styles = ["--" if level < 0 else "-" for level in levels]
         lines = ax.contour(
             x, y, drawn.T, levels=levels, colors=["#222222"], linestyles=styles, alpha=0.6,
@@ -671,6 +678,9 @@ class EffectDisplay:
         bar.outline.set_visible(False)
         bar.ax.tick_params(colors=_blend(ax, 0.75), labelsize="small", width=0.8, length=3)
         bar.set_label(_title(self.label))
+        if self.scale == "ratio":
+            low, high = np.exp(bar.ax.get_ylim())
+            bar.set_ticks(np.log(factors(float(low), float(high), 7)).tolist())
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: self._back(value)))
 
 
@@ -1297,7 +1307,7 @@ class ExplanationDisplay:
             room = (max(ends) - min(ends)) or 1.0
             ax.set_xlim(min(ends) - 0.06 * room, max(ends) + 0.24 * room)
             _set_ticks(ax.xaxis)
-            label = self.scaled.label.removeprefix("effect on ").removeprefix("the ")
+            label = self.scaled.score.removeprefix("the ")
             if self.scaled.model.n_outputs > 1:
                 label = f"score of {one_line(self.scaled.outputs[self.output], 30)}"
             ax.set_xlabel(_title(label, 56))
@@ -1438,7 +1448,7 @@ class EffectsDisplay:
                 ax.set_axis_off()
             for ax, (name, display) in zip(self.axes_.flat, self.displays.items(), strict=False):
                 display._draw(ax, small=True)
-                ax.set_title(self._title(name, display))
+                ax.set_title(self._title(name, display), loc="left")
             if self.share_scale:
                 self._share()
             self._words()
