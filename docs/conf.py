@@ -40,6 +40,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "plot_gallery": "True",
+    "remove_config_comments": True,
 }
 
 html_theme = "pydata_sphinx_theme"

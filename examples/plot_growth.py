@@ -44,6 +44,7 @@ plt.show()
 
 model.plot(kind="traces")
 plt.show()
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # One curve, at five times

@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -171,20 +172,26 @@ class Spread:
         missing = float(weights[column.missing].sum()) / total if column.missing.any() else 0.0
         points = shares = np.empty(0)
         if isinstance(column, Numbers):
-            some: Any = slice(None)
-            if len(column) > SPREAD_ROWS:
-                some = np.random.default_rng(0).integers(0, len(column), SPREAD_ROWS)
+            some: Any = _some_rows(len(column)) if len(column) > SPREAD_ROWS else slice(None)
             known = ~column.missing[some]
             points, shares = _sketch(column.values[some][known], weights[some][known])
         return cls(total, missing, points, shares)
+
+
+@lru_cache(maxsize=1)
+def _some_rows(n: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(0, n, SPREAD_ROWS)
 
 
 def _sketch(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Distinct values and their shares; if they are many, quantiles at equal steps instead."""
     if len(values) == 0:
         return np.empty(0), np.empty(0)
-    order = np.argsort(values)
-    values, weights = values[order], weights[order]
+    if np.all(weights == weights[0]):  # sorting alone is many times faster
+        values = np.sort(values)
+    else:
+        order = np.argsort(values)
+        values, weights = values[order], weights[order]
     first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
     points, shares = values[first], np.add.reduceat(weights, first) / weights.sum()
     if len(points) <= SPREAD_POINTS:
