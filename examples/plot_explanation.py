@@ -32,12 +32,11 @@ model = cb.CWBRegressor(validation=0.25).fit(X, data.target).model_
 names = {"bmi": "body mass index", "bp": "blood pressure", "s5": "log triglycerides", "s3": "HDL"}
 prediction = model.predict(X)
 low, high = int(prediction.argmin()), int(prediction.argmax())
-fig, axes = plt.subplots(2, 1, figsize=(7, 6.4), layout="constrained")
+fig, axes = plt.subplots(2, 1, figsize=(7, 6.4), sharex=True, layout="constrained")
 for ax, row in zip(axes, (high, low), strict=True):
     options = {"max_bars": 6, "labels": names, "target": "progress"}
     model.plot(kind="explanation", table=X, row=row, ax=ax, **options)
     ax.set_title(f"patient {row}: observed {data.target[row]:.0f}", loc="left")
-    ax.set_xlim(50, 300)
 axes[0].set_xlabel("")
 plt.show()
 

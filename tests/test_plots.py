@@ -496,6 +496,24 @@ def test_axes_are_honoured(model, table):
     assert model.plot(figure=page).figure_ is page
 
 
+def test_shared_axes_show_all(model, table):
+    _, axes = plt.subplots(1, 3, sharey=True)
+    displays = [model.plot(name, ax=ax) for ax, name in zip(axes, ("u", "z", "v"), strict=True)]
+    low, high = axes[0].get_ylim()
+    for display in displays:
+        assert low < display.data["effect"].min()
+        assert display.data["effect"].max() < high
+    _, axes = plt.subplots(2, 1, sharex=True)
+    ends = [
+        bar.end
+        for row, ax in enumerate(axes)
+        for bar in model.plot(kind="explanation", table=table, row=row, ax=ax).bars
+    ]
+    low, high = axes[0].get_xlim()
+    assert low < min(ends)
+    assert max(ends) < high
+
+
 def test_estimators_plot(table):
     X = {name: table[name] for name in ("u", "g")}
     estimator = cb.CWBRegressor(n_iter=30).fit(X, table["u"])

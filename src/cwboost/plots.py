@@ -215,6 +215,35 @@ def _set_ratio_ticks(axis: Any, n: int) -> None:
     axis.set_minor_locator(FixedLocator([]))
 
 
+class _Limits:
+    """Limits of an axis; axes that are shared or in use keep showing what they show."""
+
+    def __init__(self, ax: Axes, which: Literal["x", "y"]) -> None:
+        group = ax.get_shared_x_axes() if which == "x" else ax.get_shared_y_axes()
+        self.ax, self.which = ax, which
+        self.taken = any(other.has_data() for other in group.get_siblings(ax))
+        self.before = ax.get_xlim() if which == "x" else ax.get_ylim()
+
+    def set(self, low: float, high: float) -> None:
+        if self.taken:
+            low, high = min(low, *self.before), max(high, *self.before)
+        (self.ax.set_xlim if self.which == "x" else self.ax.set_ylim)(low, high)
+
+
+def _padded(values: Any, log: bool, below: float, above: float) -> tuple[float, float]:
+    """The range of values, with shares of it added at both ends."""
+    known = np.asarray(values, dtype=float)
+    known = known[np.isfinite(known) & ((known > 0) | (not log))]
+    if len(known) == 0:
+        return (0.5, 2.0) if log else (-1.0, 1.0)
+    known = np.log(known) if log else known
+    low, high = float(known.min()), float(known.max())
+    room = (high - low) or 0.1 * abs(high) or 1.0
+    if log:
+        return float(np.exp(low - below * room)), float(np.exp(high + above * room))
+    return low - below * room, high + above * room
+
+
 def _legend(ax: Axes, handles: Sequence[Any], names: Iterable[Any], **options: Any) -> None:
     """A legend of names; matplotlib takes one that begins with _ for a secret."""
     labels = [_text(name, 28) for name in names]
@@ -415,6 +444,7 @@ class EffectDisplay:
 
     def _curve(self, small: bool) -> None:
         ax, (low, high) = self.ax_, self.view
+        limits, span = _Limits(ax, "y"), _Limits(ax, "x")
         _dress(ax)
         for k, s in enumerate(self.series):
             self._draw_line(s, self._line_style(k))
@@ -426,8 +456,12 @@ class EffectDisplay:
             self._missing_mark(high, room, small)
         stop = high - (0.22 if small else 0.06) * room if gone else np.inf
         _set_ticks(ax.xaxis, 4 if small else 7, whole=_is_whole(x), stop=stop)
-        ax.set_xlim(low - 0.02 * room, high + (0.17 if gone else 0.02) * room)
-        self._foot(room)
+        span.set(low - 0.02 * room, high + (0.17 if gone else 0.02) * room)
+        if self.scale == "ratio":
+            ax.set_yscale("log")
+            ax.yaxis.set_minor_formatter(NullFormatter())
+        foot = STRIP + 0.04 if self._foot(room) else 0.0
+        limits.set(*_padded(self._shown, self.scale == "ratio", 0.05 + 1.1 * foot, 0.05))
         self._value_ticks(ax.yaxis, 4 if small else 6)
         if small:
             return
@@ -474,15 +508,22 @@ class EffectDisplay:
         _note(ax, "missing", (at, 0), (0, -4), ax.get_xaxis_transform(), ha="center", va="top",
               fontsize=size, fontstyle="italic", color=_blend(ax, 0.75))  # fmt: skip
 
-    def _foot(self, room: float) -> None:
-        """The spread of the rows, and room for it below the curves."""
+    @property
+    def _shown(self) -> list[float]:
+        """All values in view."""
+        low, high = self.view
+        out = [] if self.middle is None else [self.middle]
+        for s in self.series:
+            at = s.shape.at[0]
+            out += s.values[(at >= low) & (at <= high)].tolist()
+            out += [] if s.missing is None else [s.missing]
+        return out
+
+    def _foot(self, room: float) -> bool:
+        """The spread of the rows, at the foot; whether there is any."""
         ax, spread, (low, high) = self.ax_, self.spread, self.view
-        if self.scale == "ratio":
-            ax.set_yscale("log")
-            ax.yaxis.set_minor_formatter(NullFormatter())
-        bottom, top = ax.get_ylim()
         if spread is None:
-            return
+            return False
         left, width, height = histogram(spread, low, high)
         height = height * (1.0 - spread.missing)
         if spread.missing and any(s.missing is not None for s in self.series):
@@ -490,14 +531,11 @@ class EffectDisplay:
             height = np.append(height, spread.missing)
         largest = float(height.max(initial=0.0))
         if largest <= 0:
-            return
+            return False
         share = np.where(height > 0, np.maximum(height / largest, 0.03), 0.0) * STRIP
         bars = [Rectangle((x, 0.0), w, h) for x, w, h in zip(left, width, share, strict=True) if h]
         self._add_bars(bars, ax.get_xaxis_transform())
-        if self.scale == "ratio":
-            ax.set_ylim(bottom / (top / bottom) ** (STRIP + 0.04), top)
-        else:
-            ax.set_ylim(bottom - (STRIP + 0.04) * (top - bottom), top)
+        return True
 
     def _add_bars(self, bars: list[Rectangle], transform: Any) -> None:
         colour = _blend(self.ax_, 0.2)
@@ -517,6 +555,7 @@ class EffectDisplay:
 
     def _levels(self, small: bool) -> None:
         ax, lines = self.ax_, self.lines
+        limits, log = _Limits(ax, "x"), self.scale == "ratio"
         _dress(ax, "x")
         y = np.array([line.place for line in lines])
         n = len(self.series)
@@ -530,13 +569,15 @@ class EffectDisplay:
                 ax.hlines(line.place, *line.span, color=_blend(ax, 0.5), linewidth=1.0, zorder=3)
         if self.middle is not None:
             ax.axvline(self.middle, color=_blend(ax, 0.45), linewidth=0.9, zorder=1.5)
-        if self.scale == "ratio":
+        if log:
             ax.set_xscale("log")
         limit = 16 if small else LONGEST
         _dress_levels(ax, y, [_text(line.name, limit) or "(empty)" for line in lines])
         for tick, line in zip(ax.get_yticklabels(), lines, strict=True):
             tick.set_fontstyle("normal" if line.kind == "level" else "italic")
-        self._counts(lines, small)
+        shown = [v for line in lines for v in (*line.values, *(line.span or ()))]
+        shown += [] if self.middle is None else [self.middle]
+        limits.set(*_padded(shown, log, 0.06, 0.24 if self._counts(lines, small) else 0.06))
         self._value_ticks(ax.xaxis, 4 if small else 6)
         if small:
             return
@@ -559,30 +600,26 @@ class EffectDisplay:
             style = self._point_style(k) | {"markersize": size, "zorder": 4.0, **own}
             self.ax_.plot([line.values[k]], [line.place + shift], **style)
 
-    def _counts(self, lines: Sequence[Line], small: bool) -> None:
-        """Bars and numbers of the rows at the right."""
+    def _counts(self, lines: Sequence[Line], small: bool) -> bool:
+        """Bars and numbers of the rows at the right; whether they are known."""
         ax, shares = self.ax_, np.array([line.share for line in lines])
         if len(lines) == 0 or not np.isfinite(shares).all() or shares.max() <= 0:
-            return
+            return False
         lengths = 0.12 * shares / shares.max()
         bars = [
             Rectangle((1.0 - length, line.place - 0.3), length, 0.6)
             for line, length in zip(lines, lengths, strict=True)
         ]
         self._add_bars(bars, ax.get_yaxis_transform())
-        left, right = ax.get_xlim()
-        if self.scale == "ratio":
-            ax.set_xlim(left, right * (right / left) ** 0.16)
-        else:
-            ax.set_xlim(left, right + 0.16 * (right - left))
         if small:
-            return
+            return True
         rows = None if self.spread is None else self.spread.rows
         for line in lines:
             shown = f"{line.share:.1%}" if rows is None else f"{rows * line.share:,.0f}"
             _note(ax, shown, (1.0, line.place), (4, 0), ax.get_yaxis_transform())
         what = "rows" if rows is not None else "share"
         _note(ax, what, (1.0, 1.0), (4, 2), "axes fraction", va="bottom")
+        return True
 
     # --- surfaces ---------------------------------------------------------------------------------
 
@@ -1297,15 +1334,14 @@ class ExplanationDisplay:
         with _styled():
             ax = self.ax_ = _axes(ax, self._size)
             self.figure_ = ax.figure
+            limits = _Limits(ax, "x")
             _dress(ax, "x")
             for y, bar in enumerate(self.bars):
                 self._bar(y, bar)
             for y, bar in enumerate(self.bars[:-1]):
                 ax.plot([bar.end] * 2, [y, y + 1], color=_blend(ax, 0.4), linewidth=0.8, zorder=2)
             _dress_levels(ax, np.arange(len(self.bars)), [self._name(bar) for bar in self.bars])
-            ends = [bar.end for bar in self.bars]
-            room = (max(ends) - min(ends)) or 1.0
-            ax.set_xlim(min(ends) - 0.06 * room, max(ends) + 0.24 * room)
+            limits.set(*_padded([bar.end for bar in self.bars], False, 0.06, 0.24))
             _set_ticks(ax.xaxis)
             label = self.scaled.score.removeprefix("the ")
             if self.scaled.model.n_outputs > 1:
