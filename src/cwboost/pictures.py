@@ -70,7 +70,7 @@ def factors(low: float, high: float, most: int) -> list[float]:
     """
     sets: list[list[float]] = [
         [1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8],
-        [*np.arange(10, 20) / 10, *np.arange(20, 100, 5) / 10],
+        [*np.arange(10, 20) / 10, *np.arange(20, 50, 5) / 10, 5, 6, 7, 8, 9],
         [*np.arange(100, 200, 5) / 100, *np.arange(200, 1000, 25) / 100],
     ]  # fmt: skip
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
