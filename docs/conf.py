@@ -40,6 +40,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "plot_gallery": "True",
+    "remove_config_comments": True,
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -63,6 +64,7 @@ html_sidebars = {  # no section, no navigation in it
         "input",
         "learners",
         "losses",
+        "plots",
         "speed",
         "start",
         "auto_examples/*",

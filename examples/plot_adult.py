@@ -41,19 +41,24 @@ print(f"AUC on new rows: {roc_auc_score(y[test], probability):.4f}")
 print(model.model_.summary())
 
 # %%
-# The effects on the log odds. An effect of 0.7 doubles the odds.
+# All effects on a page, the most important first; grey bars say where the people are. An effect of
+# 0.7 on the log odds doubles the odds.
 
-SHOWN = ("age", "hours-per-week", "education-num", "capital-gain")
-fig, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
-for ax, column in zip(axes.flat, SHOWN, strict=True):
-    shown = model.model_.effect(column)
-    ax.plot(shown[column], shown["effect"], drawstyle="steps-mid")
-    ax.axhline(0, color="0.8", lw=0.8, zorder=0)
-    ax.set_xlabel(column)
-    ax.spines[["top", "right"]].set_visible(False)
-for ax in axes[:, 0]:
-    ax.set_ylabel("effect on the log odds")
-axes[1, 1].set_xlim(-500, 20000)
+model.plot(max_effects=9)
+plt.show()
+
+# %%
+# One of them, as factors of the odds, with the terms that it is the sum of.
+
+fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
+model.plot("age", scale="ratio", labels={"age": "age (years)"}, ax=axes[0])
+model.plot("age", parts=True, labels={"age": "age (years)"}, ax=axes[1])
+plt.show()
+
+# %%
+# Levels come with the number of rows that they have; rare ones are gathered.
+
+model.plot("native-country", max_levels=12)
 plt.show()
 
 # %%
@@ -75,12 +80,7 @@ plt.show()
 # Why this prediction?
 # --------------------
 #
-# A score is the intercept plus one number per term, so the answer is a list.
+# A score is the intercept plus one number per column, so the answer is a short list.
 
-person = {name: column[:1] for name, column in new.items()}
-parts = {name: float(part[0]) for name, part in model.model_.contributions(person).items()}
-print(f"{'intercept':24}{model.intercept_:8.2f}")
-for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))[:8]:
-    column = model.model_.terms[name].columns[0]
-    print(f"{name:24}{part:8.2f}   {column} = {person[column][0]}")
-print(f"{'score of all terms':24}{model.decision_function(person)[0]:8.2f}")
+model.plot(kind="explanation", table=new, row=0)
+plt.show()

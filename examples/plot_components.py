@@ -29,19 +29,11 @@ print(model.model_.summary())
 # Terms named ``linear(...)`` are lines, ``centered(...)`` what they leave. The two add up to the
 # effect of the column.
 
-shares = model.model_.importance()
-columns = list(dict.fromkeys(model.model_.terms[name].columns[0] for name in shares))[:4]
-fig, axes = plt.subplots(1, 4, figsize=(11, 2.8), sharey=True, layout="constrained")
-for ax, column in zip(axes, columns, strict=True):
-    shown = model.model_.effect(column)
-    ax.plot(shown[column], shown["effect"])
-    line = model.model_.terms.get(f"linear({column})")
-    if line is not None and line.chosen:
-        part = model.model_.effect(f"linear({column})")
-        ax.plot(part[column], part["effect"], "--", lw=1, color="0.6")
-    ax.set_xlabel(column)
-    ax.spines[["top", "right"]].set_visible(False)
-axes[0].set_ylabel("effect (dashed: its line)")
+fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True, layout="constrained")
+for ax, column in zip(axes, ("s5", "bmi", "bp"), strict=True):
+    model.plot(column, parts=True, target="progress", ax=ax)
+for ax in axes[1:]:
+    ax.set_ylabel("")
 plt.show()
 
 # %%

@@ -46,13 +46,9 @@ for name, term in model.terms.items():
         edited = edited.edit("monotone", name, increasing=True)
 print(edited.summary())
 
-fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
-for label, shown in (("as fitted", model.effect("size")), ("edited", edited.effect("size"))):
-    ax.plot(shown["size"], shown["effect"], label=label)
-ax.set_xlabel("size")
-ax.set_ylabel("effect on the price")
-ax.legend(frameon=False)
-ax.spines[["top", "right"]].set_visible(False)
+cb.ComparisonDisplay.from_estimators(
+    {"as fitted": model, "edited": edited}, "size", target="the price", labels={"size": "size (m²)"}
+)
 plt.show()
 
 # %%

@@ -211,7 +211,7 @@ def test_file_is_readable(tmp_path):
     text = (tmp_path / "m.json").read_text(encoding="utf-8")
     data = json.loads(text)
     assert text.startswith(
-        '{\n "format": "cwboost model",\n "version": 1,\n "written_by": "cwboost'
+        '{\n "format": "cwboost model",\n "version": 2,\n "written_by": "cwboost'
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
@@ -227,9 +227,29 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 2}
-    with pytest.raises(ModelFileError, match=r"version 2 .* reads version 1; update cwboost"):
+    data = {**to_dict(fit("linear")), "version": 3}
+    with pytest.raises(ModelFileError, match=r"version 3 .* reads 1 and 2; update cwboost"):
         from_dict(data)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_files_of_version_1_are_read(counted):
+    """They know nothing of how the rows spread over the columns; the first of them did not count
+    evaluations."""
+    model = fit()
+    data = {**to_dict(model), "version": 1}
+    data["columns"] = {
+        name: {key: value for key, value in facts.items() if key != "spread"}
+        for name, facts in data["columns"].items()
+    }
+    if not counted:
+        data["path"] = {k: v for k, v in data["path"].items() if k != "evaluations"}
+    old = from_dict(data)
+    known = model.path.evaluations if counted else np.zeros(model.n_iter, dtype=int)
+    np.testing.assert_array_equal(old.path.evaluations, known)
+    assert all(facts.spread is None for facts in old.columns.values())
+    assert old.columns == model.columns
+    assert to_dict(old)["terms"] == to_dict(model)["terms"]
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):

@@ -41,6 +41,15 @@ from .optimizers import Accelerated, Hybrid, Plain
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
+    from .plots import (
+        ComparisonDisplay,
+        EffectDisplay,
+        EffectsDisplay,
+        ExplanationDisplay,
+        ImportanceDisplay,
+        RiskDisplay,
+        TracesDisplay,
+    )
 
 __version__ = "0.1.0"
 
@@ -53,11 +62,16 @@ __all__ = [
     "CWBRegressor",
     "Category",
     "Centered",
+    "ComparisonDisplay",
     "Edit",
+    "EffectDisplay",
+    "EffectsDisplay",
+    "ExplanationDisplay",
     "FormulaError",
     "Gamma",
     "Huber",
     "Hybrid",
+    "ImportanceDisplay",
     "Interrupted",
     "Linear",
     "Missing",
@@ -67,24 +81,37 @@ __all__ = [
     "Poisson",
     "Polynomial",
     "Quantile",
+    "RiskDisplay",
     "Spline",
     "Squared",
     "Step",
     "Tensor",
     "Term",
+    "TracesDisplay",
     "Tweedie",
     "fit",
     "load",
 ]
 
-_LAZY = ("CWBClassifier", "CWBRegressor")  # scikit-learn is imported when they are asked for
+# Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
+_LAZY = {
+    "CWBClassifier": "estimators",
+    "CWBRegressor": "estimators",
+    "ComparisonDisplay": "plots",
+    "EffectDisplay": "plots",
+    "EffectsDisplay": "plots",
+    "ExplanationDisplay": "plots",
+    "ImportanceDisplay": "plots",
+    "RiskDisplay": "plots",
+    "TracesDisplay": "plots",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        from . import estimators
+        from importlib import import_module
 
-        return getattr(estimators, name)
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -18,6 +18,7 @@ CLASSES = ("binomial", "multinomial")  # losses on classes
 POINTS = 20  # about so many rows of a curve are printed
 STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
+PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
 TABLE = "CSV, Parquet or JSON lines; - is standard input"
 
 
@@ -163,6 +164,31 @@ def _model_arguments(command: Any) -> None:
     made.add_argument("--points", type=_whole_positive, default=POINTS, metavar="N",
                       help=f"numbers at which a curve is shown (default {POINTS})")  # fmt: skip
     made.add_argument("-o", "--output", metavar="FILE", help="write the whole effect instead")
+
+    made = command(
+        "plot",
+        "draw a model, or the effect of one term",
+        "Draws all effects on a page, the effect of one term or column, or another picture of the\n"
+        "model (--kind). The ending of the file says what is written.",
+        "cwboost plot model.json -o effects.png",
+        "cwboost plot model.json age -o age.svg --scale response",
+        "cwboost plot model.json --kind traces -o growth.pdf",
+        "cwboost plot model.json --kind explanation --table new.csv --row 3 -o why.png",
+    )
+    made.add_argument("model", metavar="MODEL", help="written by cwboost fit")
+    made.add_argument("term", metavar="TERM", nargs="?",
+                      help="a term, or a column (its terms added up); default: all")  # fmt: skip
+    made.add_argument("-o", "--output", metavar="FILE", required=True,
+                      help=f"{', '.join(PICTURES)}; - prints a PNG")  # fmt: skip
+    made.add_argument("--kind", choices=["effects", "importance", "risk", "traces", "explanation"],
+                      help="of the picture (default effects)")  # fmt: skip
+    made.add_argument("--scale", choices=["score", "response", "ratio"],
+                      help="of effects: on the score, as predictions, or as factors")  # fmt: skip
+    made.add_argument("--table", metavar="TABLE", help="of --kind explanation: where the row is")
+    made.add_argument("--row", type=_whole, metavar="N", help="its number, from 0 (default 0)")
+    made.add_argument("--dpi", type=_whole_positive, default=150, metavar="N",
+                      help="pixels per inch of a PNG (default 150)")  # fmt: skip
+    _fixed_arguments(made)
 
     made = command(
         "export",

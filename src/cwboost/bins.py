@@ -45,6 +45,13 @@ class Sample(NamedTuple):
         """All of so many rows."""
         return cls(None, None, n_rows)
 
+    def weigh(self, rows: NDArray[np.bool_] | None = None) -> float:
+        """Weight of those of its rows that are marked; None: of all."""
+        marks = self.marks if rows is None else rows if self.marks is None else rows & self.marks
+        if self.weights is None:
+            return float(self.n_rows if marks is None else np.count_nonzero(marks))
+        return float(self.weights.sum() if marks is None else self.weights[marks].sum())
+
     def known(self, values: Floats) -> tuple[Floats, Floats]:
         """Its numbers in a column, without the missing, and their weights."""
         rows = ~np.isnan(values) if self.marks is None else self.marks & ~np.isnan(values)

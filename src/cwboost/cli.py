@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import progress
-from .arguments import CLASSES, STANDARD, parser
+from .arguments import CLASSES, PICTURES, STANDARD, parser
 from .data import read_weights
 from .explain import explain
 from .export import load
@@ -423,6 +423,37 @@ def run_show(a: argparse.Namespace, bar: progress.Quiet) -> int:
     return 0
 
 
+def run_plot(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost plot`."""
+    del bar
+    ending = PICTURES[0] if a.output == STANDARD else Path(a.output).suffix.lower()
+    if ending not in PICTURES:
+        a.parser.error(f"-o {a.output}: expected a name that ends in {', '.join(PICTURES)}")
+    kind = a.kind or "effects"
+    if a.term is not None and kind != "effects":
+        a.parser.error(f"--kind {kind} is of the whole model; leave out {a.term!r}")
+    if a.scale is not None and kind != "effects":
+        a.parser.error("--scale is for effects")
+    if (kind == "explanation") != (a.table is not None):
+        a.parser.error("--kind explanation and --table go together")
+    fixed = {"row": a.row, "offset": a.offset, "exposure": a.exposure}
+    options = {name: value for name, value in fixed.items() if value is not None}
+    if options and kind != "explanation":
+        a.parser.error(f"--{next(iter(options))} is for --kind explanation")
+    check_output(a.output, table=False)
+    if kind == "explanation":
+        model, rows, _ = _model_and_rows(a)
+        options["table"] = rows.table
+    else:
+        model = _model(a.model)
+        options |= {} if a.scale is None else {"scale": a.scale}
+    from .plots import save
+
+    with replaced(a.output) as temporary:
+        save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)
+    return 0
+
+
 def run_export(a: argparse.Namespace, bar: progress.Quiet) -> int:
     """`cwboost export`."""
     del bar
@@ -476,6 +507,7 @@ COMMANDS = {
     "predict": run_predict,
     "explain": run_explain,
     "show": run_show,
+    "plot": run_plot,
     "export": run_export,
     "demo": run_demo,
 }

@@ -44,6 +44,7 @@ MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
 MAX_CORE_COEF = 64  # larger systems are LAPACK's
 MIN_PASS_ROWS = 300_000  # rows from which on a pass over a column is worth another thread
 MIN_SORT_ROWS = 10_000  # from which on a sort is
+FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
 MISSING_LEVEL = "missing"
 
 
@@ -357,6 +358,26 @@ def bin_weights(
         return out
 
     return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_PASS_ROWS else 1)
+
+
+def fine_points(
+    plan: Plan, bins: IndexSet, weights: Floats, seen: Seen, default: Bins
+) -> Floats | None:
+    """The numbers (of text: the codes of levels) that a term's bins stand for, if they show how
+    rows spread over its column; None: they are too coarse, or of two columns."""
+    encoder = plan.encoders[0]
+    if len(plan.columns) > 1:
+        return None
+    if isinstance(encoder, Values):
+        fine = plan.learner.bin_rule(default).n in ("auto", "exact")
+        return bins.values if fine or weights.max() <= FINE_SHARE * weights.sum() else None
+    if not isinstance(encoder, Levels) or not encoder.levels:
+        return None
+    if seen.kind == "labels":
+        return bins.values
+    numbers = [x == "True" if seen.boolean else float(x) for x in encoder.levels]
+    points: Floats = np.array([*numbers, np.nan])
+    return points[np.where(bins.values >= 0, bins.values, -1).astype(np.intp)]
 
 
 # --- systems -------------------------------------------------------------------------------------

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
 from . import _core
-from .bins import Cuts, Levels, Values
+from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
+from .bins import UNSEEN, Cuts, Levels, Values
 from .checks import is_whole
 from .data import read_weights, read_y
 from .model import ColumnFacts, Model, Term
 from .table import Floats, Labels, Numbers, read
 
 TENSOR_GRID = 40  # points per numeric axis
+SURFACE_GRID = 100  # the same in a picture
+MAX_STAIRS = 150  # whole numbers that are drawn one by one
+MAX_ROWS = 12  # so few values of a column are shown one by one on a surface
 BAR = 24  # characters of the longest bar
 
 
@@ -59,15 +64,9 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     columns = terms[0].columns
     axes = [_axis(model.columns[c], [t for t in terms if c in t.columns], c, n) for c in columns]
     if len(axes) == 2:
-        i, j = np.meshgrid(np.arange(len(axes[0])), np.arange(len(axes[1])), indexing="ij")
-        axes = [axes[0][i.ravel()], axes[1][j.ravel()]]
-    grid = {
-        name: _as_column(model.columns[name], axis, name)
-        for name, axis in zip(columns, axes, strict=True)
-    }
-    total = np.zeros((len(axes[0]), model.n_outputs))
-    for term in terms:
-        total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
+        i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
+        axes = [axes[0][i], axes[1][j]]
+    total = _total(model, terms, axes)
     out = Columns(zip(columns, axes, strict=True))
     if model.n_outputs == 1:
         key = "effect"
@@ -81,6 +80,16 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     return out
 
 
+def _total(model: Model, terms: list[Term], axes: list[Any]) -> Floats:
+    """(n, q) sum of the terms' effects at values of their columns."""
+    columns = terms[0].columns
+    grid = {name: _as_column(axis, name) for name, axis in zip(columns, axes, strict=True)}
+    total = np.zeros((len(axes[0]), model.n_outputs))
+    for term in terms:
+        total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
+    return total
+
+
 def _terms_of(model: Model, which: str) -> list[Term]:
     if which in model.terms:
         return [model.terms[which]]
@@ -92,7 +101,9 @@ def _terms_of(model: Model, which: str) -> list[Term]:
     return found
 
 
-def _axis(facts: ColumnFacts, terms: list[Term], column: str, n: int) -> Any:
+def _axis(
+    facts: ColumnFacts, terms: list[Term], column: str, n: int, most: int = TENSOR_GRID
+) -> Any:
     """Where the effect is shown: levels, or points from the least to the largest value."""
     encoders = [t.plan.encoders[t.columns.index(column)] for t in terms]
     levels = [e for e in encoders if isinstance(e, Levels) and e.levels]
@@ -102,7 +113,7 @@ def _axis(facts: ColumnFacts, terms: list[Term], column: str, n: int) -> Any:
     if facts.low is None or facts.high is None:
         return np.array([np.nan])
     if len(terms[0].columns) == 2:
-        points = np.linspace(facts.low, facts.high, min(n, TENSOR_GRID))
+        points = np.linspace(facts.low, facts.high, min(n, most))
     elif all(isinstance(e, Cuts) for e in encoders):
         points = np.array([facts.low, facts.high])  # the steps' ends say it all
     else:
@@ -114,13 +125,217 @@ def _axis(facts: ColumnFacts, terms: list[Term], column: str, n: int) -> Any:
     return np.append(points, np.nan) if facts.missing and len(terms[0].columns) == 1 else points
 
 
-def _as_column(facts: ColumnFacts, axis: Any, name: str) -> Numbers | Labels:
+def _as_column(axis: Any, name: str) -> Numbers | Labels:
     if axis.dtype != object:
         return Numbers(name, axis)
     levels = tuple(dict.fromkeys(v for v in axis if v is not None))
     position = {level: i for i, level in enumerate(levels)}
-    del facts
     return Labels(name, np.array([position.get(v, -1) for v in axis], dtype=np.int64), levels)
+
+
+# --- shapes: effects as they are drawn ------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """An effect with what is needed to draw it; effects are centred, on the score.
+
+    Attributes
+    ----------
+    kind : "curve", "levels" or "surface"
+        Of numbers (steps have both sides of every cut), of levels, of two columns.
+    columns : names of the columns
+    terms : names of the terms added up
+    at : per column its numbers or levels, missing cells left out (a level None in a surface)
+    effect : (points, q), or (points a, points b, q) for a surface
+    missing : (q,) effect of a missing cell, or None if training had none
+    shares : per column the share of the training rows at each level; None for numbers
+    density : (points a, points b) of a surface, 0 where no training row is near; else None
+    parts : per term that is added up its effect and that of a missing cell; none for one term
+    """
+
+    kind: Literal["curve", "levels", "surface"]
+    columns: tuple[str, ...]
+    terms: tuple[str, ...]
+    at: tuple[Any, ...]
+    effect: Floats
+    missing: Floats | None
+    shares: tuple[Floats | None, ...]
+    density: Floats | None = None
+    parts: Mapping[str, tuple[Floats, Floats | None]] = field(default_factory=dict)
+
+
+def shape(model: Model, which: str, n: int = 200) -> Shape:
+    """The effect of a term, or of a column (its terms added up), as it is drawn.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> found = shape(cb.fit({"g": ["a", "b", "b"] * 9}, [0.0, 1.0, 1.0] * 9, n_iter=200), "g")
+    >>> found.kind, found.at[0].tolist(), found.shares[0].round(2)
+    ('levels', ['a', 'b'], array([0.33, 0.67]))
+    """
+    terms = _terms_of(model, which)
+    names = tuple(t.name for t in terms)
+    if len(terms[0].columns) == 2:
+        return _surface(model, terms[0])
+    column, facts = terms[0].columns[0], model.columns[terms[0].columns[0]]
+    axis = _stairs(facts) if any(isinstance(t.plan.encoders[0], Cuts) for t in terms) else None
+    stairs = axis is not None  # a whole number's effect from halfway below it to halfway above
+    if axis is None:
+        axis = _axis(facts, terms, column, n)
+    gone = np.array([v is None or v != v for v in axis])
+
+    def effects(terms: list[Term]) -> tuple[Floats, Floats | None]:
+        values = _total(model, terms, [np.round(axis) if stairs else axis])
+        return values[~gone], values[gone][0] if gone.any() else None
+
+    values, missing = effects(terms)
+    parts = {t.name: effects([t]) for t in terms if t.chosen} if len(terms) > 1 else {}
+    levels = axis.dtype == object
+    shares = (level_shares(model, column) if levels else None,)
+    kind: Literal["curve", "levels"] = "levels" if levels else "curve"
+    at = (axis[~gone],)
+    return Shape(kind, (column,), names, at, values, missing, shares, None, parts)
+
+
+def _stairs(facts: ColumnFacts) -> Floats | None:
+    """Both ends of the stair of every whole number of a column that has few of them and no others:
+    steps and curves are added up there, and not in between, where no row is.
+    """
+    if facts.spread is None or facts.low is None or facts.high is None or facts.boolean:
+        return None
+    points = np.append(facts.spread.points, [facts.low, facts.high])
+    few = 1 <= facts.high - facts.low <= MAX_STAIRS and np.abs(points).max() < 1e9
+    if not few or np.any(points != np.round(points)):
+        return None
+    inner = np.arange(facts.low, facts.high) + 0.5
+    # Just below a half and just above it, so that each rounds to its own number.
+    ends = np.column_stack([np.nextafter(inner, -np.inf), np.nextafter(inner, np.inf)]).ravel()
+    stairs = np.concatenate([[facts.low], ends, [facts.high]])
+    return np.append(stairs, np.nan) if facts.missing else stairs
+
+
+def _surface(model: Model, term: Term) -> Shape:
+    axes = []
+    for column in term.columns:
+        facts = model.columns[column]
+        axis = _axis(facts, [term], column, SURFACE_GRID, SURFACE_GRID)
+        few = facts.spread is not None and 0 < len(facts.spread.points) <= MAX_ROWS
+        axes.append(facts.spread.points if few and facts.spread and axis.dtype != object else axis)
+    i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
+    grid = [axes[0][i], axes[1][j]]
+    values = _total(model, [term], grid).reshape(len(axes[0]), len(axes[1]), -1)
+    encoded = term.plan.encode([_as_column(g, c) for g, c in zip(grid, term.columns, strict=True)])
+    near = _nearness(term, encoded).reshape(values.shape[:2])
+    shares = tuple(
+        level_shares(model, c) if axis.dtype == object else None
+        for c, axis in zip(term.columns, axes, strict=True)
+    )
+    return Shape("surface", term.columns, (term.name,), tuple(axes), values, None, shares, near)
+
+
+def _nearness(term: Term, values: Floats) -> Floats:
+    """Training rows near values of two columns: the mean product of the bases, 0 where none."""
+    basis = term.plan.basis
+    assert isinstance(basis, TensorBasis)
+    assert basis.mean is not None
+    if not all(isinstance(m, SplineBasis | LevelBasis) for m in (basis.a, basis.b)):
+        return np.ones(len(values))  # powers are everywhere
+    return np.asarray(basis.matrix(values) @ np.abs(basis.mean))
+
+
+def level_shares(model: Model, column: str) -> Floats | None:
+    """Shares of the levels of a column in the training rows, that of missing cells last if there
+    are any; None if no term knows them.
+    """
+    marks: dict[int, float] = {}
+    for term in model.terms.values():
+        basis = term.plan.basis
+        parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
+        for name, encoder, part in zip(term.columns, term.plan.encoders, parts, strict=True):
+            if name != column or not isinstance(encoder, Levels) or part.mean is None:
+                continue
+            if isinstance(part, LevelBasis):
+                return part.mean
+            if isinstance(part, MarkBasis) and encoder.levels:
+                marks[len(encoder.levels) if part.level is None else part.level] = part.mean[0]
+    return np.array([marks[k] for k in sorted(marks)]) if marks else None
+
+
+def term_points(model: Model, term: Term) -> tuple[Floats, Floats]:
+    """Encoded values that stand for the training rows, and their shares (of two columns as if they
+    were independent).
+    """
+    basis = term.plan.basis
+    parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
+    axes = [_points(model.columns[c], part) for c, part in zip(term.columns, parts, strict=True)]
+    if len(axes) == 1:
+        return axes[0]
+    (a, u), (b, v) = axes
+    i, j = np.divmod(np.arange(len(a) * len(b)), len(b))
+    return np.column_stack([a[i], b[j]]), np.outer(u, v).ravel()
+
+
+def _points(facts: ColumnFacts, basis: Basis) -> tuple[Floats, Floats]:
+    if isinstance(basis, LevelBasis) and basis.mean is not None:
+        codes = np.arange(basis.n_coef, dtype=np.float64)
+        return np.where(codes < basis.n_levels, codes, np.nan), basis.mean
+    if isinstance(basis, MarkBasis) and basis.mean is not None:
+        code = np.nan if basis.level is None else float(basis.level)
+        share = float(basis.mean[0])
+        return np.array([code, UNSEEN]), np.array([share, 1.0 - share])
+    if facts.spread is not None and len(facts.spread.points):
+        at, shares, gone = facts.spread.points, facts.spread.shares, facts.spread.missing
+    else:  # of an old file
+        at = np.linspace(facts.low or 0.0, facts.high or 0.0, 50)
+        shares, gone = np.full(50, 0.02), 0.0
+    if gone:
+        at, shares = np.append(at, np.nan), np.append(shares * (1.0 - gone), gone)
+    return at, shares
+
+
+def sizes(model: Model) -> dict[str, float]:
+    """Standard deviation of every chosen term's effect over the training rows (of several outputs
+    the largest), the largest first. Unlike importance it is known of any model.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9, n_iter=200)
+    >>> round(sizes(model.edit("set_level", "g", level="b", effect=0.0))["g"], 2)
+    0.25
+    """
+    out = {}
+    for name, term in model.terms.items():
+        if term.chosen:
+            values, weights = term_points(model, term)
+            found = term.effect_at(values)
+            mean = weights @ found
+            out[name] = float(np.sqrt(weights @ (found - mean) ** 2).max())
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
+def panels(model: Model) -> dict[str, float]:
+    """What there is to draw: columns (their terms added up) and pairs of columns that have chosen
+    terms, with their importance, or size if that is not stored; the largest first.
+    """
+    known = importance(model, "integral", {"table": None}) if model.shares is not None else {}
+    out: dict[str, float] = {}
+    for name, share in (known or sizes(model)).items():
+        term = model.terms[name]
+        key = name if len(term.columns) > 1 or _is_other_term(model, term) else term.columns[0]
+        out[key] = out.get(key, 0.0) + share
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
+def _is_other_term(model: Model, term: Term) -> bool:
+    """Whether the column's name is that of a term, which then is not all of the column."""
+    column = term.columns[0]
+    return column in model.terms and (
+        sum(t.columns == (column,) for t in model.terms.values()) > 1
+        or model.terms[column].columns != (column,)
+    )
 
 
 # --- importance -----------------------------------------------------------------------------------

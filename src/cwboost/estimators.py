@@ -340,6 +340,25 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names = [f"{name}[{label}]" for name in names for label in self.model_.classes]
         return np.asarray(names, dtype=object)
 
+    def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
+        """Draws the model (extra `plot`); see `Model.plot`."""
+        from .plots import plot
+
+        return plot(self, which, kind, **options)
+
+    def _repr_html_inner(self) -> str:
+        """What notebooks show: the fitted model, then scikit-learn's diagram."""
+        return self._face() + str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        out: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in out:
+            out["text/html"] = self._face() + out["text/html"]
+        return out
+
+    def _face(self) -> str:
+        return self.model_._repr_html_() if hasattr(self, "model_") else ""
+
     @property
     def n_iter_(self) -> int:
         """Iterations run; `model_.best_iteration` is the one that was kept."""

@@ -29,11 +29,12 @@ from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
 from .losses import LOSSES, Loss, PythonLoss
-from .model import ColumnFacts, Edit, Model, Path, Settings, Term
+from .model import ColumnFacts, Edit, Model, Path, Settings, Spread, Term
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 
-FORMAT, VERSION = "cwboost model", 1
+FORMAT, VERSION = "cwboost model", 2
+READABLE = (1, 2)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
@@ -199,15 +200,29 @@ def from_dict(data: Any) -> Model:
     """The model that `to_dict` gave, everything checked."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ModelFileError(f'not a cwboost model (no "format": "{FORMAT}")')
-    if data.get("version") != VERSION:
+    version = data.get("version")
+    if type(version) is not int or version not in READABLE:
         raise ModelFileError(
-            f"written in version {_shown(data.get('version'))} of the format, this cwboost reads "
-            f"version {VERSION}; update cwboost"
+            f"written in version {_shown(version)} of the format, this cwboost reads "
+            f"{' and '.join(map(str, READABLE))}; update cwboost"
         )
     try:
-        return _model(data)
+        return _model(data if version == VERSION else _upgraded(data))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
+
+
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """A file of version 1 as one of version 2: how rows spread over columns is not known, and the
+    first files did not count evaluations."""
+    columns, path = data.get("columns"), data.get("path")
+    if isinstance(columns, dict):
+        columns = {
+            name: {**f, "spread": None} if isinstance(f, dict) else f for name, f in columns.items()
+        }
+    if isinstance(path, dict) and isinstance(path.get("choices"), list):
+        path = {"evaluations": [0] * len(path["choices"]), **path}
+    return {**data, "columns": columns, "path": path}
 
 
 def _model(data: dict[str, Any]) -> Model:
@@ -311,8 +326,6 @@ def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: st
 
 
 def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
-    if isinstance(data, dict) and "choices" in data:  # the first files did not count them
-        data = {"evaluations": [0] * len(_read(list, data["choices"], "path.choices")), **data}
     _check_keys(data, [f.name for f in fields(Path)], "path")
     m = len(_read(list, data["choices"], "path.choices"))
     last = len(sizes) - 1
@@ -474,7 +487,7 @@ def _built(where: str, make: Any) -> Any:
         raise ModelFileError(f"{where}: {str(error)[:300]}") from None
 
 
-def _rising(numbers: tuple[float, ...], strictly: bool) -> bool:
+def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
     steps = np.diff(numbers)
     return bool(np.all(steps > 0 if strictly else steps >= 0))
 
@@ -504,6 +517,10 @@ RULES: tuple[tuple[Any, Any, str], ...] = (
     (Basis, _mean_fits, "expected a mean for every coefficient"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
+    (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),
+    (Spread, lambda s: len(s.points) == len(s.shares) and _rising(s.points, True),
+     "expected increasing points, and a share for each"),
+    (Spread, lambda s: bool(np.all(s.shares > 0)), "expected shares > 0"),
     (Optimizer, lambda o: o.core() is not None, "expected parameters that fit"),
     (Settings, lambda s: s.patience is None or 1 <= s.patience < 2**31 - 1,
      "expected patience >= 1"),

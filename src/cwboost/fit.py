@@ -29,6 +29,7 @@ from .design import (
     check_learners,
     complete,
     core_learner,
+    fine_points,
     look_at,
     make_sets,
     make_systems,
@@ -37,7 +38,7 @@ from .design import (
 from .formula import is_formula, parse
 from .losses import as_loss
 from .memory import Room, collector_at_rest
-from .model import ColumnFacts, Model, Path, Settings, Term, with_coefficients
+from .model import ColumnFacts, Model, Path, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .smoothing import System
 from .table import Floats, read
@@ -176,12 +177,11 @@ def fit(
         seen = look_at(names, data.table, data.sample, threads)
         plans = plan_terms(chosen, data.table, data.sample, seen, threads)
         problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
-        names = dict.fromkeys(name for plan in plans for name in plan.columns)
         template = Model(
             data.loss,
             optimizer,
             MappingProxyType({t.name: t for t in problem.terms()}),
-            MappingProxyType({name: _facts(seen[name]) for name in names}),
+            MappingProxyType(problem.facts(seen, rule)),
             data.classes,
             start_vector,
             step_scale,
@@ -273,6 +273,7 @@ class _Problem:
     training: list[_core.Learner]
     all: list[_core.Learner]
     bin_effects: list[BasisRows]  # basis over the bins of each term's set
+    bin_weights: list[Floats]  # of the training rows, for each set
     began: float  # when the fit was called
 
     @classmethod
@@ -316,10 +317,11 @@ class _Problem:
         everything: list[_core.Learner] = []
         if isinstance(optimizer, Hybrid) and optimizer.then == "all":
             # The same df on all rows; the smoothing that gives them is found anew.
-            w = bin_weights(sets.sets, parts[ALL], room, n_threads)
-            everything = core(systems(w, [None] * len(plans)))
+            of_all = bin_weights(sets.sets, parts[ALL], room, n_threads)
+            everything = core(systems(of_all, [None] * len(plans)))
         complete(plans, training)
-        return cls(data, plans, sets, rows, training, core(training), everything, matrices, began)
+        learners = core(training)
+        return cls(data, plans, sets, rows, training, learners, everything, matrices, w, began)
 
     def terms(self) -> list[Term]:
         """The terms before the first iteration; those of one size share their zeros."""
@@ -329,6 +331,22 @@ class _Problem:
             Term(plan, zeros[len(system.mean)], system.smoothing, system.df, system.net_df)
             for plan, system in zip(self.plans, self.systems, strict=True)
         ]
+
+    def facts(self, seen: Mapping[str, Seen], rule: Bins) -> dict[str, ColumnFacts]:
+        """What the model remembers of the columns of its terms."""
+        spreads: dict[str, Spread] = {}
+        for plan, k in zip(self.plans, self.sets.of_term, strict=True):
+            name = plan.columns[0]
+            if name not in spreads:
+                w = self.bin_weights[k]
+                points = fine_points(plan, self.sets.sets[k], w, seen[name], rule)
+                if points is not None:
+                    spreads[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
+        sample, names = self.data.sample, [name for plan in self.plans for name in plan.columns]
+        for name in names:
+            if name not in spreads:
+                spreads[name] = Spread.of(self.data.table[name], sample)
+        return {name: _facts(seen[name], spreads[name]) for name in dict.fromkeys(names)}
 
     def boost(
         self,
@@ -421,13 +439,13 @@ def _warn_of_divergence(model: Model) -> None:
     warnings.warn(what, RuntimeWarning, stacklevel=4)
 
 
-def _facts(seen: Seen) -> ColumnFacts:
+def _facts(seen: Seen, spread: Spread) -> ColumnFacts:
     """What the model remembers of a training column."""
     if seen.kind == "labels":
-        return ColumnFacts("labels", missing=seen.missing)
+        return ColumnFacts("labels", missing=seen.missing, spread=spread)
     if seen.empty:
-        return ColumnFacts("numbers", missing=True)
-    return ColumnFacts("numbers", seen.low, seen.high, seen.missing, seen.boolean)
+        return ColumnFacts("numbers", missing=True, spread=spread)
+    return ColumnFacts("numbers", seen.low, seen.high, seen.missing, seen.boolean, spread)
 
 
 def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .bins import Bins, Levels
+from .bins import Bins, Levels, Sample
 from .checks import check_threads, is_whole, threads_for
 from .data import read_offset
 from .design import Plan
@@ -157,6 +157,72 @@ class Term:
         return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
 
 
+SPREAD_POINTS = 100  # most points of a spread
+SPREAD_RANKS = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
+SPREAD_ROWS = 4096  # rows that a spread is made from, at random if there are more
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How the training rows spread over a column: a sketch for drawing, of two hundred numbers at
+    most. Every point stands for its share of the rows; up to 100 distinct values all are points.
+    """
+
+    rows: float  # weight of all training rows, their number if they have no weights
+    missing: float  # share of them whose cell is missing
+    points: Floats  # increasing; none for text, whose levels' shares are in the basis
+    shares: Floats  # of the rows whose cell is not missing
+
+    @classmethod
+    def of(cls, column: Column, sample: Sample) -> Spread:
+        """Of rows; if they are many, of some."""
+        total = sample.weigh()
+        missing = sample.weigh(column.missing) / total
+        points = shares = np.empty(0)
+        if isinstance(column, Numbers):
+            points, shares = _thinned(*_distinct(column.values, sample))
+        return cls(total, missing, points, shares)
+
+    @classmethod
+    def of_bins(cls, points: Floats, weights: Floats, numbers: bool = True) -> Spread:
+        """Of increasing points of bins that are fine enough to show it; NaN at the end: missing."""
+        total, missing = float(weights.sum()), 0.0
+        if np.isnan(points[-1]):
+            gone = np.isnan(points)
+            missing = float(weights[gone].sum()) / total
+            points, weights = points[~gone], weights[~gone]
+        known = weights > 0 if numbers else slice(0)
+        return cls(total, missing, *_thinned(points[known], weights[known]))
+
+
+@lru_cache(maxsize=1)
+def _some_rows(n: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(0, n, SPREAD_ROWS)
+
+
+def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
+    """Distinct numbers of some rows of the sample, and their weights."""
+    rows: Any = slice(None) if sample.marks is None else np.flatnonzero(sample.marks)
+    if sample.n_rows > SPREAD_ROWS:
+        some = _some_rows(sample.n_rows)
+        rows = some if sample.marks is None else rows[some]
+    weights = None if sample.weights is None else sample.weights[rows]
+    return _core.weigh_distinct(values[rows], None, weights)
+
+
+def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Points and their shares; if they are many, quantiles at equal steps instead."""
+    reached = weights.cumsum()
+    if len(points) <= SPREAD_POINTS:
+        return points, weights / reached[-1:]
+    at = np.minimum(reached.searchsorted(SPREAD_RANKS * reached[-1]), len(points) - 1)
+    new = at[1:] != at[:-1]
+    if new.all():
+        return points[at], np.full(len(at), 1.0 / len(at))
+    first = np.flatnonzero(np.append(True, new))
+    return points[at[first]], np.diff(first, append=len(at)) / len(at)
+
+
 @dataclass(frozen=True)
 class ColumnFacts:
     """What the model remembers of a training column."""
@@ -166,16 +232,7 @@ class ColumnFacts:
     high: float | None = None
     missing: bool = False
     boolean: bool = False
-
-    @classmethod
-    def of(cls, column: Column) -> ColumnFacts:
-        missing = bool(column.missing.any())
-        if not isinstance(column, Numbers):
-            return cls("labels", missing=missing)
-        known = column.values[~column.missing]
-        if len(known) == 0:
-            return cls("numbers", missing=True)
-        return cls("numbers", float(known.min()), float(known.max()), missing, column.boolean)
+    spread: Spread | None = field(default=None, repr=False, compare=False)  # None: an old file
 
 
 @dataclass(frozen=True)
@@ -562,6 +619,32 @@ class Model:
 
         return summary(self)
 
+    def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
+        """Draws the model (extra `plot`); returns the display, with its data, `ax_` and `figure_`.
+
+        Parameters
+        ----------
+        which : name of a column or term, optional
+            Draws its effect; without it, all effects on a page.
+        kind : "effects", "importance", "risk", "traces" or "explanation", optional
+            Another picture of the whole model; an explanation needs table= and row=.
+        **options
+            Of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
+            TracesDisplay or ExplanationDisplay.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> import matplotlib; matplotlib.use("agg")
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
+        >>> model.plot("g").data["effect"].round(2)
+        array([-0.5,  0.5])
+        >>> import matplotlib.pyplot as plt; plt.close()
+        """
+        from .plots import plot
+
+        return plot(self, which, kind, **options)
+
     def save(self, file: Any) -> None:
         """Writes the model as JSON; `cb.load` reads it."""
         from .export import save
@@ -596,6 +679,12 @@ class Model:
         state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         state |= {"terms": dict(self.terms), "columns": dict(self.columns)}
         return _restore, (state,)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from .notebook import html
+
+        return html(self)
 
     def __repr__(self) -> str:
         chosen = sum(term.chosen for term in self.terms.values())
