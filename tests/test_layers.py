@@ -19,6 +19,7 @@ CORE = ROOT / "core"
 # not import fit and is imported by nobody below it.
 MAY_IMPORT = {
     "checks": set(),
+    "whole": set(),
     "table": {"checks"},
     "bins": {"table"},
     "bases": {"bins", "table"},
@@ -33,7 +34,7 @@ MAY_IMPORT = {
     "formula": {"terms"},
     "fit": {"model", "design", "formula", "terms"},
     "effects": {"model"},
-    "export": {"model"},
+    "export": {"model", "whole"},
     "edit": {"effects"},
     "pieces": {"model"},
     "sql": {"pieces"},
@@ -42,10 +43,12 @@ MAY_IMPORT = {
     "growth": {"effects"},
     "plots": {"explain", "growth"},
     "notebook": {"growth"},
-    "report": {"effects", "export", "plots"},
+    "quality": {"model"},
+    "report_data": {"edit", "growth", "pieces", "quality"},
+    "report": {"report_data", "whole"},
     "explain": {"effects"},
     "text": {"tables"},
-    "files": {"table"},
+    "files": {"table", "whole"},
     "progress": set(),
     "arguments": {"losses", "optimizers", "sql", "terms"},
 }

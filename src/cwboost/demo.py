@@ -16,7 +16,7 @@ from .datasets import adult
 from .fit import fit
 from .model import Model
 from .optimizers import Hybrid
-from .table import Floats
+from .quality import auc
 from .text import curve_lines
 
 
@@ -50,20 +50,6 @@ def demo(output: Path, n_iter: int) -> int:
     written = write_tables(model, output)
     print(f"written to {output}: {', '.join(written)}")
     return 0
-
-
-def auc(positive: Any, score: Floats) -> float:
-    """Share of pairs of a positive and a negative row that the score puts in order, ties half.
-
-    Examples
-    --------
-    >>> auc(np.array([True, False, True]), np.array([2.0, 1.0, 1.0]))
-    0.75
-    """
-    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    n = int(np.sum(positive))
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(score) - n)))
 
 
 def write_tables(model: Model, output: Path) -> list[str]:

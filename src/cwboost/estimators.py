@@ -30,12 +30,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from . import _core
 from .fit import _seed, fit
 from .learners import Learner
 from .losses import Loss, as_loss
 from .model import Model
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
+from .quality import explained
 from .table import Floats, Table, read
 from .terms import make_learners
 
@@ -523,23 +523,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         w = np.ones(len(target)) if weights is None else weights
         o = model._offset(table, offset, exposure)
         score = model.predict(table, kind="score", offset=offset, exposure=exposure)
-        best = 0.0
-        if model.loss.log_link:  # the risk at y itself is not zero
-            with np.errstate(divide="ignore"):
-                best = _risk(model.loss, target, np.maximum(np.log(target), -700.0), w)
-        left = _risk(model.loss, target, score, w) - best
-        total = _risk(model.loss, target, o + model.loss.start(target, w, o), w) - best
-        if total > 0:
-            return 1.0 - left / total
-        return 1.0 if left <= 0 else 0.0  # as r2_score says of a constant y
-
-
-def _risk(loss: Loss, y: Floats, score: Floats, w: Floats) -> float:
-    """Weighted mean loss at scores (n,) or (n, q)."""
-    block = np.ascontiguousarray(score.reshape(len(y), -1).T)
-    rows = _core.LocalRows(loss.core(y), y, block, [], [w])
-    batch: list[Any] = [_core.Fill(0, [0.0] * len(block)), _core.Residual(0, 1, [0])]
-    return float(rows.run(batch)[-1].risk[0])
+        return explained(model.loss, target, score, o, w)
 
 
 class CWBClassifier(ClassifierMixin, _CWB):  # type: ignore[misc]
