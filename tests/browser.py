@@ -23,14 +23,15 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--mute-audio",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-default-apps", "--disable-extensions", "--hide-scrollbars", "--disable-dev-shm-usage",
+    "--disable-default-apps", "--disable-extensions", "--hide-scrollbars",
+    "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )  # fmt: skip
 PATIENCE = 60.0  # seconds for an answer
 
 
 def find_browser() -> str | None:
-    """The browser's program, None if there is none; the environment variable CHROMIUM goes first."""
+    """The browser: what the environment variable CHROMIUM says, else the first of the names."""
     named = os.environ.get("CHROMIUM")
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 

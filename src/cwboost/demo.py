@@ -21,7 +21,7 @@ from .text import curve_lines
 
 
 def demo(output: Path, n_iter: int) -> int:
-    """Fits the Adult table, prints the model and writes it with its tables to a folder."""
+    """Fits the Adult table, prints the model and writes it with tables and report to a folder."""
     output.mkdir(parents=True, exist_ok=True)
     table = adult()
     del table["fnlwgt"]  # a sampling weight, not a property of a person
@@ -49,6 +49,9 @@ def demo(output: Path, n_iter: int) -> int:
     print(f"\nvalidation AUC {area:.4f} ({int(held.sum())} rows)")
     written = write_tables(model, output)
     print(f"written to {output}: {', '.join(written)}")
+    report = output / "report.html"
+    model.report(report, rows, title="Who earns more than 50,000 a year?")
+    print(f"open {report} in a browser to look at the model")
     return 0
 
 

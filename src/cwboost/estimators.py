@@ -329,6 +329,36 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         parts = [np.empty((table.n_rows, 0)), *self.model_.contributions(table).values()]
         return np.column_stack(parts)
 
+    def report(
+        self,
+        file: Any,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        *,
+        rows: int = 0,
+        title: str | None = None,
+    ) -> None:
+        """Writes the model as one HTML file to look at; see `cwboost.Model.report`.
+
+        With X and y the report says how good the model is on these rows.
+        """
+        check_is_fitted(self)
+        table = None if X is None else self._read(X)
+        offset, exposure = self._or_own(offset, exposure) if X is not None else (offset, exposure)
+        self.model_.report(
+            file,
+            table,
+            y,
+            weights=sample_weight,
+            offset=offset,
+            exposure=exposure,
+            rows=rows,
+            title=title,
+        )
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: the chosen terms."""
         check_is_fitted(self)

@@ -23,7 +23,7 @@ from .growth import coefficients_at, key_iterations
 from .losses import PythonLoss
 from .model import ColumnFacts, Model, Term
 from .pieces import link_of, outputs_of
-from .quality import Judged, aims_at, calibration, metrics, risk
+from .quality import Judged, aims_at, calibration, metrics
 from .table import Floats, Labels, Table
 
 FRAMES = 80  # key frames of the path, if there is room for them
@@ -76,7 +76,7 @@ def contents(
         "facts": facts(model),
         "repeat": repeat(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
-        "judged": None if judged is None else _judged(model, judged),
+        "judged": None if judged is None else _judged(judged),
         "rows": [] if data is None else _rows(model, data, columns, n_rows),
     }
 
@@ -388,18 +388,15 @@ def _learner_code(learner: Any) -> str:
 # --- the rows given -------------------------------------------------------------------------------
 
 
-def _judged(model: Model, rows: Judged) -> dict[str, Any]:
+def _judged(rows: Judged) -> dict[str, Any]:
     q = rows.score.shape[1]
     curves = []
     for output in range(q):
         found = calibration(rows, output)
         curves.append({k: [finite(v) for v in column.tolist()] for k, column in found.items()})
-    start = rows.offset + unedited(model).start_vector
     return {
         "n": len(rows.y),
         "metrics": [[name, finite(value)] for name, value in metrics(rows).items()],
-        "risk": finite(risk(rows.loss, rows.y, rows.score, rows.weights)),
-        "start_risk": finite(risk(rows.loss, rows.y, start, rows.weights)),
         "calibration": curves,
         "per_exposure": bool(rows.loss.log_link and rows.offset.any()),
     }

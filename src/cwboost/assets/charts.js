@@ -44,8 +44,8 @@ function format(x, digits = 4) {
   if (x === null || Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : `${MINUS}∞`;
   const size = Math.abs(x);
-  if (size !== 0 && (size >= 1e9 || size < 1e-5)) {
-    return x.toExponential(digits - 1).replace("-", MINUS).replace("e+", "e");
+  if (size !== 0 && (size >= (digits <= 3 ? 1e7 : 1e9) || size < 1e-5)) {
+    return x.toExponential(digits - 1).replace(/\.?0+e/, "e").replaceAll("-", MINUS).replace("e+", "e");
   }
   const whole = size >= 10 ** (digits - 1);
   const options = whole ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
@@ -61,7 +61,7 @@ function signed(x, digits = 3) {
 function percent(share) {
   if (share === null) return "–";
   const size = 100 * share;
-  return `${size.toLocaleString("en-US", { maximumFractionDigits: size < 1 ? 2 : 1 })}%`;
+  return `${size.toLocaleString("en-US", { maximumFractionDigits: Math.abs(size) < 1 ? 2 : 1 }).replace("-", MINUS)}%`;
 }
 
 /** Round numbers that cut an interval into about n parts. */
@@ -117,9 +117,8 @@ const resized = new ResizeObserver((entries) => {
   }
 });
 
-function drawNow(holder) {
+function drawNow(holder, width = Math.floor(holder.clientWidth)) {
   const draw = waiting.get(holder);
-  const width = Math.floor(holder.clientWidth);
   if (!draw || !width) return;
   holder.drawn = width;
   holder.replaceChildren(draw(width));
@@ -127,19 +126,26 @@ function drawNow(holder) {
 
 /** An element that draws itself once it is in sight, and again when its width changes. */
 function drawn(kind, draw) {
-  const holder = h("div", { class: `chart ${kind}` });
+  const holder = h("div", { class: `chart ${kind}`, "data-kind": kind });
   waiting.set(holder, draw);
   seen.observe(holder);
   resized.observe(holder);
   return holder;
 }
 
-/** Draws again what is drawn; with `all` what nobody has seen yet, too. */
-function redraw(root = document.body, all = false) {
+/** Draws again what is drawn. */
+function redraw(root = document.body) {
   for (const holder of waiting.keys()) {
     if (!holder.isConnected) waiting.delete(holder);
-    else if (root.contains(holder) && (holder.drawn || all)) drawNow(holder);
+    else if (root.contains(holder) && holder.drawn) drawNow(holder);
   }
+}
+
+const PAPER = { curve: 310, heat: 310, calibration: 310, risk: 680 }; // widths on a printed page
+
+/** Draws everything, seen or not, as wide as it is on paper. */
+function drawForPrint() {
+  for (const holder of waiting.keys()) if (holder.isConnected) drawNow(holder, PAPER[holder.dataset.kind]);
 }
 
 // --- curves ---------------------------------------------------------------------------------------
@@ -154,7 +160,7 @@ function axes({ width, height, x, y, xLabel, yLabel, right = 12, top = 10, xTick
   const low = height - (bottom ?? (xLabel ? 38 : 22));
   const sx = (v) => left + ((v - x[0]) / (x[1] - x[0] || 1)) * (width - right - left);
   const sy = (v) => low - ((v - y[0]) / (y[1] - y[0] || 1)) * (low - top);
-  const xAt = xTicks ?? ticks(x[0], x[1], Math.max(2, Math.floor((width - left) / 78)), whole);
+  const xAt = xTicks ?? ticks(x[0], x[1], Math.max(2, Math.floor((width - left) / 66)), whole);
   const xText = tickText(xAt);
   const group = s("g", { class: "axes" },
     yAt.map((v, i) => [
@@ -319,7 +325,7 @@ function shade(value, top, colours) {
 function themeColours() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/gi).map((v) => parseInt(v, 16));
-  return { above: read("--above"), below: read("--below"), middle: read("--middle"), empty: read("--card") };
+  return { above: read("--above"), below: read("--below"), middle: read("--middle") };
 }
 
 /** Draws values[i][j] (null: no rows near) into a canvas, column i to the right, row j upwards. */
@@ -335,15 +341,47 @@ function paint(canvas, values, top, middle, smooth) {
   for (let i = 0; i < n; i++) {
     for (let j = 0; j < m; j++) {
       const value = values[i][j];
-      const colour = value === null ? colours.empty : shade(value - middle, top, colours);
-      image.data.set([...colour, 255], 4 * ((m - 1 - j) * n + i));
+      if (value === null) continue;
+      image.data.set([...shade(value - middle, top, colours), 255], 4 * ((m - 1 - j) * n + i));
     }
   }
   context.putImageData(image, 0, 0);
   const out = canvas.getContext("2d");
+  out.clearRect(0, 0, canvas.width, canvas.height);
   out.imageSmoothingEnabled = smooth;
   out.imageSmoothingQuality = "high";
   out.drawImage(small, 0, 0, canvas.width, canvas.height);
+}
+
+/** Lines of equal values over a painted surface (marching squares). */
+function isolines(canvas, values, levels, colour) {
+  const out = canvas.getContext("2d");
+  const [n, m] = [values.length, values[0].length];
+  const px = (i) => ((i + 0.5) / n) * canvas.width;
+  const py = (j) => (1 - (j + 0.5) / m) * canvas.height;
+  out.strokeStyle = colour;
+  out.lineWidth = window.devicePixelRatio || 1;
+  out.beginPath();
+  for (let i = 0; i + 1 < n; i++) {
+    for (let j = 0; j + 1 < m; j++) {
+      const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].map(([a, b]) => [a, b, values[a][b]]);
+      if (corners.some((corner) => corner[2] === null)) continue;
+      for (const level of levels) {
+        const ends = [];
+        corners.forEach(([a, b, v], k) => {
+          const [c, d, w] = corners[(k + 1) % 4];
+          if ((v < level) === (w < level)) return;
+          const share = (level - v) / (w - v);
+          ends.push([px(a + share * (c - a)), py(b + share * (d - b))]);
+        });
+        for (let e = 0; e + 1 < ends.length; e += 2) {
+          out.moveTo(...ends[e]);
+          out.lineTo(...ends[e + 1]);
+        }
+      }
+    }
+  }
+  out.stroke();
 }
 
 /** Ticks of an axis of a surface: round numbers, or levels as far as there is room. */
@@ -375,12 +413,17 @@ function surfaceChart({ width, height, a, b, values, middle, about, legend }) {
     s("text", { class: "axis-label", transform: `translate(11 ${box.top + box.height / 2}) rotate(-90)`, "text-anchor": "middle", dir: "auto", text: cut(b.name, 40) })));
   legendBar(svg, { left, width: Math.min(260, box.width), y: height - 32, top, middle, legend, known });
   const density = window.devicePixelRatio || 1;
-  const canvas = h("canvas", { width: Math.round(box.width * density), height: Math.round(box.height * density), "aria-hidden": "true" });
+  const canvas = h("canvas", { class: "heat-map", width: Math.round(box.width * density), height: Math.round(box.height * density), "aria-hidden": "true" });
   canvas.style.left = `${box.left}px`;
   canvas.style.top = `${box.top}px`;
   canvas.style.width = `${box.width}px`;
   canvas.style.height = `${box.height}px`;
-  paint(canvas, values, top, middle, !a.levels && !b.levels);
+  const smooth = !a.levels && !b.levels;
+  paint(canvas, values, top, middle, smooth);
+  if (smooth) {
+    const style = getComputedStyle(document.documentElement);
+    isolines(canvas, values, ticks(Math.min(...known), Math.max(...known), 8), style.getPropertyValue("--contour"));
+  }
   const said = h("p", { class: "cell-readout", "aria-hidden": "true" });
   canvas.addEventListener("pointermove", (event) => {
     const i = Math.min(values.length - 1, Math.floor((event.offsetX / canvas.clientWidth) * values.length));
@@ -412,7 +455,7 @@ function legendBar(svg, { left, width, y, top, middle, legend, known }) {
 
 /** A bar from one share of the width to another. */
 function bar(from, to, kind) {
-  const filled = h("i", { class: kind });
+  const filled = h("i", { class: from === to ? "empty" : kind });
   filled.style.left = `${100 * Math.min(from, to)}%`;
   filled.style.width = `${100 * Math.abs(to - from)}%`;
   return filled;

@@ -12,6 +12,7 @@ const PLAY = 12000; // milliseconds from the first iteration to the last
 
 const state = { scale: "score", output: Math.max(0, model.q - 1), iteration: model.path.best };
 const listeners = [];
+const wholeForPrint = []; // what shows all of a list
 const changed = () => listeners.forEach((listener) => listener());
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -135,7 +136,7 @@ const groups = makeGroups();
 const inModel = groups.filter((group) => group.chosen);
 const singles = inModel.filter((group) => group.kind !== "surface");
 const pairs = inModel.filter((group) => group.kind === "surface");
-const totalWeight = inModel.reduce((sum, group) => sum + Math.max(0, group.weight), 0) || 1;
+const totalWeight = inModel.reduce((sum, group) => sum + group.weight, 0) || 1;
 
 // --- words ----------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ function shown(effect, output = state.output) {
 
 const shownNumber = (value) => (state.scale === "score" ? signed(value) : format(value, 3));
 const zeroOf = () => shown(new Array(model.q).fill(0));
-const shareText = (group) => (group.weight > 0 ? percent(group.weight / totalWeight) : "0%");
+const shareText = (group) => percent(group.weight / totalWeight);
 
 function section(id, title, words, tools, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-title`, tabindex: "-1" },
@@ -232,8 +233,10 @@ function columnsTable() {
     const gone = column.spread && column.spread.missing ? percent(column.spread.missing) : column.missing ? "some" : "none";
     return [column.name, column.numeric ? (column.by_level ? "numbers as levels" : "numbers") : "text", range, gone];
   });
-  const out = h("details", {}, h("summary", { text: `${rows.length} columns in the terms` }));
-  out.addEventListener("toggle", () => { if (out.open && out.children.length === 1) out.append(plainTable(heads, rows, "columns")); });
+  const make = () => plainTable(heads, rows, "columns");
+  const out = valuesOf(`${rows.length} columns in the terms`, make);
+  out.classList.remove("values");
+  wholeForPrint.push(() => { out.open = true; out.replaceChildren(out.firstChild, make()); });
   return out;
 }
 
@@ -368,7 +371,8 @@ function makeMinis() {
   };
   build();
   if (!shownAll) element.append(moreButton(groups.length, "effects", () => { shownAll = true; build(); show(last); }));
-  return { element, show, rebuild: build, all: () => { shownAll = true; build(); show(last); } };
+  wholeForPrint.push(() => { shownAll = true; build(); show(last); });
+  return { element, show, rebuild: build };
 }
 
 function makeMini(group) {
@@ -437,8 +441,9 @@ function importance() {
   const known = data.importance !== null;
   const show = (all) => {
     const some = all || inModel.length <= MINIS ? inModel : inModel.slice(0, MINIS);
-    const items = some.map((group) => ({ name: group.name, value: group.weight, note: known ? shareText(group) : "" }));
-    holder.replaceChildren(barList(items, { shown: (v) => format(v, 3), about: "importance of the effects", caption: known ? "fall of the risk" : "largest effect" }));
+    const items = some.map((group) => ({ name: group.name, value: group.weight, note: known ? format(group.weight, 3) : "" }));
+    const words = (v) => (known ? percent(v / totalWeight) : format(v, 3));
+    holder.replaceChildren(barList(items, { shown: words, about: "importance of the effects", caption: known ? "share of the fall of the risk" : "largest effect" }));
     if (some.length < inModel.length) holder.append(moreButton(inModel.length, "effects", () => show(true)));
     holder.append(termsTable());
   };
@@ -446,7 +451,7 @@ function importance() {
   wholeForPrint.push(() => show(true));
   const rows = data.importance_rows === "given" ? "the rows given" : "the training rows";
   const words = known
-    ? `How much of the fall of the risk on ${rows} each effect accounts for; the shares add up to 100%.`
+    ? `How much of the fall of the risk on ${rows} each effect accounts for, as a share and in units of the risk.`
     : "The importance of an edited model is known only on rows: give report a table with the target. Until then: the size of the largest effect on the score.";
   return section("importance", "Importance", words, null, holder);
 }
@@ -601,7 +606,7 @@ function scaleSwitch() {
 
 function interactions() {
   if (!pairs.length) return null;
-  const words = "Two columns that act together; added to their effects above, if they have any. Left blank where no training rows are near.";
+  const words = "Two columns that act together; added to their effects above, if they have any. Hatched where no training rows are near.";
   return section("interactions", "Interactions", words, null, h("div", { class: "effects" }, pairs.map((group) => effectCard(group, group.id))));
 }
 
@@ -707,7 +712,7 @@ function onePrediction() {
     [part ? search : null, picker, reset].filter(Boolean),
     h("div", { class: "what-if" },
       h("div", { class: "card inputs-card" }, list, more),
-      h("div", { class: "card result" }, answer, waterfall)));
+      h("div", { class: "result" }, h("div", { class: "card" }, answer), h("div", { class: "card" }, waterfall))));
 }
 
 function weightOf(c) {
@@ -927,15 +932,14 @@ function repeat() {
 
 // --- the page -------------------------------------------------------------------------------------
 
-const wholeForPrint = [];
 const api = {
   model,
   /** Score and response of a row, given as {column: value}. */
+  rowFrom,
   predict(cells, fixed) {
     const score = model.score(rowFrom(cells), fixed);
     return { score, response: model.response(score) };
   },
-  go: null,
 };
 window.cwboostReport = api;
 
@@ -962,8 +966,7 @@ function topbar(sections) {
   addEventListener("beforeprint", () => {
     setTheme("light");
     wholeForPrint.forEach((act) => act());
-    for (const details of document.querySelectorAll("details:not(.values)")) details.open = true;
-    redraw(document.body, true);
+    drawForPrint();
   });
   addEventListener("afterprint", apply);
   const links = sections.map((one) => h("a", { href: `#${one.id}`, text: one.querySelector("h2").textContent }));
