@@ -61,7 +61,8 @@ function signed(x, digits = 3) {
 function percent(share) {
   if (share === null) return "–";
   const size = 100 * share;
-  return `${size.toLocaleString("en-US", { maximumFractionDigits: Math.abs(size) < 1 ? 2 : 1 }).replace("-", MINUS)}%`;
+  const digits = Math.abs(size) < 1 && size !== 0 ? 2 : 1;
+  return `${size.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS)}%`;
 }
 
 /** Round numbers that cut an interval into about n parts. */
@@ -204,7 +205,7 @@ function pointer(svg, area, describe) {
  * A curve over numbers: `series` of {points, kind}, the first is read out; `spread` bars of where
  * the rows are; `missing` a value of its own at the right.
  */
-function curveChart({ width, height, series, spread, missing, zero, xLabel, yLabel, about, x, whole }) {
+function curveChart({ width, height, series, spread, missing, zero, xLabel, yLabel, about, x, whole, number = signed }) {
   const svg = canvasOf(width, height, about);
   const every = series.flatMap((one) => one.points.map((p) => p[1]));
   const y = extent(missing === null ? every : [...every, missing], { zero });
@@ -227,7 +228,7 @@ function curveChart({ width, height, series, spread, missing, zero, xLabel, yLab
     if (!points.length || px > area.right + 2) return null;
     let best = 0;
     points.forEach((p, i) => { if (Math.abs(sx(p[0]) - px) < Math.abs(sx(points[best][0]) - px)) best = i; });
-    return { x: sx(points[best][0]), text: `${format(points[best][0])}: ${signed(points[best][1])}` };
+    return { x: sx(points[best][0]), text: `${format(points[best][0])}: ${number(points[best][1])}` };
   });
   return svg;
 }
@@ -398,7 +399,7 @@ function surfaceTicks(axis, room, each) {
 }
 
 /** A surface as a heat map: axes {name, at, levels}, values[i][j], a legend of colours below. */
-function surfaceChart({ width, height, a, b, values, middle, about, legend }) {
+function surfaceChart({ width, height, a, b, values, middle, about, number = signed }) {
   const known = values.flat().filter((v) => v !== null);
   const top = Math.max(...known.map((v) => Math.abs(v - middle)), 0) || 1;
   const bTicks = surfaceTicks(b, height - 90, b.levels ? 18 : 44);
@@ -411,7 +412,7 @@ function surfaceChart({ width, height, a, b, values, middle, about, legend }) {
     bTicks.map(([at, text]) => s("text", { x: left - 6, y: box.top + (1 - at) * box.height + 4, "text-anchor": "end", dir: "auto", text })),
     s("text", { class: "axis-label", x: left + box.width / 2, y: box.top + box.height + 34, "text-anchor": "middle", dir: "auto", text: cut(a.name, 50) }),
     s("text", { class: "axis-label", transform: `translate(11 ${box.top + box.height / 2}) rotate(-90)`, "text-anchor": "middle", dir: "auto", text: cut(b.name, 40) })));
-  legendBar(svg, { left, width: Math.min(260, box.width), y: height - 32, top, middle, legend, known });
+  legendBar(svg, { left, width: Math.min(260, box.width), y: height - 32, top, middle, known, number });
   const density = window.devicePixelRatio || 1;
   const canvas = h("canvas", { class: "heat-map", width: Math.round(box.width * density), height: Math.round(box.height * density), "aria-hidden": "true" });
   canvas.style.left = `${box.left}px`;
@@ -430,13 +431,13 @@ function surfaceChart({ width, height, a, b, values, middle, about, legend }) {
     const j = Math.min(values[0].length - 1, Math.floor((1 - event.offsetY / canvas.clientHeight) * values[0].length));
     if (i < 0 || j < 0) return;
     const at = [[a, i], [b, j]].map(([axis, k]) => (axis.levels ? cut(axis.levels[k], 20) : format(axis.at[k], 4)));
-    said.textContent = `${at.join(", ")}: ${values[i][j] === null ? "no rows near" : signed(values[i][j])}`;
+    said.textContent = `${at.join(", ")}: ${values[i][j] === null ? "no rows near" : number(values[i][j])}`;
   });
   canvas.addEventListener("pointerleave", () => { said.textContent = ""; });
   return h("div", { class: "surface" }, svg, canvas, said);
 }
 
-function legendBar(svg, { left, width, y, top, middle, legend, known }) {
+function legendBar(svg, { left, width, y, top, middle, known, number }) {
   const colours = themeColours();
   const low = Math.min(...known, middle);
   const high = Math.max(...known, middle);
@@ -446,9 +447,8 @@ function legendBar(svg, { left, width, y, top, middle, legend, known }) {
       const value = low + ((i + 0.5) / n) * (high - low);
       return s("rect", { x: left + (i / n) * width, y, width: width / n + 0.5, height: 9, fill: `rgb(${shade(value - middle, top, colours).join(",")})` });
     }),
-    s("text", { class: "tick", x: left, y: y + 23, text: signed(low) }),
-    s("text", { class: "tick", x: left + width, y: y + 23, "text-anchor": "end", text: signed(high) }),
-    s("text", { class: "tick", x: left + width / 2, y: y + 23, "text-anchor": "middle", text: legend })));
+    s("text", { class: "tick", x: left, y: y + 23, text: number(low) }),
+    s("text", { class: "tick", x: left + width, y: y + 23, "text-anchor": "end", text: number(high) })));
 }
 
 // --- bars -----------------------------------------------------------------------------------------
@@ -462,11 +462,13 @@ function bar(from, to, kind) {
 }
 
 /** Rows of a name, a bar from zero, and a number: `items` of {name, value, note, missing, before}. */
-function barList(items, { shown = signed, base = 0, about, caption = "value" }) {
+function barList(items, { shown = signed, base = 0, about, caption = "value", noteCaption = "rows" }) {
   const [low, high] = extent([base, ...items.flatMap((i) => [i.value, i.before ?? i.value])], { room: 0 });
   const at = (v) => (high > low ? (v - low) / (high - low) : 0);
-  return h("table", { class: "bars", "aria-label": about }, columnsOf("name-column", "", "number", "note"),
-    h("thead", { class: "unseen" }, h("tr", {}, h("th", { text: "name" }), h("th", {}), h("th", { text: caption }), h("th", { text: "share" }))),
+  const noted = items.some((item) => item.note);
+  const heads = ["name", "", caption, ...(noted ? [noteCaption] : [])];
+  return h("table", { class: "bars", "aria-label": about }, columnsOf("name-column", "", "number", ...(noted ? ["note"] : [])),
+    h("thead", { class: "unseen" }, h("tr", {}, heads.map((text) => h("th", { text })))),
     h("tbody", {}, items.map(({ name, value, note, plain, before }) => {
       const track = h("div", { class: "track" }, bar(at(base), at(value), value < base ? "below" : "above"));
       const zero = h("b", {});
@@ -481,7 +483,7 @@ function barList(items, { shown = signed, base = 0, about, caption = "value" }) 
         h("th", { scope: "row" }, label(name, "span", plain ? "plain" : "name")),
         h("td", { class: "bar" }, track),
         h("td", { class: "number", text: shown(value) }),
-        h("td", { class: "note", text: note ?? "" }));
+        noted ? h("td", { class: "note", text: note ?? "" }) : null);
     })));
 }
 

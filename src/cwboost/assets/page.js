@@ -443,7 +443,7 @@ function importance() {
     const some = all || inModel.length <= MINIS ? inModel : inModel.slice(0, MINIS);
     const items = some.map((group) => ({ name: group.name, value: group.weight, note: known ? format(group.weight, 3) : "" }));
     const words = (v) => (known ? percent(v / totalWeight) : format(v, 3));
-    holder.replaceChildren(barList(items, { shown: words, about: "importance of the effects", caption: known ? "share of the fall of the risk" : "largest effect" }));
+    holder.replaceChildren(barList(items, { shown: words, about: "importance of the effects", caption: known ? "share of the fall of the risk" : "largest effect", noteCaption: "fall of the risk" }));
     if (some.length < inModel.length) holder.append(moreButton(inModel.length, "effects", () => show(true)));
     holder.append(termsTable());
   };
@@ -512,7 +512,7 @@ function curveOf(group, width, before) {
   const spread = column.spread && column.spread.points.length ? { ...column.spread, low: column.low, high: column.high } : null;
   return curveChart({
     width, height: 240, series, spread, missing: missing ? shown(group.final[n]) : null, zero: state.scale === "score",
-    x: [column.low, column.high], whole: column.whole, xLabel: column.name, yLabel: yLabel(), about: describe(group),
+    x: [column.low, column.high], whole: column.whole, xLabel: column.name, yLabel: yLabel(), about: describe(group), number: shownNumber,
   });
 }
 
@@ -520,7 +520,7 @@ function surfaceOf(group, width) {
   const [a, b] = group.axes;
   const size = b.at.length;
   const values = a.at.map((_, i) => b.at.map((__, j) => (group.near[i * size + j] ? shown(group.final[i * size + j]) : null)));
-  return surfaceChart({ width, height: Math.min(460, Math.max(340, Math.round(width * 0.75))), a, b, values, middle: zeroOf(), about: describe(group), legend: "" });
+  return surfaceChart({ width, height: Math.min(460, Math.max(340, Math.round(width * 0.75))), a, b, values, middle: zeroOf(), about: describe(group), number: shownNumber });
 }
 
 function levelsBody(group, before) {
@@ -589,8 +589,11 @@ function effects() {
   wholeForPrint.push(() => { search.value = ""; for (const card of grid.children) card.hidden = false; });
   const tools = [...(singles.length > 6 ? [search] : []), ...(hasResponse ? [scaleSwitch()] : [])];
   const rows = model.columns.some((c) => c.spread) ? " Grey bars show where the training rows are; numbers behind levels count them." : "";
-  const words = `What each column adds to the score, the others held fixed; zero is the average of the training rows.${rows}`;
-  return section("effects", "Effects", words, tools, grid, none);
+  const words = () => (state.scale === "score" ? "What each column adds to the score, the others held fixed; zero is the average of the training rows."
+    : "The prediction as each column changes, all other effects at their average.") + rows;
+  const made = section("effects", "Effects", words(), tools, grid, none);
+  listeners.push(() => { made.querySelector(".head p").textContent = words(); });
+  return made;
 }
 
 function scaleSwitch() {
@@ -959,7 +962,7 @@ function topbar(sections) {
   const apply = () => {
     const theme = own ?? (dark.matches ? "dark" : "light");
     setTheme(theme);
-    button.textContent = theme === "dark" ? "☀ Light" : "☾ Dark";
+    button.replaceChildren(theme === "dark" ? "☀" : "☾", h("span", { text: theme === "dark" ? " Light" : " Dark" }));
     button.setAttribute("aria-label", `use ${theme === "dark" ? "light" : "dark"} colours`);
   };
   dark.addEventListener("change", apply);
@@ -991,7 +994,7 @@ function classPicker() {
     redraw();
   } }, data.outputs.map((name, o) => h("option", { value: o, text: cut(name === "" ? "(empty)" : name, 60) })));
   select.value = String(state.output);
-  return h("label", {}, "class", select);
+  return h("label", {}, h("span", { text: "class" }), select);
 }
 
 function subtitle() {
