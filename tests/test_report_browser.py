@@ -29,6 +29,7 @@ from export_cases import (
     make_table,
     predict,
     wide_model,
+    with_all_terms,
 )
 from problems import LOSSES, make_target
 
@@ -216,6 +217,42 @@ def test_inputs_move_the_prediction(page, tmp_path):
     assert shown() == pytest.approx(expected(u=moved), abs=1e-9)
     sums = page.run("[...document.querySelectorAll('.waterfall .number')].map(n => n.textContent)")
     assert len(sums) >= 7
+    quiet(page)
+
+
+def test_odd_columns(page, tmp_path):
+    """One value and missing cells, booleans on a line, a column of which only missing counts."""
+    rng = np.random.default_rng(0)
+    n = 300
+    gone = rng.uniform(size=n) < 0.3
+    table = {
+        "one": np.where(gone, np.nan, 7.0),
+        "yes": rng.uniform(size=n) < 0.5,
+        "text": np.where(rng.uniform(size=n) < 0.5, None, "here").astype(object),
+        "level": rng.integers(0, 3, n).astype(float),
+    }
+    y = 1.0 * gone + table["yes"] + table["level"] + rng.normal(size=n)
+    learners = [cb.Spline("one"), cb.Linear("yes"), cb.Missing("text"), cb.Category("level"),
+                cb.Linear("level")]  # fmt: skip
+    model = with_all_terms(cb.fit(table, y, learners, n_iter=100))
+    opened(page, model, tmp_path, table, y)
+    rows = {name: column[:40] for name, column in table.items()}
+    rows |= {"one": np.array([7.0, np.nan, 8.0, -1.0] * 10), "level": np.arange(40.0) / 4}
+    assert_predicts(page, model, rows)
+    kinds = page.run("[...document.querySelectorAll('.inputs :is(input, select)[id^=input]:not([type=checkbox])')]"
+                     ".map(e => e.tagName)")  # fmt: skip
+    assert sorted(kinds) == ["INPUT", "SELECT", "SELECT", "SELECT"]
+    for _ in range(10):
+        page.run("scrollBy({top: 800, behavior: 'instant'}), new Promise(r => setTimeout(r, 30))")
+    quiet(page)
+
+
+def test_models_without_effects(page, tmp_path):
+    x = np.linspace(0, 1, 60)
+    model = cb.fit({"x": x}, x, n_iter=5)
+    for m in (0, 1):
+        opened(page, model.at(m), tmp_path, {"x": x}, x)
+        assert_predicts(page, model.at(m), {"x": x})
     quiet(page)
 
 

@@ -25,7 +25,10 @@ from .table import Table, read
 from .whole import check_file, whole
 
 MOST = 3_000_000  # bytes of the file
-SCRIPTS = ("evaluate.js", "charts.js", "page.js")
+SCRIPTS = (  # in this order, as one script
+    "evaluate.js", "elements.js", "charts.js", "model.js", "overview.js", "growth.js", "effects.js",
+    "prediction.js", "page.js",
+)  # fmt: skip
 
 
 def report(

@@ -1,160 +1,24 @@
-// Elements, numbers as text, and charts. Knows how things are drawn; knows nothing of models.
-// Text of others only ever becomes text nodes and attributes, never markup.
-
-/** An HTML element: attributes, "on..." listeners, `text`; children are elements or text. */
-function h(tag, given = {}, ...children) {
-  return fill(document.createElement(tag), given, children);
-}
-
-/** An SVG element. */
-function s(tag, given = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), given, children);
-}
-
-function fill(element, given, children) {
-  for (const [name, value] of Object.entries(given)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "text") element.textContent = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return element;
-}
-
-/** A name of the data: its own direction of writing, cut off with dots, whole when pointed at. */
-function label(name, tag = "span", kind = "name") {
-  const text = name === "" ? "(empty)" : name;
-  const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text;
-  const whole = text.length > 600 ? `${text.slice(0, 600)}… (${text.length} characters)` : text;
-  return h(tag, { class: kind, dir: "auto", title: whole, text: shown });
-}
-
-function cut(text, most = 60) {
-  const plain = text.replace(/\s+/g, " ");
-  return plain.length > most ? `${plain.slice(0, most - 1)}…` : plain;
-}
-
-// --- numbers --------------------------------------------------------------------------------------
-
-const MINUS = "\u2212";
-
-/** A number with so many significant digits, as people write it. */
-function format(x, digits = 4) {
-  if (x === null || Number.isNaN(x)) return "–";
-  if (!Number.isFinite(x)) return x > 0 ? "∞" : `${MINUS}∞`;
-  const size = Math.abs(x);
-  if (size !== 0 && (size >= (digits <= 3 ? 1e7 : 1e9) || size < 1e-5)) {
-    return x.toExponential(digits - 1).replace(/\.?0+e/, "e").replaceAll("-", MINUS).replace("e+", "e");
-  }
-  const whole = size >= 10 ** (digits - 1);
-  const options = whole ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
-  return x.toLocaleString("en-US", options).replace("-", MINUS).replace(/^−0$/, "0");
-}
-
-/** With a plus where it is one. */
-function signed(x, digits = 3) {
-  const text = format(x, digits);
-  return x > 0 && text !== "0" ? `+${text}` : text;
-}
-
-function percent(share) {
-  if (share === null) return "–";
-  const size = 100 * share;
-  const digits = Math.abs(size) < 1 && size !== 0 ? 2 : 1;
-  return `${size.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS)}%`;
-}
-
-/** Round numbers that cut an interval into about n parts. */
-function ticks(low, high, n, whole = false) {
-  if (!(high > low)) return [low];
-  const rough = (high - low) / Math.max(1, n);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const usual = power * [1, 2, 2.5, 5, 10].find((m) => m * power >= rough * 0.999);
-  const step = whole ? Math.max(1, usual === 2.5 ? 2 : Math.round(usual)) : usual;
-  const out = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) out.push(i * step);
-  return out;
-}
-
-/** Numbers of an axis as text, all with the same decimals. */
-function tickText(values) {
-  const step = values.length > 1 ? values[1] - values[0] : Math.abs(values[0]) || 1;
-  const top = Math.max(...values.map(Math.abs));
-  if (top >= 1e7 || (top < 1e-4 && top > 0)) return values.map((v) => format(v, 3));
-  const places = Math.min(8, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
-  const exact = Math.abs(step * 10 ** places - Math.round(step * 10 ** places)) < 1e-6;
-  const digits = exact ? places : places + 1;
-  return values.map((v) => (v + 0).toLocaleString("en-US", {
-    minimumFractionDigits: digits, maximumFractionDigits: digits,
-  }).replace(/^-(?=[0.,]*$)/, "").replace("-", MINUS));
-}
-
-/** The interval that holds all numbers, some room added, and zero if asked for. */
-function extent(values, { zero = false, room = 0.06 } = {}) {
-  let low = zero ? 0 : Infinity;
-  let high = zero ? 0 : -Infinity;
-  for (const v of values) {
-    if (v === null || !Number.isFinite(v)) continue;
-    if (v < low) low = v;
-    if (v > high) high = v;
-  }
-  if (low > high) return [0, 1];
-  if (low === high) return [low - (Math.abs(low) || 1) * 0.5, high + (Math.abs(high) || 1) * 0.5];
-  return [low - room * (high - low), high + room * (high - low)];
-}
-
-// --- drawing when seen ----------------------------------------------------------------------------
-
-const waiting = new Map();
-
-const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) drawNow(entry.target);
-}, { rootMargin: "300px" });
-
-const resized = new ResizeObserver((entries) => {
-  for (const { target } of entries) {
-    if (target.drawn && Math.abs(target.drawn - target.clientWidth) > 4) drawNow(target);
-  }
-});
-
-function drawNow(holder, width = Math.floor(holder.clientWidth)) {
-  const draw = waiting.get(holder);
-  if (!draw || !width) return;
-  holder.drawn = width;
-  holder.replaceChildren(draw(width));
-}
-
-/** An element that draws itself once it is in sight, and again when its width changes. */
-function drawn(kind, draw) {
-  const holder = h("div", { class: `chart ${kind}`, "data-kind": kind });
-  waiting.set(holder, draw);
-  seen.observe(holder);
-  resized.observe(holder);
-  return holder;
-}
-
-/** Draws again what is drawn. */
-function redraw(root = document.body) {
-  for (const holder of waiting.keys()) {
-    if (!holder.isConnected) waiting.delete(holder);
-    else if (root.contains(holder) && holder.drawn) drawNow(holder);
-  }
-}
-
-const PAPER = { curve: 310, heat: 310, calibration: 310, risk: 680 }; // widths on a printed page
-
-/** Draws everything, seen or not, as wide as it is on paper. */
-function drawForPrint() {
-  for (const holder of waiting.keys()) if (holder.isConnected) drawNow(holder, PAPER[holder.dataset.kind]);
-}
+// Charts and bars. Knows how things are drawn; knows nothing of models.
 
 // --- curves ---------------------------------------------------------------------------------------
 
-const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+const path = (points) =>
+  points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
 /** Axes with ticks and grid lines, and the scales that go with them. */
-function axes({ width, height, x, y, xLabel, yLabel, right = 12, top = 10, xTicks, bottom, whole }) {
+function axes({
+  width,
+  height,
+  x,
+  y,
+  xLabel,
+  yLabel,
+  right = 12,
+  top = 10,
+  xTicks,
+  bottom,
+  whole,
+}) {
   const yAt = ticks(y[0], y[1], Math.max(2, Math.floor(height / 48)));
   const yText = tickText(yAt);
   const left = (yLabel ? 26 : 10) + 7.3 * Math.max(...yText.map((t) => t.length));
@@ -163,19 +27,55 @@ function axes({ width, height, x, y, xLabel, yLabel, right = 12, top = 10, xTick
   const sy = (v) => low - ((v - y[0]) / (y[1] - y[0] || 1)) * (low - top);
   const xAt = xTicks ?? ticks(x[0], x[1], Math.max(2, Math.floor((width - left) / 66)), whole);
   const xText = tickText(xAt);
-  const group = s("g", { class: "axes" },
-    yAt.map((v, i) => [
-      s("line", { class: v === 0 ? "zero" : "grid", x1: left, x2: width - right, y1: sy(v), y2: sy(v) }),
-      s("text", { x: left - 6, y: sy(v) + 4, "text-anchor": "end", text: yText[i] }),
-    ]).flat(),
-    xAt.map((v, i) => s("text", { x: sx(v), y: low + 16, "text-anchor": "middle", text: xText[i] })),
-    xLabel ? s("text", { class: "axis-label", x: (left + width - right) / 2, y: height - 5, "text-anchor": "middle", dir: "auto", text: cut(xLabel, Math.floor(width / 8)) }) : null,
-    yLabel ? s("text", { class: "axis-label", transform: `translate(11 ${(top + low) / 2}) rotate(-90)`, "text-anchor": "middle", text: cut(yLabel, Math.floor(height / 6)) }) : null);
+  const group = s(
+    "g",
+    { class: "axes" },
+    yAt
+      .map((v, i) => [
+        s("line", {
+          class: v === 0 ? "zero" : "grid",
+          x1: left,
+          x2: width - right,
+          y1: sy(v),
+          y2: sy(v),
+        }),
+        s("text", { x: left - 6, y: sy(v) + 4, "text-anchor": "end", text: yText[i] }),
+      ])
+      .flat(),
+    xAt.map((v, i) =>
+      s("text", { x: sx(v), y: low + 16, "text-anchor": "middle", text: xText[i] }),
+    ),
+    xLabel
+      ? s("text", {
+          class: "axis-label",
+          x: (left + width - right) / 2,
+          y: height - 5,
+          "text-anchor": "middle",
+          dir: "auto",
+          text: cut(xLabel, Math.floor(width / 8)),
+        })
+      : null,
+    yLabel
+      ? s("text", {
+          class: "axis-label",
+          transform: `translate(11 ${(top + low) / 2}) rotate(-90)`,
+          "text-anchor": "middle",
+          text: cut(yLabel, Math.floor(height / 6)),
+        })
+      : null,
+  );
   return { group, sx, sy, left, right: width - right, top, bottom: low };
 }
 
 function canvasOf(width, height, about) {
-  return s("svg", { class: "drawing", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": about });
+  return s("svg", {
+    class: "drawing",
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": about,
+  });
 }
 
 /** A line and words that follow the pointer over a chart. */
@@ -205,30 +105,66 @@ function pointer(svg, area, describe) {
  * A curve over numbers: `series` of {points, kind}, the first is read out; `spread` bars of where
  * the rows are; `missing` a value of its own at the right.
  */
-function curveChart({ width, height, series, spread, missing, zero, xLabel, yLabel, about, x, whole, number = signed }) {
+function curveChart({
+  width,
+  height,
+  series,
+  spread,
+  missing,
+  zero,
+  xLabel,
+  yLabel,
+  about,
+  x,
+  whole,
+  number = signed,
+}) {
   const svg = canvasOf(width, height, about);
   const every = series.flatMap((one) => one.points.map((p) => p[1]));
   const y = extent(missing === null ? every : [...every, missing], { zero });
-  const area = axes({ width, height, x, y, xLabel, yLabel, right: missing === null ? 12 : 62, whole });
+  const area = axes({
+    width,
+    height,
+    x,
+    y,
+    xLabel,
+    yLabel,
+    right: missing === null ? 12 : 62,
+    whole,
+  });
   const { sx, sy } = area;
   if (spread) svg.append(spreadBars(spread, area, sx));
   svg.append(area.group);
   for (const { points, kind } of [...series].reverse()) {
-    svg.append(s("path", { class: `curve ${kind}`, d: path(points.map(([a, b]) => [sx(a), sy(b)])) }));
+    svg.append(
+      s("path", { class: `curve ${kind}`, d: path(points.map(([a, b]) => [sx(a), sy(b)])) }),
+    );
   }
   if (missing !== null) {
     const at = width - 32;
     svg.append(
       s("line", { class: "divide", x1: width - 56, x2: width - 56, y1: area.top, y2: area.bottom }),
       s("circle", { class: "dot", cx: at, cy: sy(missing), r: 4.5 }),
-      s("text", { class: "tick", x: at, y: area.bottom + 16, "text-anchor": "middle", text: "missing" }));
+      s("text", {
+        class: "tick",
+        x: at,
+        y: area.bottom + 16,
+        "text-anchor": "middle",
+        text: "missing",
+      }),
+    );
   }
   const points = series[0].points;
   pointer(svg, area, (px) => {
     if (!points.length || px > area.right + 2) return null;
     let best = 0;
-    points.forEach((p, i) => { if (Math.abs(sx(p[0]) - px) < Math.abs(sx(points[best][0]) - px)) best = i; });
-    return { x: sx(points[best][0]), text: `${format(points[best][0])}: ${number(points[best][1])}` };
+    points.forEach((p, i) => {
+      if (Math.abs(sx(p[0]) - px) < Math.abs(sx(points[best][0]) - px)) best = i;
+    });
+    return {
+      x: sx(points[best][0]),
+      text: `${format(points[best][0])}: ${number(points[best][1])}`,
+    };
   });
   return svg;
 }
@@ -244,32 +180,68 @@ function spreadBars({ points, shares, low, high }, area, sx) {
   const top = Math.max(...heights) || 1;
   const tall = (area.bottom - area.top) * 0.2;
   const wide = (sx(high) - sx(low)) / n;
-  return s("g", { class: "spread" }, heights.map((share, i) => {
-    const size = Math.sqrt(share / top) * tall;
-    return share ? s("rect", { x: sx(low) + i * wide + 0.5, width: Math.max(1, wide - 1), y: area.bottom - size, height: size }) : null;
-  }));
+  return s(
+    "g",
+    { class: "spread" },
+    heights.map((share, i) => {
+      const size = Math.sqrt(share / top) * tall;
+      return share
+        ? s("rect", {
+            x: sx(low) + i * wide + 0.5,
+            width: Math.max(1, wide - 1),
+            y: area.bottom - size,
+            height: size,
+          })
+        : null;
+    }),
+  );
 }
 
 /** Risks over iterations: lines with names at their ends, and a mark that can be moved. */
 function riskChart({ width, height, at, series, last, events, about }) {
   const svg = canvasOf(width, height, about);
-  const y = extent(series.flatMap((one) => one.values), { room: 0.05 });
-  const area = axes({ width, height, x: [0, last || 1], y, xLabel: "iteration", yLabel: "risk (mean loss)" });
+  const y = extent(
+    series.flatMap((one) => one.values),
+    { room: 0.05 },
+  );
+  const area = axes({
+    width,
+    height,
+    x: [0, last || 1],
+    y,
+    xLabel: "iteration",
+    yLabel: "risk (mean loss)",
+  });
   svg.append(area.group);
   for (const { name, kind, place } of events) {
     const px = area.sx(place);
     const end = px > width * 0.7;
     svg.append(
       s("line", { class: `event ${kind}`, x1: px, x2: px, y1: area.top, y2: area.bottom }),
-      s("text", { class: "tick", x: px + (end ? -5 : 5), y: area.top + (kind === "best" ? 9 : 24), "text-anchor": end ? "end" : "start", text: name }));
+      s("text", {
+        class: "tick",
+        x: px + (end ? -5 : 5),
+        y: area.top + (kind === "best" ? 9 : 24),
+        "text-anchor": end ? "end" : "start",
+        text: name,
+      }),
+    );
   }
   for (const { kind, values } of [...series].reverse()) {
     const known = at.map((m, i) => [m, values[i]]).filter((p) => p[1] !== null);
-    svg.append(s("path", { class: `curve ${kind}`, d: path(known.map(([m, v]) => [area.sx(m), area.sy(v)])) }));
+    svg.append(
+      s("path", {
+        class: `curve ${kind}`,
+        d: path(known.map(([m, v]) => [area.sx(m), area.sy(v)])),
+      }),
+    );
   }
-  const now = s("g", { class: "now" },
+  const now = s(
+    "g",
+    { class: "now" },
     s("line", { y1: area.top, y2: area.bottom }),
-    series.map(({ kind }) => s("circle", { class: `dot ${kind}`, r: 4.5 })));
+    series.map(({ kind }) => s("circle", { class: `dot ${kind}`, r: 4.5 })),
+  );
   svg.append(now);
   const move = (iteration, risks) => {
     const px = area.sx(iteration);
@@ -300,15 +272,32 @@ function calibrationChart({ width, height, groups, xLabel, yLabel, about, probab
   const xTicks = ticks(both[0], both[1], Math.max(2, Math.floor(height / 48)));
   const area = axes({ width, height, x: both, y: both, xLabel, yLabel, xTicks });
   const { sx, sy } = area;
-  svg.append(area.group, s("line", { class: "ideal", x1: sx(both[0]), y1: sy(both[0]), x2: sx(both[1]), y2: sy(both[1]) }));
+  svg.append(
+    area.group,
+    s("line", {
+      class: "ideal",
+      x1: sx(both[0]),
+      y1: sy(both[0]),
+      x2: sx(both[1]),
+      y2: sy(both[1]),
+    }),
+  );
   predicted.forEach((p, i) => {
-    if (low[i] !== null) svg.append(s("line", { class: "interval", x1: sx(p), x2: sx(p), y1: sy(low[i]), y2: sy(high[i]) }));
+    if (low[i] !== null)
+      svg.append(
+        s("line", { class: "interval", x1: sx(p), x2: sx(p), y1: sy(low[i]), y2: sy(high[i]) }),
+      );
     svg.append(s("circle", { class: "dot", cx: sx(p), cy: sy(observed[i]), r: 4 }));
   });
   pointer(svg, area, (px) => {
     let best = 0;
-    predicted.forEach((p, i) => { if (Math.abs(sx(p) - px) < Math.abs(sx(predicted[best]) - px)) best = i; });
-    return { x: sx(predicted[best]), text: `${format(predicted[best], 3)} predicted, ${format(observed[best], 3)} observed (${format(rows[best], 9)} rows)` };
+    predicted.forEach((p, i) => {
+      if (Math.abs(sx(p) - px) < Math.abs(sx(predicted[best]) - px)) best = i;
+    });
+    return {
+      x: sx(predicted[best]),
+      text: `${format(predicted[best], 3)} predicted, ${format(observed[best], 3)} observed (${format(rows[best], 9)} rows)`,
+    };
   });
   return svg;
 }
@@ -325,7 +314,12 @@ function shade(value, top, colours) {
 
 function themeColours() {
   const style = getComputedStyle(document.documentElement);
-  const read = (name) => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/gi).map((v) => parseInt(v, 16));
+  const read = (name) =>
+    style
+      .getPropertyValue(name)
+      .trim()
+      .match(/[0-9a-f]{2}/gi)
+      .map((v) => parseInt(v, 16));
   return { above: read("--above"), below: read("--below"), middle: read("--middle") };
 }
 
@@ -365,13 +359,18 @@ function isolines(canvas, values, levels, colour) {
   out.beginPath();
   for (let i = 0; i + 1 < n; i++) {
     for (let j = 0; j + 1 < m; j++) {
-      const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].map(([a, b]) => [a, b, values[a][b]]);
+      const corners = [
+        [i, j],
+        [i + 1, j],
+        [i + 1, j + 1],
+        [i, j + 1],
+      ].map(([a, b]) => [a, b, values[a][b]]);
       if (corners.some((corner) => corner[2] === null)) continue;
       for (const level of levels) {
         const ends = [];
         corners.forEach(([a, b, v], k) => {
           const [c, d, w] = corners[(k + 1) % 4];
-          if ((v < level) === (w < level)) return;
+          if (v < level === w < level) return;
           const share = (level - v) / (w - v);
           ends.push([px(a + share * (c - a)), py(b + share * (d - b))]);
         });
@@ -389,8 +388,10 @@ function isolines(canvas, values, levels, colour) {
 function surfaceTicks(axis, room, each) {
   if (axis.levels) {
     const step = Math.max(1, Math.ceil((axis.levels.length * each) / room));
-    return axis.levels.map((level, i) => [(i + 0.5) / axis.levels.length, level])
-      .filter((_, i) => i % step === 0).map(([at, level]) => [at, cut(level, 14)]);
+    return axis.levels
+      .map((level, i) => [(i + 0.5) / axis.levels.length, level])
+      .filter((_, i) => i % step === 0)
+      .map(([at, level]) => [at, cut(level, 14)]);
   }
   const [low, high] = [axis.at[0], axis.at[axis.at.length - 1]];
   const at = ticks(low, high, Math.max(2, Math.floor(room / each)));
@@ -407,14 +408,61 @@ function surfaceChart({ width, height, a, b, values, middle, about, number = sig
   const box = { left, top: 8, width: width - left - 12, height: height - 8 - 84 };
   const svg = canvasOf(width, height, about);
   const aTicks = surfaceTicks(a, box.width, a.levels ? 92 : 78);
-  svg.append(s("g", { class: "axes" },
-    aTicks.map(([at, text]) => s("text", { x: left + at * box.width, y: box.top + box.height + 16, "text-anchor": "middle", dir: "auto", text })),
-    bTicks.map(([at, text]) => s("text", { x: left - 6, y: box.top + (1 - at) * box.height + 4, "text-anchor": "end", dir: "auto", text })),
-    s("text", { class: "axis-label", x: left + box.width / 2, y: box.top + box.height + 34, "text-anchor": "middle", dir: "auto", text: cut(a.name, 50) }),
-    s("text", { class: "axis-label", transform: `translate(11 ${box.top + box.height / 2}) rotate(-90)`, "text-anchor": "middle", dir: "auto", text: cut(b.name, 40) })));
-  legendBar(svg, { left, width: Math.min(260, box.width), y: height - 32, top, middle, known, number });
+  svg.append(
+    s(
+      "g",
+      { class: "axes" },
+      aTicks.map(([at, text]) =>
+        s("text", {
+          x: left + at * box.width,
+          y: box.top + box.height + 16,
+          "text-anchor": "middle",
+          dir: "auto",
+          text,
+        }),
+      ),
+      bTicks.map(([at, text]) =>
+        s("text", {
+          x: left - 6,
+          y: box.top + (1 - at) * box.height + 4,
+          "text-anchor": "end",
+          dir: "auto",
+          text,
+        }),
+      ),
+      s("text", {
+        class: "axis-label",
+        x: left + box.width / 2,
+        y: box.top + box.height + 34,
+        "text-anchor": "middle",
+        dir: "auto",
+        text: cut(a.name, 50),
+      }),
+      s("text", {
+        class: "axis-label",
+        transform: `translate(11 ${box.top + box.height / 2}) rotate(-90)`,
+        "text-anchor": "middle",
+        dir: "auto",
+        text: cut(b.name, 40),
+      }),
+    ),
+  );
+  legendBar(svg, {
+    left,
+    width: Math.min(260, box.width),
+    y: height - 32,
+    top,
+    middle,
+    known,
+    number,
+  });
   const density = window.devicePixelRatio || 1;
-  const canvas = h("canvas", { class: "heat-map", width: Math.round(box.width * density), height: Math.round(box.height * density), "aria-hidden": "true" });
+  const canvas = h("canvas", {
+    class: "heat-map",
+    width: Math.round(box.width * density),
+    height: Math.round(box.height * density),
+    "aria-hidden": "true",
+  });
   canvas.style.left = `${box.left}px`;
   canvas.style.top = `${box.top}px`;
   canvas.style.width = `${box.width}px`;
@@ -423,17 +471,33 @@ function surfaceChart({ width, height, a, b, values, middle, about, number = sig
   paint(canvas, values, top, middle, smooth);
   if (smooth) {
     const style = getComputedStyle(document.documentElement);
-    isolines(canvas, values, ticks(Math.min(...known), Math.max(...known), 8), style.getPropertyValue("--contour"));
+    isolines(
+      canvas,
+      values,
+      ticks(Math.min(...known), Math.max(...known), 8),
+      style.getPropertyValue("--contour"),
+    );
   }
   const said = h("p", { class: "cell-readout", "aria-hidden": "true" });
   canvas.addEventListener("pointermove", (event) => {
-    const i = Math.min(values.length - 1, Math.floor((event.offsetX / canvas.clientWidth) * values.length));
-    const j = Math.min(values[0].length - 1, Math.floor((1 - event.offsetY / canvas.clientHeight) * values[0].length));
+    const i = Math.min(
+      values.length - 1,
+      Math.floor((event.offsetX / canvas.clientWidth) * values.length),
+    );
+    const j = Math.min(
+      values[0].length - 1,
+      Math.floor((1 - event.offsetY / canvas.clientHeight) * values[0].length),
+    );
     if (i < 0 || j < 0) return;
-    const at = [[a, i], [b, j]].map(([axis, k]) => (axis.levels ? cut(axis.levels[k], 20) : format(axis.at[k], 4)));
+    const at = [
+      [a, i],
+      [b, j],
+    ].map(([axis, k]) => (axis.levels ? cut(axis.levels[k], 20) : format(axis.at[k], 4)));
     said.textContent = `${at.join(", ")}: ${values[i][j] === null ? "no rows near" : number(values[i][j])}`;
   });
-  canvas.addEventListener("pointerleave", () => { said.textContent = ""; });
+  canvas.addEventListener("pointerleave", () => {
+    said.textContent = "";
+  });
   return h("div", { class: "surface" }, svg, canvas, said);
 }
 
@@ -442,13 +506,30 @@ function legendBar(svg, { left, width, y, top, middle, known, number }) {
   const low = Math.min(...known, middle);
   const high = Math.max(...known, middle);
   const n = 40;
-  svg.append(s("g", { class: "legend" },
-    Array.from({ length: n }, (_, i) => {
-      const value = low + ((i + 0.5) / n) * (high - low);
-      return s("rect", { x: left + (i / n) * width, y, width: width / n + 0.5, height: 9, fill: `rgb(${shade(value - middle, top, colours).join(",")})` });
-    }),
-    s("text", { class: "tick", x: left, y: y + 23, text: number(low) }),
-    s("text", { class: "tick", x: left + width, y: y + 23, "text-anchor": "end", text: number(high) })));
+  svg.append(
+    s(
+      "g",
+      { class: "legend" },
+      Array.from({ length: n }, (_, i) => {
+        const value = low + ((i + 0.5) / n) * (high - low);
+        return s("rect", {
+          x: left + (i / n) * width,
+          y,
+          width: width / n + 0.5,
+          height: 9,
+          fill: `rgb(${shade(value - middle, top, colours).join(",")})`,
+        });
+      }),
+      s("text", { class: "tick", x: left, y: y + 23, text: number(low) }),
+      s("text", {
+        class: "tick",
+        x: left + width,
+        y: y + 23,
+        "text-anchor": "end",
+        text: number(high),
+      }),
+    ),
+  );
 }
 
 // --- bars -----------------------------------------------------------------------------------------
@@ -462,41 +543,102 @@ function bar(from, to, kind) {
 }
 
 /** Rows of a name, a bar from zero, and a number: `items` of {name, value, note, missing, before}. */
-function barList(items, { shown = signed, base = 0, about, caption = "value", noteCaption = "rows" }) {
-  const [low, high] = extent([base, ...items.flatMap((i) => [i.value, i.before ?? i.value])], { room: 0 });
+function barList(
+  items,
+  { shown = signed, base = 0, about, caption = "value", noteCaption = "rows" },
+) {
+  const [low, high] = extent([base, ...items.flatMap((i) => [i.value, i.before ?? i.value])], {
+    room: 0,
+  });
   const at = (v) => (high > low ? (v - low) / (high - low) : 0);
   const noted = items.some((item) => item.note);
   const heads = ["name", "", caption, ...(noted ? [noteCaption] : [])];
-  return h("table", { class: "bars", "aria-label": about }, columnsOf("name-column", "", "number", ...(noted ? ["note"] : [])),
-    h("thead", { class: "unseen" }, h("tr", {}, heads.map((text) => h("th", { text })))),
-    h("tbody", {}, items.map(({ name, value, note, plain, before }) => {
-      const track = h("div", { class: "track" }, bar(at(base), at(value), value < base ? "below" : "above"));
-      const zero = h("b", {});
-      zero.style.left = `${100 * at(base)}%`;
-      track.append(zero);
-      if (before !== undefined) {
-        const was = h("u", { title: `before: ${shown(before)}` });
-        was.style.left = `${100 * at(before)}%`;
-        track.append(was);
-      }
-      return h("tr", {},
-        h("th", { scope: "row" }, label(name, "span", plain ? "plain" : "name")),
-        h("td", { class: "bar" }, track),
-        h("td", { class: "number", text: shown(value) }),
-        noted ? h("td", { class: "note", text: note ?? "" }) : null);
-    })));
+  return h(
+    "table",
+    { class: "bars", "aria-label": about },
+    columnsOf("name-column", "", "number", ...(noted ? ["note"] : [])),
+    h(
+      "thead",
+      { class: "unseen" },
+      h(
+        "tr",
+        {},
+        heads.map((text) => h("th", { text })),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      items.map(({ name, value, note, plain, before }) => {
+        const track = h(
+          "div",
+          { class: "track" },
+          bar(at(base), at(value), value < base ? "below" : "above"),
+        );
+        const zero = h("b", {});
+        zero.style.left = `${100 * at(base)}%`;
+        track.append(zero);
+        if (before !== undefined) {
+          const was = h("u", { title: `before: ${shown(before)}` });
+          was.style.left = `${100 * at(before)}%`;
+          track.append(was);
+        }
+        return h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, label(name, "span", plain ? "plain" : "name")),
+          h("td", { class: "bar" }, track),
+          h("td", { class: "number", text: shown(value) }),
+          noted ? h("td", { class: "note", text: note ?? "" }) : null,
+        );
+      }),
+    ),
+  );
 }
 
 /** Widths of the columns of a table, by class. */
 function columnsOf(...kinds) {
-  return h("colgroup", {}, kinds.map((kind) => h("col", { class: kind })));
+  return h(
+    "colgroup",
+    {},
+    kinds.map((kind) => h("col", { class: kind })),
+  );
 }
 
 /** A plain table: heads, and rows of text or numbers. */
 function plainTable(heads, rows, about) {
-  return h("div", { class: "scroll" }, h("table", { class: "plain", "aria-label": about },
-    h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col", dir: "auto", text: cut(text, 80) })))),
-    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) =>
-      typeof cell === "number" ? h("td", { class: "number", text: format(cell) })
-        : cell instanceof Node ? h("td", {}, cell) : h("td", {}, label(String(cell), "span", "plain"))))))));
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "plain", "aria-label": about },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          heads.map((text) => h("th", { scope: "col", dir: "auto", text: cut(text, 80) })),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((cells) =>
+          h(
+            "tr",
+            {},
+            cells.map((cell) =>
+              typeof cell === "number"
+                ? h("td", { class: "number", text: format(cell) })
+                : cell instanceof Node
+                  ? h("td", {}, cell)
+                  : h("td", {}, label(String(cell), "span", "plain")),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }

@@ -120,11 +120,14 @@ class Model {
       ...column,
       numbers: column.numbers === null ? null : decode(column.numbers),
       shares: column.shares === null ? null : decode(column.shares),
-      spread: column.spread === null ? null : {
-        ...column.spread,
-        points: decode(column.spread.points),
-        shares: decode(column.spread.shares),
-      },
+      spread:
+        column.spread === null
+          ? null
+          : {
+              ...column.spread,
+              points: decode(column.spread.points),
+              shares: decode(column.spread.shares),
+            },
       position: new Map(column.levels.map((level, i) => [level, i])),
     }));
     this.terms = data.terms.map((term) => this.readTerm(term));
@@ -165,10 +168,12 @@ class Model {
     const [a, b] = rows;
     const size = term.axes[1].basis.size;
     const out = { at: [], value: [] };
-    a.at.forEach((i, r) => b.at.forEach((j, s) => {
-      out.at.push(i * size + j);
-      out.value.push(a.value[r] * b.value[s]);
-    }));
+    a.at.forEach((i, r) =>
+      b.at.forEach((j, s) => {
+        out.at.push(i * size + j);
+        out.value.push(a.value[r] * b.value[s]);
+      }),
+    );
     return out;
   }
 
@@ -202,7 +207,13 @@ class Model {
   /** What every term adds to the score of a row. */
   contributions(row) {
     return this.terms.map((term) =>
-      term.chosen ? this.effect(term, term.columns.map((c) => row[c])) : null);
+      term.chosen
+        ? this.effect(
+            term,
+            term.columns.map((c) => row[c]),
+          )
+        : null,
+    );
   }
 
   /** The fixed part of the score: (q) offsets plus the logarithm of the exposure. */
@@ -213,7 +224,10 @@ class Model {
   score(row, given) {
     const out = this.fixed(given).map((fixed, o) => fixed + this.intercept[o]);
     for (const effect of this.contributions(row)) {
-      if (effect) effect.forEach((e, o) => { out[o] += e; });
+      if (effect)
+        effect.forEach((e, o) => {
+          out[o] += e;
+        });
     }
     return out;
   }
