@@ -239,8 +239,8 @@ def test_odd_columns(page, tmp_path):
     rows = {name: column[:40] for name, column in table.items()}
     rows |= {"one": np.array([7.0, np.nan, 8.0, -1.0] * 10), "level": np.arange(40.0) / 4}
     assert_predicts(page, model, rows)
-    kinds = page.run("[...document.querySelectorAll('.inputs :is(input, select)[id^=input]:not([type=checkbox])')]"
-                     ".map(e => e.tagName)")  # fmt: skip
+    inputs = ".inputs :is(input, select)[id^=input]:not([type=checkbox])"
+    kinds = page.run(f"[...document.querySelectorAll('{inputs}')].map(e => e.tagName)")
     assert sorted(kinds) == ["INPUT", "SELECT", "SELECT", "SELECT"]
     for _ in range(10):
         page.run("scrollBy({top: 800, behavior: 'instant'}), new Promise(r => setTimeout(r, 30))")
