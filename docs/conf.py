@@ -65,6 +65,7 @@ html_sidebars = {  # no section, no navigation in it
         "learners",
         "losses",
         "plots",
+        "report",
         "speed",
         "start",
         "auto_examples/*",

@@ -108,6 +108,18 @@ def hostile_table() -> dict[str, np.ndarray]:
     return table | {"x": rng.normal(size=N)}
 
 
+@cache
+def wide_model() -> tuple[cb.Model, dict[str, np.ndarray]]:
+    """200 curves and a column of 100 levels, all chosen."""
+    rng = np.random.default_rng(0)
+    n = 1500
+    table: dict[str, Any] = {f"column {j}": rng.uniform(size=n) for j in range(200)}
+    table["level"] = np.array([f"level {k}" for k in rng.permutation(n) % 100], dtype=object)
+    y = sum(np.sin(6 * table[f"column {j}"] + j) for j in range(200))
+    y = y + np.array([int(level[6:]) / 20 for level in table["level"]])
+    return cb.fit(table, y, optimizer=cb.Plain(0.5), n_iter=800), table
+
+
 def hard_rows(model: cb.Model, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Rows of the table, and rows with one cell (and with all cells) replaced by a hard value."""
     rng = np.random.default_rng(6)

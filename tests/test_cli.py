@@ -732,7 +732,9 @@ def test_wrong_usage(arguments, capsys):
     assert "usage: cwboost" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "fit", "predict", "explain", "show", "export", "demo"])
+@pytest.mark.parametrize(
+    "command", ["", "fit", "predict", "explain", "show", "report", "export", "demo"]
+)
 def test_help_has_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command.split(), "--help"])
@@ -746,7 +748,10 @@ def test_demo(capsys, folder):
     assert found.startswith("Adult: 48842 people, 13 columns")
     assert "written to adult: model.json, importance.csv, effects.csv, risk.csv" in found
     assert sorted(p.name for p in (folder / "adult").iterdir()) == sorted(
-        ["model.json", "importance.csv", "effects.csv", "risk.csv"]
+        ["model.json", "importance.csv", "effects.csv", "report.html", "risk.csv"]
+    )
+    assert found.endswith(
+        f"open {Path('adult') / 'report.html'} in a browser to look at the model\n"
     )
 
 

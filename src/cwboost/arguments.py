@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
         "  cwboost show model.json\n"
         "  cwboost predict model.json new.csv -o predictions.csv\n"
         "  cwboost explain model.json new.csv --row 0\n"
+        "  cwboost report model.json new.csv -o report.html\n"
         "  cwboost export model.json --to model.sql\n\n"
         "Tables are CSV, Parquet or JSON lines; '-' is standard input or output. 'cwboost COMMAND\n"
         "--help' has the options of a command and more examples.",
@@ -59,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         "demo",
         "fit the bundled Adult table and show what comes out",
         "Fits who earns more than 50,000 a year (Adult, UCI) with the hybrid optimizer, prints\n"
-        "what it chose and writes the model and its tables.",
+        "what it chose and writes the model, its tables and a report to look at.",
         "cwboost demo --output adult --iterations 2000",
     )
     made.add_argument("--output", type=Path, default=Path("cwboost-demo"), help="folder to write")
@@ -189,6 +190,27 @@ def _model_arguments(command: Any) -> None:
     made.add_argument("--dpi", type=_whole_positive, default=150, metavar="N",
                       help="pixels per inch of a PNG (default 150)")  # fmt: skip
     _fixed_arguments(made)
+
+    made = command(
+        "report",
+        "a model as a page to look at",
+        "Writes one HTML file that needs neither server nor network: effects, importance, the\n"
+        "path of the fit, predictions that follow sliders. With a TABLE also figures and\n"
+        "calibration on its rows, if the target is one of its columns.",
+        "cwboost report model.json -o report.html",
+        "cwboost report model.json new.csv -o report.html",
+    )
+    made.add_argument("model", metavar="MODEL", help="written by cwboost fit")
+    made.add_argument("table", metavar="TABLE", nargs="?", help=TABLE)
+    made.add_argument("-o", "--output", metavar="FILE", default="report.html",
+                      help="the page (default report.html)")  # fmt: skip
+    made.add_argument("--target", metavar=COLUMN, help="if it is not the fit's")
+    made.add_argument("--weights", metavar=COLUMN, help="likewise")
+    _fixed_arguments(made)
+    made.add_argument("--rows", type=_whole, default=0, metavar="N",
+                      help="so many first rows of TABLE can be chosen from in the page; all else "
+                      "in it are sums (default 0)")  # fmt: skip
+    made.add_argument("--title", help="what stands on top of the page")
 
     made = command(
         "export",

@@ -494,6 +494,24 @@ def run_export(a: argparse.Namespace, bar: progress.Quiet) -> int:
     return 0
 
 
+def run_report(a: argparse.Namespace, bar: progress.Quiet) -> int:
+    """`cwboost report`."""
+    given = {name: getattr(a, name) for name in ("weights", "offset", "exposure")}
+    lone = [name for name, value in (given | {"target": a.target}).items() if value is not None]
+    if a.table is None and (lone or a.rows):
+        a.parser.error(f"--{lone[0] if lone else 'rows'} is for the rows of a TABLE")
+    check_output(a.output, table=False)
+    if a.table is None:
+        model, table = _model(a.model), None
+    else:
+        model, rows, _ = _model_and_rows(a)
+        table = rows.table
+    with replaced(a.output) as temporary:
+        model.report(temporary, table, a.target, rows=a.rows, title=a.title, **given)
+    bar.say("done", f"written to {a.output}", output=a.output)
+    return 0
+
+
 def run_demo(a: argparse.Namespace, bar: progress.Quiet) -> int:
     """`cwboost demo`."""
     from .demo import demo
@@ -508,6 +526,7 @@ COMMANDS = {
     "explain": run_explain,
     "show": run_show,
     "plot": run_plot,
+    "report": run_report,
     "export": run_export,
     "demo": run_demo,
 }

@@ -16,12 +16,12 @@ from .datasets import adult
 from .fit import fit
 from .model import Model
 from .optimizers import Hybrid
-from .table import Floats
+from .quality import auc
 from .text import curve_lines
 
 
 def demo(output: Path, n_iter: int) -> int:
-    """Fits the Adult table, prints the model and writes it with its tables to a folder."""
+    """Fits the Adult table, prints the model and writes it with tables and report to a folder."""
     output.mkdir(parents=True, exist_ok=True)
     table = adult()
     del table["fnlwgt"]  # a sampling weight, not a property of a person
@@ -49,21 +49,10 @@ def demo(output: Path, n_iter: int) -> int:
     print(f"\nvalidation AUC {area:.4f} ({int(held.sum())} rows)")
     written = write_tables(model, output)
     print(f"written to {output}: {', '.join(written)}")
+    report = output / "report.html"
+    model.report(report, rows, title="Who earns more than 50,000 a year?")
+    print(f"open {report} in a browser to look at the model")
     return 0
-
-
-def auc(positive: Any, score: Floats) -> float:
-    """Share of pairs of a positive and a negative row that the score puts in order, ties half.
-
-    Examples
-    --------
-    >>> auc(np.array([True, False, True]), np.array([2.0, 1.0, 1.0]))
-    0.75
-    """
-    _, inverse, counts = np.unique(score, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    n = int(np.sum(positive))
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(score) - n)))
 
 
 def write_tables(model: Model, output: Path) -> list[str]:

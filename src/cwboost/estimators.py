@@ -30,12 +30,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from . import _core
 from .fit import _seed, fit
 from .learners import Learner
 from .losses import Loss, as_loss
 from .model import Model
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
+from .quality import explained
 from .table import Floats, Table, read
 from .terms import make_learners
 
@@ -331,6 +331,36 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model._write_effects(table, out.transpose(1, 0, 2), self._n_threads())
         return out.reshape(table.n_rows, n_terms * model.n_outputs)
 
+    def report(
+        self,
+        file: Any,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        *,
+        rows: int = 0,
+        title: str | None = None,
+    ) -> None:
+        """Writes the model as one HTML file to look at; see `cwboost.Model.report`.
+
+        With X and y the report says how good the model is on these rows.
+        """
+        check_is_fitted(self)
+        table = None if X is None else self._read(X)
+        offset, exposure = self._or_own(offset, exposure) if X is not None else (offset, exposure)
+        self.model_.report(
+            file,
+            table,
+            y,
+            weights=sample_weight,
+            offset=offset,
+            exposure=exposure,
+            rows=rows,
+            title=title,
+        )
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: the chosen terms."""
         check_is_fitted(self)
@@ -547,23 +577,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         w = np.ones(len(target)) if weights is None else weights
         o = model._offset(table, offset, exposure)
         score = model.predict(table, kind="score", offset=offset, exposure=exposure)
-        best = 0.0
-        if model.loss.log_link:  # the risk at y itself is not zero
-            with np.errstate(divide="ignore"):
-                best = _risk(model.loss, target, np.maximum(np.log(target), -700.0), w)
-        left = _risk(model.loss, target, score, w) - best
-        total = _risk(model.loss, target, o + model.loss.start(target, w, o), w) - best
-        if total > 0:
-            return 1.0 - left / total
-        return 1.0 if left <= 0 else 0.0  # as r2_score says of a constant y
-
-
-def _risk(loss: Loss, y: Floats, score: Floats, w: Floats) -> float:
-    """Weighted mean loss at scores (n,) or (n, q)."""
-    block = np.ascontiguousarray(score.reshape(len(y), -1).T)
-    rows = _core.LocalRows(loss.core(y), y, block, [], [w])
-    batch: list[Any] = [_core.Fill(0, [0.0] * len(block)), _core.Residual(0, 1, [0])]
-    return float(rows.run(batch)[-1].risk[0])
+        return explained(model.loss, target, score, o, w)
 
 
 class CWBClassifier(ClassifierMixin, _CWB):  # type: ignore[misc]

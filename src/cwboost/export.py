@@ -13,7 +13,6 @@ import base64
 import json
 import math
 import re
-import secrets
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -32,6 +31,7 @@ from .losses import LOSSES, Loss, PythonLoss
 from .model import ColumnFacts, Edit, Model, Path, Settings, Spread, Term
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
+from .whole import whole
 
 FORMAT, VERSION = "cwboost model", 2
 READABLE = (1, 2)
@@ -94,16 +94,9 @@ def save(model: Model, file: Any) -> None:
     text = re.sub(
         r'\[\n[^\[\]{}"]*\]', lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", text
     )
-    target = FilePath(file).resolve()
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target.parent}: there is no such folder; make it first")
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
+    with whole(file) as temporary:
         # A name may hold half a surrogate pair, which UTF-8 has not; JSON has an escape for it.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def to_dict(model: Model) -> dict[str, Any]:

@@ -19,7 +19,6 @@ import gzip
 import io
 import json
 import re
-import secrets
 import shutil
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .table import INEXACT_FROM, Column, Numbers, Table, check_finite, read, read_column
+from .whole import check_file, whole
 
 Kind = Literal["numbers", "text"]  # what a column is known to be
 STANDARD = "-"
@@ -322,10 +322,7 @@ def check_output(file: str, table: bool = True) -> None:
         raise ValueError(
             f"{file}: expected a name that ends in {', '.join(ENDINGS)}, or '-' for standard output"
         )
-    if path.is_dir():
-        raise IsADirectoryError(f"{file}: this is a folder; name a file")
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: there is no such folder; make it first")
+    check_file(file)
 
 
 def write_table(file: str, columns: Mapping[str, Any]) -> None:
@@ -417,12 +414,8 @@ def replaced(file: str) -> Iterator[Path]:
             yield temporary
             _copy(temporary, None if file == STANDARD else target)
         return
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
+    with whole(target) as temporary:
         yield temporary
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path | None) -> None:

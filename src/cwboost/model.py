@@ -645,6 +645,54 @@ class Model:
 
         return plot(self, which, kind, **options)
 
+    def report(
+        self,
+        file: Any,
+        table: Any = None,
+        y: Any = None,
+        *,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        rows: int = 0,
+        title: str | None = None,
+    ) -> None:
+        """Writes the model as one HTML file to look at: effects, path, predictions, settings.
+
+        Parameters
+        ----------
+        file : path
+        table : data frame, array or mapping, optional
+            Rows to judge the model by: figures, calibration. None of them gets into the file,
+            but for the first `rows`.
+        y : array or name of a column, optional
+            Of these rows; by default the column that the model was fitted to, if it is there.
+        weights, offset, exposure : array or name of a column, optional
+            As of `predict`.
+        rows : int
+            So many of the first rows can be chosen from in the report.
+        title : str, optional
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> cb.fit({"x": x}, x**2).report("report.html", {"x": x}, x**2)
+        """
+        from .report import report
+
+        report(
+            self,
+            file,
+            table,
+            y,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            rows=rows,
+            title=title,
+        )
+
     def save(self, file: Any) -> None:
         """Writes the model as JSON; `cb.load` reads it."""
         from .export import save

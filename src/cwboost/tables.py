@@ -15,7 +15,6 @@ second. Where a table has no column c1 and no origin, c0 is the effect.
 from __future__ import annotations
 
 import csv
-import os
 import re
 import shutil
 import tempfile
@@ -30,6 +29,7 @@ from .effects import Columns
 from .model import Model
 from .pieces import Axis, Pieces, link_of, outputs_of, pieces_of
 from .table import Floats
+from .whole import whole
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
@@ -365,7 +365,8 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
     for name, (title, exact_title) in zip(list(readable)[1:], titles, strict=True):
         _write_sheet(book, title, [readable[name]])
         _write_sheet(book, exact_title, [exact[name]])
-    _save_whole(Path(file), book.save)
+    with whole(file) as temporary:
+        book.save(temporary)
 
 
 class _Sheets:
@@ -428,15 +429,3 @@ def _excel_text(text: str) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"_x{ord(match.group()):04X}_"
-
-
-def _save_whole(target: Path, write: Callable[[str], Any]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cwboost", suffix=".xlsx")
-    os.close(handle)
-    try:
-        write(temporary)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -1,0 +1,251 @@
+// What the page shows, before it is drawn: the model, its effects by columns, and words for them.
+// Knows the data of this report; knows nothing of sections and charts.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const model = new Model(data);
+const GRID = 160; // points of a curve
+const SURFACE = 36; // points of a surface's numeric axis
+const MINIS = 20; // small pictures of the path before "show all"
+const FIELDS = 20; // inputs before "show all"
+const LEVELS = 200; // levels of a column before "show all"
+const STEPS = 10; // rows of the waterfall before they are summed up
+const PLAY = 12000; // milliseconds from the first iteration to the last
+
+const state = { scale: "score", output: 0, iteration: model.path.best };
+const listeners = [];
+const wholeForPrint = []; // what shows all of a list
+const changed = () => listeners.forEach((listener) => listener());
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+// --- effects: terms of the same columns, added up ------------------------------------------------
+
+class Group {
+  constructor(columns, terms) {
+    this.columns = columns;
+    this.terms = terms;
+    this.of = columns.map((c) => model.columns[c]);
+    this.name = this.of.map((c) => c.name).join(" × ");
+    this.chosen = terms.some((k) => model.terms[k].chosen);
+    this.axes = this.of.map((column) => axisOf(column, terms, columns.length > 1));
+    this.kind = columns.length > 1 ? "surface" : this.axes[0].levels ? "levels" : "curve";
+    const names = terms.map((k) => model.terms[k].name);
+    this.edited = data.edits.some(
+      (e) => names.includes(e.term) || (columns.length === 1 && e.term === this.of[0].name),
+    );
+    this.first = Math.min(...terms.map((k) => model.path.terms[k].first ?? Infinity));
+    this.importance =
+      data.importance === null
+        ? null
+        : names.reduce((sum, name) => sum + (data.importance[name] ?? 0), 0);
+  }
+
+  /** Values of the columns at all points; those of a surface in the order of its first column. */
+  get points() {
+    const [a, b] = this.axes;
+    return b ? a.at.flatMap((x) => b.at.map((y) => [x, y])) : a.at.map((x) => [x]);
+  }
+
+  get rows() {
+    this.kept ??= this.points.map((values) =>
+      this.terms.map((k) => model.basisRow(model.terms[k], values)),
+    );
+    return this.kept;
+  }
+
+  /** The effect at all points: an array of outputs for each; of an iteration, if it is given. */
+  effects(iteration = null) {
+    const beta = this.terms.map((k) =>
+      iteration === null ? model.terms[k].beta : model.path.beta(k, iteration),
+    );
+    const means = this.terms.map((k, t) =>
+      Array.from({ length: model.q }, (_, o) => model.meanOf(model.terms[k], o, beta[t])),
+    );
+    return this.rows.map((rows) => {
+      const out = new Array(model.q).fill(0);
+      rows.forEach((row, t) => {
+        for (let o = 0; o < model.q; o++) {
+          let sum = -means[t][o];
+          for (let r = 0; r < row.at.length; r++)
+            sum += row.value[r] * beta[t][row.at[r] * model.q + o];
+          out[o] += sum;
+        }
+      });
+      return out;
+    });
+  }
+
+  get final() {
+    this.finalKept ??= this.effects();
+    return this.finalKept;
+  }
+
+  /** Of a surface: whether training rows are near each point. */
+  get near() {
+    if (!this.nearKept) {
+      const term = model.terms[this.terms[0]];
+      const everywhere = term.axes.some(({ basis }) => basis.kind === "powers");
+      const mass = this.rows.map(([row]) =>
+        row.at.reduce((sum, i, r) => sum + row.value[r] * Math.abs(term.mean[i]), 0),
+      );
+      const least = 2e-4 * Math.max(...mass);
+      this.nearKept = mass.map((m) => everywhere || m > least);
+    }
+    return this.nearKept;
+  }
+
+  contribution(parts, output) {
+    return this.terms.reduce((sum, k) => sum + (parts[k] ? parts[k][output] : 0), 0);
+  }
+}
+
+const after = (x) => x + Math.max(Math.abs(x) * 2 ** -52, Number.MIN_VALUE);
+
+/** Where an effect is shown: numbers from the least to the largest, or levels. */
+function axisOf(column, terms, pair) {
+  if (isChoice(column)) {
+    const known = column.levels.map((_, i) => (column.numeric ? column.numbers[i] : i));
+    const names = [...column.levels];
+    if (!known.length) {
+      known.push(presentValue(column));
+      names.push(
+        column.numeric && column.low !== null && column.low === column.high
+          ? format(column.low)
+          : "present",
+      );
+    }
+    const missing = column.missing || !column.levels.length;
+    return {
+      name: column.name,
+      at: missing ? [...known, NaN] : known,
+      levels: missing ? [...names, "missing"] : names,
+      missing,
+    };
+  }
+  const { low, high } = column;
+  const mine = terms.map((k) => model.terms[k]);
+  const cuts = mine.flatMap((t) =>
+    t.axes
+      .filter((_, i) => model.columns[t.columns[i]] === column)
+      .flatMap((a) => Array.from(a.cuts ?? [])),
+  );
+  const stepped = mine.every((t) => t.axes.every((a) => a.cuts)) && !pair;
+  const n = pair ? SURFACE : GRID;
+  const at = stepped
+    ? [low, high]
+    : Array.from({ length: n }, (_, i) => low + (i / (n - 1)) * (high - low));
+  at[at.length - 1] = high;
+  if (!pair) at.push(...cuts.flatMap((c) => [c, after(c)]), ...(column.numbers ?? []));
+  const sorted = [...new Set(at)].filter((x) => x >= low && x <= high).sort((x, y) => x - y);
+  return {
+    name: column.name,
+    at: column.missing && !pair ? [...sorted, NaN] : sorted,
+    levels: null,
+    missing: column.missing && !pair,
+  };
+}
+
+/** Whether a column is a choice of levels, or of one value and missing. */
+function isChoice(column) {
+  return column.by_level || column.low === null || column.low === column.high;
+}
+
+/** A value that stands for "not missing" where only that matters. */
+function presentValue(column) {
+  return column.numeric ? (column.low ?? 0) : -1;
+}
+
+function makeGroups() {
+  const found = new Map();
+  model.terms.forEach((term, k) => {
+    const key = term.columns.join(",");
+    if (!found.has(key)) found.set(key, { columns: term.columns, terms: [] });
+    found.get(key).terms.push(k);
+  });
+  const groups = [...found.values()].map(({ columns, terms }) => new Group(columns, terms));
+  for (const group of groups) {
+    const reach = () => Math.max(...group.final.flat().map(Math.abs), 0);
+    group.weight = group.importance ?? reach();
+  }
+  groups.sort((a, b) => b.chosen - a.chosen || b.weight - a.weight);
+  groups.forEach((group, i) => {
+    group.id = `effect-${i}`;
+  });
+  return groups;
+}
+
+const groups = makeGroups();
+const inModel = groups.filter((group) => group.chosen);
+const singles = inModel.filter((group) => group.kind !== "surface");
+const pairs = inModel.filter((group) => group.kind === "surface");
+const totalWeight = inModel.reduce((sum, group) => sum + group.weight, 0) || 1;
+
+// --- words ---------------------------------------------------------------------------------------
+
+const scaleNames = {
+  identity: "effect",
+  log: "effect on the log",
+  logit: "effect on the log odds",
+  softmax: "effect on the score",
+};
+const hasResponse = ["log", "logit", "softmax"].includes(data.link);
+
+function outputName() {
+  if (model.q > 1) return data.outputs[state.output];
+  return data.link === "logit" && data.classes.length ? data.classes[1] : "";
+}
+
+function responseName() {
+  if (data.link === "logit" || data.link === "softmax")
+    return `probability of ${cut(outputName(), 40)}`;
+  if (data.link === "log" && data.exposure) return "prediction per unit of exposure";
+  return "prediction";
+}
+
+function yLabel() {
+  return state.scale === "score"
+    ? scaleNames[data.link ?? "identity"]
+    : `${responseName()}, all else average`;
+}
+
+/** An effect on the scale that is shown. */
+function shown(effect, output = state.output) {
+  if (state.scale === "score") return effect[output];
+  return model.response(effect.map((e, o) => e + model.intercept[o]))[output];
+}
+
+const shownNumber = (value) => (state.scale === "score" ? signed(value) : format(value, 3));
+const zeroOf = () => shown(new Array(model.q).fill(0));
+const shareText = (group) => percent(group.weight / totalWeight);
+
+function section(id, title, words, tools, ...children) {
+  return h(
+    "section",
+    { id, "aria-labelledby": `${id}-title`, tabindex: "-1" },
+    h(
+      "div",
+      { class: "head" },
+      h(
+        "div",
+        {},
+        h("h2", { id: `${id}-title`, text: title }),
+        words ? h("p", { text: words }) : null,
+      ),
+      tools ? h("div", { class: "tools" }, tools) : null,
+    ),
+    ...children,
+  );
+}
+
+/** A button that makes a list whole. */
+function moreButton(n, what, act) {
+  const button = h("button", {
+    type: "button",
+    class: "link",
+    text: `show all ${n} ${what}`,
+    onclick: () => {
+      button.closest(".more").remove();
+      act();
+    },
+  });
+  return h("div", { class: "more" }, button);
+}

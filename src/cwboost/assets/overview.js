@@ -1,0 +1,233 @@
+// Sections on the model as a whole: overview, importance.
+// --- overview ------------------------------------------------------------------------------------
+
+function tile(value, words) {
+  return h("div", { class: "tile" }, h("b", { text: value }), h("span", { text: words }));
+}
+
+function overview() {
+  const path = model.path;
+  const at = (risks) => path.riskAt(risks, path.best);
+  const tiles = [
+    tile(
+      `${format(path.risk[0], 3)} → ${format(at(path.risk), 3)}`,
+      "training risk, from start to model",
+    ),
+  ];
+  if (path.validation_risk)
+    tiles.push(
+      tile(
+        `${format(path.validation_risk[0], 3)} → ${format(at(path.validation_risk), 3)}`,
+        "validation risk",
+      ),
+    );
+  tiles.push(
+    tile(`${inModel.length}`, `effects: ${singles.length} of one column, ${pairs.length} of two`),
+  );
+  tiles.push(
+    tile(
+      path.best.toLocaleString("en-US"),
+      path.best === path.last
+        ? "iterations"
+        : `iterations kept of ${path.last.toLocaleString("en-US")}`,
+    ),
+  );
+  const parts = [h("div", { class: "tiles" }, tiles)];
+  if (data.judged) parts.push(...judgedTiles());
+  const left = h(
+    "div",
+    { class: "card" },
+    h(
+      "dl",
+      { class: "facts" },
+      data.facts.flatMap(([name, value]) => [
+        h("dt", { text: name }),
+        h("dd", { dir: "auto", text: cut(value, 400) }),
+      ]),
+    ),
+    formula(),
+    columnsTable(),
+  );
+  const right = data.judged ? calibrationCard() : null;
+  parts.push(right ? h("div", { class: "two" }, left, right) : left);
+  return section("overview", "Overview", null, null, ...parts);
+}
+
+function judgedTiles() {
+  const tiles = data.judged.metrics.map(([name, value]) =>
+    tile(name === "accuracy" ? percent(value) : format(value, 4), name),
+  );
+  const n = data.judged.n.toLocaleString("en-US");
+  return [
+    h("p", {
+      class: "quiet judged",
+      text: `On the ${n} rows given to this report (they say how good the model is only if the fit did not see them):`,
+    }),
+    h("div", { class: "tiles" }, tiles),
+  ];
+}
+
+/** The model in one line. */
+function formula() {
+  const most = 6;
+  const signs = inModel
+    .slice(0, most)
+    .flatMap((group) => [" ", h("span", { class: "part" }, "+ f(", label(group.name), ")")]);
+  const more = inModel.length > most ? ` + ${inModel.length - most} more` : "";
+  const fixed = (data.offset ? " + offset" : "") + (data.exposure ? " + log(exposure)" : "");
+  const start = h("span", {});
+  const show = () => {
+    start.textContent = `score = ${format(model.intercept[state.output], 4)}${fixed}`;
+  };
+  show();
+  listeners.push(show);
+  const links = {
+    log: "prediction = exp(score)",
+    logit: "probability = 1 / (1 + exp(−score))",
+    softmax: "probabilities = softmax of the scores",
+  };
+  return h(
+    "p",
+    { class: "formula" },
+    start,
+    ...signs,
+    more,
+    links[data.link] ? [h("br"), links[data.link]] : null,
+  );
+}
+
+function columnsTable() {
+  const heads = ["column", "kind", "range or levels", "missing"];
+  const rows = model.columns.map((column) => {
+    const range =
+      column.low !== null && !column.by_level
+        ? `${format(column.low)} to ${format(column.high)}`
+        : column.levels.length
+          ? `${column.levels.length} levels`
+          : "present or missing";
+    const gone =
+      column.spread && column.spread.missing
+        ? percent(column.spread.missing)
+        : column.missing
+          ? "some"
+          : "none";
+    return [
+      column.name,
+      column.numeric ? (column.by_level ? "numbers as levels" : "numbers") : "text",
+      range,
+      gone,
+    ];
+  });
+  const make = () => plainTable(heads, rows, "columns");
+  const out = valuesOf(`${rows.length} columns in the terms`, make);
+  out.classList.remove("values");
+  wholeForPrint.push(() => {
+    out.open = true;
+    out.replaceChildren(out.firstChild, make());
+  });
+  return out;
+}
+
+function calibrationCard() {
+  const axis = () =>
+    ["logit", "softmax"].includes(data.link)
+      ? responseName()
+      : data.judged.per_exposure
+        ? "per unit of exposure"
+        : data.aim.replace("the ", "");
+  const holder = drawn("calibration", (width) =>
+    calibrationChart({
+      width,
+      height: Math.min(380, Math.max(280, Math.round(width * 0.7))),
+      groups: data.judged.calibration[state.output],
+      xLabel: `predicted ${axis()}`,
+      yLabel: "observed",
+      probability: ["logit", "softmax"].includes(data.link),
+      about: `Predicted against observed in ${data.judged.calibration[state.output].predicted.length} groups of rows; the table below has the numbers`,
+    }),
+  );
+  listeners.push(() => redraw(holder));
+  const values = valuesOf("values", () => {
+    const { predicted, observed, low, high, rows } = data.judged.calibration[state.output];
+    return plainTable(
+      ["predicted", "observed", "from", "to", "rows"],
+      predicted.map((p, i) => [p, observed[i], low[i] ?? "", high[i] ?? "", rows[i]]),
+      "calibration",
+    );
+  });
+  return h(
+    "div",
+    { class: "card" },
+    h(
+      "div",
+      { class: "title" },
+      h("h3", { text: "Calibration" }),
+      h("span", { text: "groups of rows by their prediction; bars: 95%" }),
+    ),
+    holder,
+    values,
+  );
+}
+
+/** Numbers behind a chart, made when asked for. */
+function valuesOf(words, make) {
+  const out = h("details", { class: "values" }, h("summary", { text: words }));
+  out.addEventListener("toggle", () => {
+    if (out.open) out.replaceChildren(out.firstChild, make());
+  });
+  return out;
+}
+
+// --- importance ----------------------------------------------------------------------------------
+
+function importance() {
+  const holder = h("div", { class: "card" });
+  const known = data.importance !== null;
+  const show = (all) => {
+    const some = all || inModel.length <= MINIS ? inModel : inModel.slice(0, MINIS);
+    const items = some.map((group) => ({
+      name: group.name,
+      value: group.weight,
+      note: known ? format(group.weight, 3) : "",
+    }));
+    const words = (v) => (known ? percent(v / totalWeight) : format(v, 3));
+    holder.replaceChildren(
+      barList(items, {
+        shown: words,
+        about: "importance of the effects",
+        caption: known ? "share of the fall of the risk" : "largest effect",
+        noteCaption: "fall of the risk",
+      }),
+    );
+    if (some.length < inModel.length)
+      holder.append(moreButton(inModel.length, "effects", () => show(true)));
+    holder.append(termsTable());
+  };
+  show(false);
+  wholeForPrint.push(() => show(true));
+  const rows = data.importance_rows === "given" ? "the rows given" : "the training rows";
+  const words = known
+    ? `How much of the fall of the risk on ${rows} each effect accounts for, as a share and in units of the risk.`
+    : "The importance of an edited model is known only on rows: give report a table with the target. Until then: the size of the largest effect on the score.";
+  return section("importance", "Importance", words, null, holder);
+}
+
+function termsTable() {
+  const out = valuesOf(`${model.terms.length} terms: kinds, degrees of freedom, choices`, () =>
+    plainTable(
+      ["term", "learner", "df", "net df", "times chosen", "corrected", "first", "importance"],
+      model.terms.map((term, k) => [
+        term.name,
+        term.learner,
+        term.df ?? "",
+        term.net_df ?? "",
+        model.path.count(k, model.path.best, "chosen"),
+        model.path.count(k, model.path.best, "corrected"),
+        model.path.terms[k].first ?? "–",
+        data.importance ? (data.importance[term.name] ?? 0) : "–",
+      ]),
+      "terms",
+    ),
+  );
+  return out;
+}
