@@ -421,7 +421,7 @@ def mean(values: np.ndarray, w: np.ndarray) -> float:
     return float(w @ np.ravel(values) / w.sum())
 
 
-def spread(y: np.ndarray, o: np.ndarray, w: np.ndarray) -> float:
+def mean_deviation(y: np.ndarray, o: np.ndarray, w: np.ndarray) -> float:
     """Weighted mean |y - o - weighted median|."""
     u = (y - o)[:, 0]
     return mean(np.abs(u - weighted_quantile(u, w, 0.5)), w)
@@ -438,7 +438,7 @@ def quantile_loss(tau: float, factor: float) -> Loss:
         lambda y, f: factor * (np.where(y > f, tau, tau - 1) * (y - f))[:, 0],
         residual,
         lambda y, o, w: weighted_quantile((y - o)[:, 0], w, tau),
-        lambda y, o, w, start: spread(y, o, w),
+        lambda y, o, w, start: mean_deviation(y, o, w),
     )
 
 
@@ -465,7 +465,7 @@ def huber_loss(delta: float) -> Loss:
         loss,
         residual,
         lambda y, o, w: constant_by_root(residual, y, o, w),
-        lambda y, o, w, start: max(1.0, spread(y, o, w) / delta),
+        lambda y, o, w, start: max(1.0, mean_deviation(y, o, w) / delta),
     )
 
 

@@ -24,7 +24,7 @@ from cwboost.bins import Bins, Sample, look, nearest
 from cwboost.memory import SMALL, Room, collector_at_rest
 from cwboost.smoothing import factorize, find_smoothing, spectrum
 from cwboost.table import Numbers, read
-from cwboost.threads import spread
+from cwboost.threads import side_by_side
 
 NUMBERS = st.one_of(
     st.sampled_from([0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 5e-324, -5e-324, 1e300, -1e300, 2.0**53]),
@@ -537,10 +537,10 @@ def test_the_collector_goes_on_as_before(enabled):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_spread_keeps_order_and_raises(n_threads):
-    assert spread(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
+def test_side_by_side_keeps_order_and_raises(n_threads):
+    assert side_by_side(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
     with pytest.raises(ValueError, match=r"^3$"):  # of the first that fails
-        spread(lambda x: fail(x) if x >= 3 else x, range(50), n_threads)
+        side_by_side(lambda x: fail(x) if x >= 3 else x, range(50), n_threads)
 
 
 def fail(x):

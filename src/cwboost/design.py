@@ -33,7 +33,7 @@ from .learners import (
 from .memory import Room
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
-from .threads import spread
+from .threads import side_by_side
 
 NET_DF = 4.0  # of learners that say nothing else: a Spline of df 5
 COMPONENT_NET_DF = (
@@ -110,7 +110,7 @@ def look_at(names: Iterable[str], table: Table, sample: Sample, n_threads: int) 
         return found
 
     threads = n_threads if table.n_rows >= MIN_PASS_ROWS else 1
-    return dict(zip(names, spread(seen, names, threads), strict=True))
+    return dict(zip(names, side_by_side(seen, names, threads), strict=True))
 
 
 def _drop_constant(
@@ -208,7 +208,7 @@ def plan_terms(
 
     named = list(zip(_names(learners), learners, strict=True))
     threads = n_threads if sample.n_rows >= MIN_SORT_ROWS and _sorts(learners) else 1
-    plans = [p for made in spread(plan, named, threads) for p in made]
+    plans = [p for made in side_by_side(plan, named, threads) for p in made]
     repeated = [name for name, n in Counter(p.name for p in plans).items() if n > 1]
     if repeated:
         raise ValueError(
@@ -344,7 +344,7 @@ def make_sets(
     used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
-    return Sets(spread(make, list(made), n_threads if table.n_rows >= least else 1), of_term)
+    return Sets(side_by_side(make, list(made), n_threads if table.n_rows >= least else 1), of_term)
 
 
 def bin_weights(
@@ -357,7 +357,9 @@ def bin_weights(
         _core.weigh_bins(s.index, weights, out)
         return out
 
-    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_PASS_ROWS else 1)
+    return side_by_side(
+        weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_PASS_ROWS else 1
+    )
 
 
 def fine_points(
@@ -406,7 +408,7 @@ def basis_rows(
 
     terms = list(zip(plans, sets.of_term, strict=True))
     most = max((s.n_bins for s in sets.sets), default=0)
-    found = spread(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
+    found = side_by_side(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
     return [plan for plan, _ in found], [rows for _, rows in found]
 
 

@@ -95,11 +95,11 @@ def _root(derivative: Callable[[float], float], guess: float, width: float) -> f
     return float("nan")
 
 
-def _spread(y: Floats, w: Floats, offset: Floats) -> float:
+def _mean_deviation(y: Floats, w: Floats, offset: Floats) -> float:
     """Weighted mean distance of y - offset from its median; 1 if all are equal."""
     z = y - offset[:, 0]
-    spread = float(np.average(np.abs(z - weighted_quantile(z, w, 0.5)), weights=w))
-    return spread if spread > 0.0 else 1.0
+    found = float(np.average(np.abs(z - weighted_quantile(z, w, 0.5)), weights=w))
+    return found if found > 0.0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Quantile(Loss):
         return np.array([weighted_quantile(y - offset[:, 0], w, self.tau)])
 
     def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return _spread(y, w, offset)
+        return _mean_deviation(y, w, offset)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Absolute(Loss):
         return Quantile(0.5).start(y, w, offset)
 
     def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return _spread(y, w, offset)
+        return _mean_deviation(y, w, offset)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Huber(Loss):
         return np.array([_root(derivative, middle, self.delta)])
 
     def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return max(1.0, _spread(y, w, offset) / self.delta)
+        return max(1.0, _mean_deviation(y, w, offset) / self.delta)
 
 
 def _read_classes(

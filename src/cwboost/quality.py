@@ -204,8 +204,8 @@ def _interval(y: Floats, w: Floats, e: Floats, share: bool) -> tuple[float, floa
         half = Z95 * np.sqrt(mean * (1 - mean) / size + (Z95 / (2 * size)) ** 2)
         half = float(half / (1 + Z95**2 / size))
         return mean, centre - half, centre + half
-    spread = float(w @ (y - mean * e) ** 2 / w.sum())
-    half = Z95 * float(np.sqrt(spread / size)) / float(w @ e / w.sum())
+    variance = float(w @ (y - mean * e) ** 2 / w.sum())
+    half = Z95 * float(np.sqrt(variance / size)) / float(w @ e / w.sum())
     return mean, mean - half, mean + half
 
 

@@ -15,12 +15,12 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def spread(work: Callable[[T], U], things: Sequence[T], n_threads: int) -> list[U]:
+def side_by_side(work: Callable[[T], U], things: Sequence[T], n_threads: int) -> list[U]:
     """[work(x) for x in things], by so many threads, this one among them.
 
     Examples
     --------
-    >>> spread(abs, [-1, 2, -3], 2)
+    >>> side_by_side(abs, [-1, 2, -3], 2)
     [1, 2, 3]
     """
     if n_threads == 1 or len(things) < 2:
