@@ -11,7 +11,6 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
 #include "kernels.hpp"
@@ -32,7 +31,7 @@ inline void check_mask(Mask training, Size n) {
 
 // Kernels that wider vectors make faster are compiled for them too and chosen when the program is
 // loaded. No fused multiply-add is among what they gain, so all machines give the same numbers.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CWBOOST_WIDE __attribute__((target_clones("avx2", "default")))
 #else
@@ -139,6 +138,7 @@ inline bool distinct(In values, Mask training, Size limit, Vec& out) {
 // Equally wide drawers for numbers from low to high; a larger number is in no earlier drawer.
 class Drawers {
  public:
+  Drawers() = default;  // one
   Drawers(Real low, Real high, Size n) : low_(low), last_(static_cast<Real>(n - 1)) {
     scale_ = static_cast<Real>(n) / (high - low);
     if (!std::isfinite(scale_) || !std::isfinite(high - low)) scale_ = last_ = 0.0;  // all in one
@@ -149,7 +149,7 @@ class Drawers {
   }
 
  private:
-  Real low_, last_, scale_;
+  Real low_ = 0.0, last_ = 0.0, scale_ = 0.0;
 };
 
 // Rows with a number in the order of their numbers, equal ones in the order of rows; -0 is 0. They
@@ -395,9 +395,7 @@ void assign_equal(In values, Real first, Real last, Size size, Size missing, std
 // are searched, those in earlier drawers are known to lie below.
 class CutSearch {
  public:
-  CutSearch(In cuts, Size n_values)
-      : cuts_(cuts),
-        drawer_(cuts.empty() ? 0.0 : cuts.front(), cuts.empty() ? 0.0 : cuts.back(), 1) {
+  CutSearch(In cuts, Size n_values) : cuts_(cuts) {
     const Size n_drawers = 8 * cuts.size();  // most hold no cut
     if (cuts.size() < 8 || n_values < n_drawers) return;
     drawer_ = Drawers(cuts.front(), cuts.back(), n_drawers);

@@ -1,7 +1,7 @@
 """The kernels of a fit's set-up against the NumPy and SciPy that they replace.
 
-Knows the kernels (setup.hpp, system.hpp) and their plain versions here; does not know tables,
-terms or models. Runs under sanitizers beside test_core.
+Knows the kernels (setup.hpp, system.hpp), their plain versions and what is built around them: room,
+threads, columns that are not copied. Runs under sanitizers beside test_core.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.interpolate import BSpline
 from scipy.sparse import csr_array
 
+import cwboost as cb
 from cwboost import _core as core
+from cwboost import design
 from cwboost.bases import difference_penalty
 from cwboost.bins import Bins, Sample, look, nearest
 from cwboost.memory import SMALL, Room, collector_at_rest
@@ -537,8 +539,12 @@ def test_the_collector_goes_on_as_before(enabled):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_spread_keeps_order_and_raises(n_threads):
     assert spread(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
-    with pytest.raises(ZeroDivisionError):
-        spread(lambda x: 1 // x, [1, 0, 2], n_threads)
+    with pytest.raises(ValueError, match=r"^3$"):  # of the first that fails
+        spread(lambda x: fail(x) if x >= 3 else x, range(50), n_threads)
+
+
+def fail(x):
+    raise ValueError(x)
 
 
 def test_columns_of_arrays_are_views_or_not_kept():
@@ -551,3 +557,25 @@ def test_columns_of_arrays_are_views_or_not_kept():
     strided = read({"x": wide[:, 1]})
     assert strided["x"].values.flags.c_contiguous
     assert strided["x"] is not strided["x"]
+
+
+def test_threads_set_up_the_same_fit(monkeypatch):
+    """Columns surveyed, binned and decomposed side by side: the same bits for any number."""
+    for name in ("MIN_PASS_ROWS", "MIN_SORT_ROWS"):
+        monkeypatch.setattr(design, name, 1)
+    rng = np.random.default_rng(8)
+    n = 2500
+    table = {f"x{j}": rng.normal(size=n) for j in range(6)} | {"g": rng.choice(list("abc"), n)}
+    table["x1"][::7] = np.nan
+    y = np.sin(table["x0"]) + np.nan_to_num(table["x1"])
+    learners = [
+        cb.Spline("x0"), cb.Spline("x1", bins="exact"), cb.Step("x2"), cb.Linear("x3"),
+        cb.Spline("x4", knot_placement="quantile", bins=Bins(50, "quantile")),
+        cb.Tensor("x0", "x5"), cb.Category("g"),
+    ]  # fmt: skip
+    one, many = (cb.fit(table, y, learners, n_iter=30, validation=0.2, n_threads=k) for k in (1, 3))
+    np.testing.assert_array_equal(one.risk, many.risk)
+    for a, b in zip(one.terms.values(), many.terms.values(), strict=True):
+        assert (a.smoothing, a.df) == (b.smoothing, b.df)
+        np.testing.assert_array_equal(a.beta, b.beta)
+        np.testing.assert_array_equal(a.plan.basis.mean, b.plan.basis.mean)

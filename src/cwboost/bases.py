@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from .memory import Room
 from .table import Floats
 
 Extrapolate = Literal["linear", "constant"]
-T = TypeVar("T")
 
 
 class BasisRows(NamedTuple):
@@ -41,13 +40,6 @@ class BasisRows(NamedTuple):
 
     def __matmul__(self, coef: Floats) -> Floats:
         return np.asarray(self.matrix(len(coef)) @ coef)
-
-
-def changed(record: T, **values: Any) -> T:
-    """A frozen record with other values: `replace` without checks, for thousands of terms."""
-    out = object.__new__(type(record))
-    out.__dict__.update(record.__dict__, **values)
-    return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,10 +69,6 @@ class Basis:
     def rows(self, values: Floats, room: Room) -> BasisRows:
         """Basis rows at known values."""
         raise NotImplementedError
-
-    def with_mean(self, mean: Floats) -> Self:
-        """The same basis with its mean row known."""
-        return changed(self, mean=mean)
 
     def removed(self) -> Floats | None:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""

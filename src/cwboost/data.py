@@ -71,7 +71,7 @@ class Data:
     offset: Floats  # (n, q)
     training: NDArray[np.bool_]  # (n,)
     weights: Floats  # (n,) of all rows
-    validation_weights: Floats  # (n,) zero for training rows
+    validation_weights: Floats  # (n,) zero for training rows; without validation all are
     classes: tuple[Any, ...]
     loss: Loss
     validation: Literal["none", "fraction", "rows"]
@@ -80,12 +80,12 @@ class Data:
     @property
     def parts(self) -> list[Floats]:
         """Training, validation, all."""
+        w, held = self.weights, self.validation_weights
         if not self.has_validation:
-            return [self.weights, self.validation_weights, self.weights]
-        training = np.where(self.training, self.weights, 0.0)
-        # Those held out by their own weights, not by a weight of zero in the fit.
-        everything = np.where(self.training, self.weights, self.validation_weights)
-        return [training, self.validation_weights, everything]
+            return [w, w, w]  # nobody asks for the second
+        training = np.where(self.training, w, 0.0)
+        same = np.array_equal(held[~self.training], w[~self.training])
+        return [training, held, w if same else np.where(self.training, w, held)]
 
     @cached_property
     def has_validation(self) -> bool:
@@ -195,7 +195,7 @@ def _validation_weights(
 ) -> Floats:
     """The weights that validation holds out of the table's rows."""
     if validation is None:
-        return np.zeros(table.n_rows)
+        return np.broadcast_to(np.zeros(1), table.n_rows)  # takes no memory
     if _is_fraction(validation):
         if not is_number(validation) or not 0.0 < validation < 1.0:
             raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")

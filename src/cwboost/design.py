@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis, changed
+from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
 from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Sample, Seen, Values, look, pair
 from .learners import (
     Category,
@@ -42,7 +42,8 @@ COMPONENT_NET_DF = (
 MAX_TENSOR_BINS = 255  # per axis
 MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
 MAX_CORE_COEF = 64  # larger systems are LAPACK's
-MIN_SPREAD_ROWS = 5000  # rows below which a column's work is done before a thread has begun it
+MIN_PASS_ROWS = 300_000  # rows from which on a pass over a column is worth another thread
+MIN_SORT_ROWS = 10_000  # from which on a sort is
 MISSING_LEVEL = "missing"
 
 
@@ -107,7 +108,7 @@ def look_at(names: Iterable[str], table: Table, sample: Sample, n_threads: int) 
         table.check(column, found.infinite)
         return found
 
-    threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
+    threads = n_threads if table.n_rows >= MIN_PASS_ROWS else 1
     return dict(zip(names, spread(seen, names, threads), strict=True))
 
 
@@ -198,15 +199,15 @@ def plan_terms(
 
     def plan(named: tuple[str, Learner]) -> list[Plan]:
         name, learner = named
-        stated = learner.target_df is not None or learner.smoothing is not None
+        stated = learner.smoothing is not None or learner.target_df is not None
         net_df = None if stated else aim
         if isinstance(learner, Tensor):
             return [_plan_tensor(name, learner, table, sample, seen, net_df)]
         return _plan_single(name, learner, table, sample, seen, net_df)
 
     named = list(zip(_names(learners), learners, strict=True))
-    sorting = any(isinstance(learner, Step) for learner in learners)
-    plans = [p for made in spread(plan, named, n_threads if sorting else 1) for p in made]
+    threads = n_threads if sample.n_rows >= MIN_SORT_ROWS and _sorts(learners) else 1
+    plans = [p for made in spread(plan, named, threads) for p in made]
     repeated = [name for name, n in Counter(p.name for p in plans).items() if n > 1]
     if repeated:
         raise ValueError(
@@ -214,6 +215,14 @@ def plan_terms(
             "different names with name="
         )
     return plans
+
+
+def _sorts(learners: Iterable[Learner]) -> bool:
+    """Whether making their bases takes more than what has been seen of the columns."""
+    return any(
+        isinstance(x, Step) or (isinstance(x, Spline) and x.knot_placement == "quantile")
+        for x in learners
+    )
 
 
 def _make_basis(
@@ -331,8 +340,10 @@ def make_sets(
         sets = [axis(*one) for one in axes]
         return sets[0] if len(sets) == 1 else pair(*sets)
 
-    threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
-    return Sets(spread(make, list(made), threads), of_term)
+    used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
+    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
+    least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
+    return Sets(spread(make, list(made), n_threads if table.n_rows >= least else 1), of_term)
 
 
 def bin_weights(
@@ -345,33 +356,46 @@ def bin_weights(
         _core.weigh_bins(s.index, weights, out)
         return out
 
-    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_SPREAD_ROWS else 1)
+    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_PASS_ROWS else 1)
 
 
 # --- systems -------------------------------------------------------------------------------------
 
 
 def basis_rows(
-    plans: Sequence[Plan], sets: Sets, bin_weights: Sequence[Floats], room: Room
+    plans: Sequence[Plan],
+    sets: Sets,
+    weights: Sequence[Floats],
+    room: Room,
+    n_threads: int = 1,
 ) -> tuple[list[Plan], list[BasisRows]]:
-    """The rows of every basis over the bins of its set.
+    """The rows of every basis over the bins of its set, whose bins have these weights.
 
     Bins that a basis does not know take its mean row over the training rows; it is found first
     where there are such bins. (A plan that has been fitted knows it already.)
     """
-    out, rows = [], []
-    for plan, number in zip(plans, sets.of_term, strict=True):
+
+    def rows_of(term: tuple[Plan, int]) -> tuple[Plan, BasisRows]:
+        plan, number = term
         values, basis = sets.sets[number].values, plan.basis
-        centered = isinstance(basis, PowerBasis) and basis.first == 1
-        simple = not centered and not isinstance(basis, TensorBasis)
-        if simple and basis.known(values).all():
-            rows.append(basis.rows(values, room))
-            out.append(plan)
-        else:
-            basis = _with_mean(basis, values, bin_weights[number])
-            rows.append(basis.all_rows(values, room))
-            out.append(replace(plan, basis=basis))
-    return out, rows
+        if _knows_all(basis, values):
+            return plan, basis.rows(values, room)
+        basis = _with_mean(basis, values, weights[number])
+        return replace(plan, basis=basis), basis.all_rows(values, room)
+
+    terms = list(zip(plans, sets.of_term, strict=True))
+    most = max((s.n_bins for s in sets.sets), default=0)
+    found = spread(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
+    return [plan for plan, _ in found], [rows for _, rows in found]
+
+
+def _knows_all(basis: Basis, values: Floats) -> bool:
+    """Whether a basis has rows for all bins without knowing its mean row."""
+    if isinstance(basis, TensorBasis):
+        return False
+    if isinstance(basis, PowerBasis):
+        return basis.first == 0 and not np.isnan(values[-1])  # the missing have the last bin
+    return bool(basis.known(values).all())
 
 
 def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
@@ -389,15 +413,11 @@ def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
     return replace(basis, mean=mean)
 
 
-def with_mean_rows(plans: Sequence[Plan], systems: Sequence[System]) -> list[Plan]:
-    """Plans whose bases know the mean row of the training rows."""
-    return [_with_system(plan, system) for plan, system in zip(plans, systems, strict=True)]
-
-
-def _with_system(plan: Plan, system: System) -> Plan:
-    if plan.basis.mean is not None:
-        return plan
-    return changed(plan, basis=plan.basis.with_mean(system.mean))
+def complete(plans: Sequence[Plan], systems: Sequence[System]) -> None:
+    """Tells bases that this fit has made, and nobody else has seen, their mean rows."""
+    for plan, system in zip(plans, systems, strict=True):
+        if plan.basis.mean is None:
+            object.__setattr__(plan.basis, "mean", system.mean)
 
 
 def make_systems(
@@ -412,24 +432,23 @@ def make_systems(
     A `given` smoothing is taken as it is; else the learner's, or the one that its df ask for.
     """
     systems: list[System | None] = [None] * len(plans)
-    of_size: dict[int, list[int]] = {}  # terms that the core can solve
+    of_size: dict[int, list[tuple[int, Any]]] = {}  # terms that the core can solve, and penalties
     for k, plan in enumerate(plans):
-        basis = plan.basis
-        if 1 < basis.n_coef <= MAX_CORE_COEF and basis.penalty().ndim == 2:
-            of_size.setdefault(basis.n_coef, []).append(k)
+        penalty = plan.basis.penalty()
+        if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
+            of_size.setdefault(len(penalty), []).append((k, penalty))
     for d, terms in of_size.items():
         grams, factors = np.empty((2, len(terms), d, d))
         means, numbers = np.empty((len(terms), d)), np.empty((len(terms), 4))
-        places = list(zip(grams, factors, means, strict=True))
         tasks = [
-            (rows[k], weights[k], plans[k].basis.penalty(), _aim(plans[k], given[k]), *place)
-            for k, place in zip(terms, places, strict=True)
+            (rows[k], weights[k], penalty, _aim(plans[k], given[k]), gram, factor, mean)
+            for (k, penalty), gram, factor, mean in zip(terms, grams, factors, means, strict=True)
         ]
         _core.solve_systems(tasks, numbers, n_threads)
-        for k, place, found in zip(terms, places, numbers.tolist(), strict=True):
+        for (k, _), task, found in zip(terms, tasks, numbers.tolist(), strict=True):
             smoothing, df, net_df, fine = found
             if fine:
-                systems[k] = _finished(plans[k], System(*place, smoothing, df, net_df))
+                systems[k] = _finished(plans[k], System(*task[4:], smoothing, df, net_df))
     if None in systems:
         with one_blas_thread():  # many small systems; threads only wait
             for k, plan in enumerate(plans):
@@ -453,17 +472,13 @@ def _aim(plan: Plan, given: float | None) -> tuple[float, float, bool, bool, int
 
 def _finished(plan: Plan, system: System) -> System:
     """The system of a learner that is kept orthogonal to some functions, if it is one."""
-    beside = plan.learner.df_beside
     removed = plan.basis.removed()
-    if removed is None and not beside:
+    if removed is None:
         return system
-    df = system.df - beside
-    net_df = df if beside else system.net_df
-    weigher = None
-    if removed is not None:
-        onto = system.gram @ removed.T
-        weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
-    return system._replace(df=df, net_df=net_df, removed=removed, weigher=weigher)
+    df = system.df - plan.learner.df_beside
+    onto = system.gram @ removed.T
+    weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
+    return system._replace(df=df, net_df=df, removed=removed, weigher=weigher)
 
 
 def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) -> System:

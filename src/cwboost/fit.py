@@ -28,12 +28,12 @@ from .design import (
     basis_rows,
     bin_weights,
     check_learners,
+    complete,
     core_learner,
     look_at,
     make_sets,
     make_systems,
     plan_terms,
-    with_mean_rows,
 )
 from .formula import is_formula, parse
 from .losses import as_loss
@@ -303,7 +303,7 @@ class _Problem:
         )
         alike = data.sample.marks is None and data.sample.weights is None
         w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room)
+        plans, matrices = basis_rows(plans, sets, w, room, n_threads)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
             of_terms = [weights[k] for k in sets.of_term]
@@ -321,13 +321,15 @@ class _Problem:
             # The same df on all rows; the smoothing that gives them is found anew.
             w = bin_weights(sets.sets, parts[ALL], room, n_threads)
             everything = core(systems(w, [None] * len(plans)))
-        plans = with_mean_rows(plans, training)
+        complete(plans, training)
         return cls(data, plans, sets, rows, training, core(training), everything, matrices, began)
 
     def terms(self) -> list[Term]:
+        """The terms before the first iteration; those of one size share their zeros."""
         q = self.data.loss.n_outputs
+        zeros = {n: np.zeros((n, q)) for n in {plan.basis.n_coef for plan in self.plans}}
         return [
-            Term(plan, np.zeros((plan.basis.n_coef, q)), system.smoothing, system.df, system.net_df)
+            Term(plan, zeros[len(system.mean)], system.smoothing, system.df, system.net_df)
             for plan, system in zip(self.plans, self.systems, strict=True)
         ]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 2**25  # bytes; what is not written to takes no memory
-SMALL = 2**15  # bytes below which an array is better made by itself
+SMALL = 2**13  # numbers below which an array is better made by itself
 ALIGNED = 64  # bytes: a line of the cache
 
 
@@ -51,9 +51,9 @@ class Room:
 
     def empty(self, n: int, dtype: Any) -> NDArray[Any]:
         """n numbers of a type, unset."""
-        size = n * np.dtype(dtype).itemsize
-        if size < SMALL:
+        if n < SMALL:
             return np.empty(n, dtype)
+        size = n * np.dtype(dtype).itemsize
         with self._lock:
             if self._used + size > len(self._block):
                 self._block, self._used = np.empty(max(size, BLOCK), np.uint8), 0
@@ -63,12 +63,14 @@ class Room:
 
     def steps(self, n: int, step: int) -> NDArray[np.int64]:
         """0, step, ..., n * step; not to be written to."""
-        if (n, step) not in self._steps:
-            self._steps[n, step] = np.arange(0, n * step + 1, step, dtype=np.int64)
-        return self._steps[n, step]
+        made = self._steps.get((n, step))
+        if made is None:
+            made = self._steps[n, step] = np.arange(0, n * step + 1, step, dtype=np.int64)
+        return made
 
     def cycles(self, n: int, length: int) -> NDArray[np.int32]:
         """0, ..., length - 1, n times; not to be written to."""
-        if (n, length) not in self._cycles:
-            self._cycles[n, length] = np.tile(np.arange(length, dtype=np.int32), n)
-        return self._cycles[n, length]
+        made = self._cycles.get((n, length))
+        if made is None:
+            made = self._cycles[n, length] = np.tile(np.arange(length, dtype=np.int32), n)
+        return made
