@@ -188,7 +188,8 @@ inline bool row_free_pays(Size n_rows, const Learners& learners, int n_iter) {
   const double part = std::min(k, 8.0 + k / 3.0), pairs = part * (k - part / 2.0);
   const double by_rows = m * n * (2.0 + 0.6 * std::min(k, 4.0 + k / 8.0));
   const double without = pairs * (1.5 * n + entries) + m * k * 0.3 * entries;
-  return without < by_rows && pairs * entries < static_cast<double>(Grams::max_entries);
+  return n_rows >= Search::least_rows && without < by_rows &&
+         pairs * entries < static_cast<double>(Grams::max_entries);
 }
 
 struct Until {

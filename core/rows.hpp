@@ -506,55 +506,63 @@ class LocalRows : public Rows {
   // --- the other verbs
   // ----------------------------------------------------------------------------
 
-  // Loss and residual of all rows at a score; what is null is not wanted.
-  void evaluate(In score, Real* residual, Real* loss) {
-    const Size n = n_rows();
-    if (loss_->whole())
-      return loss_->evaluate(n, y_.data(), {score.data(), n}, {{residual, n}, loss, nullptr});
-    chunks([&](Size, RowRange rows) {
-      const Size m = rows.end - rows.begin;
-      Vec factor(loss && loss_->has_factor() ? m : 0);
-      Wanted wanted{{residual ? residual + rows.begin : nullptr, n},
-                    loss ? loss + rows.begin : nullptr,
-                    factor.empty() ? nullptr : factor.data()};
-      loss_->evaluate(m, y_.data() + rows.begin, {score.data() + rows.begin, n}, wanted);
-      for (Size i = 0; i < factor.size(); ++i) loss[rows.begin + i] += std::log(factor[i]);
-    });
-  }
-
   // Five Gauss points, then a correction along the line that makes <residual, to - from> exactly
   // the fall of the loss, row by row (a discrete gradient): exact for kinks too.
   Reply apply(const MeanResidual& verb) {
+    read(verb.from);
+    read(verb.to);
+    write(verb.out);
+    set_inside(verb.out, {});
+    if (loss_->whole()) {
+      average_residual(verb, {0, n_rows()});
+    } else {
+      chunks([&](Size, RowRange rows) {
+        for (Size begin = rows.begin; begin < rows.end; begin += block)
+          average_residual(verb, {begin, std::min(begin + block, rows.end)});
+      });
+    }
+    return {};
+  }
+
+  void average_residual(const MeanResidual& verb, RowRange rows) {
     constexpr std::array<Real, 5> at = {0.046910077030668004, 0.23076534494715845, 0.5,
                                         0.76923465505284155, 0.953089922969332};
     constexpr std::array<Real, 5> weight = {0.11846344252809454, 0.23931433524968324,
                                             0.28444444444444444, 0.23931433524968324,
                                             0.11846344252809454};
-    const Size n = n_rows(), q = n_outputs();
-    const In from = read(verb.from), to = read(verb.to);
-    const Out out = write(verb.out);
-    set_inside(verb.out, {});
-    Vec point(n * q), residual(n * q), before(n), after(n);
-    std::fill(out.begin(), out.end(), 0.0);
+    const Size m = rows.end - rows.begin, q = n_outputs();
+    const auto of = [&](Slot slot) {
+      return Planes<Real>{slots_[static_cast<Size>(slot)].data() + rows.begin, n_rows()};
+    };
+    const Planes<Real> from = of(verb.from), to = of(verb.to), out = of(verb.out);
+    Vec point(m * q), residual(m * q), fall(m), factor(loss_->has_factor() ? m : 0), value(m);
+    for (Size o = 0; o < q; ++o) std::fill_n(out[o], m, 0.0);
     for (Size k = 0; k < at.size(); ++k) {
-      for (Size i = 0; i < n * q; ++i) point[i] = from[i] + at[k] * (to[i] - from[i]);
-      evaluate(point, residual.data(), nullptr);
-      for (Size i = 0; i < n * q; ++i) out[i] += weight[k] * residual[i];
+      for (Size o = 0; o < q; ++o)
+        for (Size i = 0; i < m; ++i)
+          point[o * m + i] = from[o][i] + at[k] * (to[o][i] - from[o][i]);
+      loss_->evaluate(m, y_.data() + rows.begin, {point.data(), m}, {{residual.data(), m}});
+      for (Size o = 0; o < q; ++o)
+        for (Size i = 0; i < m; ++i) out[o][i] += weight[k] * residual[o * m + i];
     }
-    evaluate(from, nullptr, before.data());
-    evaluate(to, nullptr, after.data());
-    for (Size i = 0; i < n; ++i) {
-      Real length = 0.0, fall = 0.0;
+    for (const Real sign : {1.0, -1.0}) {  // the loss at `from` minus that at `to`
+      const Planes<Real>& score = sign > 0.0 ? from : to;
+      loss_->evaluate(m, y_.data() + rows.begin, {score.at, score.stride},
+                      {{}, value.data(), factor.empty() ? nullptr : factor.data()});
+      for (Size i = 0; i < m; ++i)
+        fall[i] += sign * (value[i] + (factor.empty() ? 0.0 : std::log(factor[i])));
+    }
+    for (Size i = 0; i < m; ++i) {
+      Real length = 0.0, along = 0.0;
       for (Size o = 0; o < q; ++o) {
-        const Real d = to[o * n + i] - from[o * n + i];
+        const Real d = to[o][i] - from[o][i];
         length += d * d;
-        fall += out[o * n + i] * d;
+        along += out[o][i] * d;
       }
       if (length <= std::numeric_limits<Real>::min()) continue;
-      const Real correction = (before[i] - after[i] - fall) / length;
-      for (Size o = 0; o < q; ++o) out[o * n + i] += correction * (to[o * n + i] - from[o * n + i]);
+      const Real correction = (fall[i] - along) / length;
+      for (Size o = 0; o < q; ++o) out[o][i] += correction * (to[o][i] - from[o][i]);
     }
-    return {};
   }
 
   // w x of a slot, (n) per output: the slot itself where all weights are one, or where they are

@@ -437,6 +437,11 @@ def summary(model: Model) -> str:
         )
     if path.halvings.any():
         lines.append(f"steps halved in {int(np.count_nonzero(path.halvings))} iterations")
+    if path.evaluations.any():
+        lines.append(
+            f"{path.evaluations.mean():.3g} passes over the rows per iteration to choose among "
+            f"{len(model.terms)} terms"
+        )
     lines.append(f"training risk {path.risk[0]:.6g} -> {path.risk[m]:.6g}")
     if model.validation_risk is not None:
         risk = model.validation_risk

@@ -401,8 +401,10 @@ class _Problem:
             _core.Fill(SLOT_G, list(model.start_vector)),
         ]
         effects = {}
-        for k, term in enumerate(model.terms.values()):
-            if term.chosen:
+        terms = list(model.terms.values())
+        for k in np.union1d(model.path.choices, model.path.corrections).tolist():
+            term = terms[k]
+            if k >= 0 and term.chosen:
                 effects[k] = np.ascontiguousarray((self.bin_effects[k] @ term.beta).T)
                 batch.append(_core.Add(SLOT_F, self.sets.of_term[k], effects[k].ravel()))
         batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))

@@ -403,7 +403,8 @@ class Model:
     ) -> Model:
         """The model after n more iterations, given the rows of the fit again.
 
-        Equal to a fit that was longer from the start. What was given to `fit` by the name of a
+        Equal to a fit that was longer from the start (to rounding, if only one of them was long
+        enough to do without rows). What was given to `fit` by the name of a
         column, and a validation fraction, need not be given again. After early stopping the path
         goes on from its end; use `model.at(m).extend(...)` to go on from elsewhere.
 
