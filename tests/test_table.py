@@ -78,6 +78,10 @@ NUMBERS = {
     "numpy long": np.array([1, 3, NAN, 2], dtype=np.longdouble),
     "numpy big-endian": np.array([1, 3, NAN, 2], dtype=">f8"),
     "numpy strided": np.array([1, 0, 3, 0, NAN, 0, 2, 0])[::2],
+    "numpy not aligned": np.array([(0, 1), (0, 3), (0, NAN), (0, 2)], "i1, f8")["f1"],
+    "numpy not aligned, together": np.frombuffer(
+        b" " + np.array([1, 3, NAN, 2]).tobytes(), "f8", offset=1
+    ),
     "numpy column": np.array([[1], [3], [NAN], [2]]),
     "numpy object": np.array([1, 3.0, None, 2], dtype=object),
     "numpy masked": np.ma.array([1, 3, 7, 2], mask=[0, 0, 1, 0]),
@@ -202,6 +206,7 @@ def test_numbers(values, expected):
     assert isinstance(column, Numbers)
     assert column.values.dtype == np.float64
     assert column.values.flags.c_contiguous
+    assert column.values.flags.aligned
     assert seen(column) == expected
     assert column.boolean == any(values is v for v in BOOLEANS.values())
     assert seen(read({"x": values})["x"]) == expected

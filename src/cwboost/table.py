@@ -455,7 +455,13 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
 def _floats(series: nw.Series[Any]) -> Floats:
     if not isinstance(series.dtype, nw.Float64):
         series = series.cast(nw.Float64)
-    return np.ascontiguousarray(series.to_numpy(), dtype=np.float64)
+    return _as_floats(series.to_numpy())
+
+
+def _as_floats(array: NDArray[Any]) -> Floats:
+    """Numbers as the core takes them: one after the other, each at a multiple of its size."""
+    floats: Floats = np.ascontiguousarray(array, dtype=np.float64)
+    return floats if floats.flags.aligned else floats.copy()
 
 
 def _integers(values: Floats, name: str) -> Numbers:
@@ -553,11 +559,9 @@ def _read_array(array: NDArray[Any], name: str) -> Column:
         return Numbers(name, array.astype(np.float64), boolean=True)
     if kind in "iu":
         return _integers(array.astype(np.float64), name)
-    if array.dtype == np.float64 and array.dtype.isnative:
-        return Numbers(name, np.ascontiguousarray(array))
     if kind == "f":
         with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
-            return Numbers(name, np.ascontiguousarray(array, dtype=np.float64))
+            return Numbers(name, _as_floats(array))
     if kind in "Mm":
         return Numbers(name, _days(array, name))
     if kind in "OUT":
