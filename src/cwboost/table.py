@@ -530,13 +530,17 @@ def _read_categories(
     """Categories of any type as text: numbers as numbers are written, the rest by `str`."""
 
     def text(value: Any) -> str:
+        if type(value) is str:
+            return value
         kind = _kind_of(value)
         return (
             format_number(value, kind == "boolean") if kind in ("number", "boolean") else str(value)
         )
 
-    counts = np.bincount(codes.astype(np.int64) + 1, minlength=len(values) + 1)
-    occurring = [c for c in np.flatnonzero(counts[1:]).tolist() if not _is_missing(values[c])]
+    occurs = np.zeros(len(values) + 1, dtype=bool)
+    occurs[codes] = True  # the last, at -1: missing
+    met = occurs[:-1].tolist()
+    occurring = [c for c, value in enumerate(values) if met[c] and not _is_missing(value)]
     if not occurring:
         return Numbers(name, np.full(len(codes), np.nan))
     if order is None and all(_kind_of(values[c]) == "number" for c in occurring):
@@ -548,9 +552,8 @@ def _read_categories(
     else:
         levels = [level for level in dict.fromkeys(map(text, order)) if level in found]
     position = {level: i for i, level in enumerate(levels)}
-    to = np.full(len(values) + 1, -1, dtype=np.int64)  # the last, at -1: missing
-    to[occurring] = [position[texts[c]] for c in occurring]
-    return Labels(name, to[codes], tuple(levels))
+    to = [position[texts[c]] if c in texts else -1 for c in range(len(values))]
+    return Labels(name, np.array([*to, -1], dtype=np.int64)[codes], tuple(levels))
 
 
 def _read_array(array: NDArray[Any], name: str) -> Column:
