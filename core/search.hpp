@@ -80,6 +80,13 @@ struct Knowledge {
     root[j] = std::isfinite(gain[j]) ? std::sqrt(std::max(gain[j], 0.0)) : infinite;
   }
 
+  void make_exact(const Learners& learners, Size j, const Vec& u, Vec& theta) {
+    learners[j]->contract(u, s[j]);
+    solve(learners, j, theta);
+    error[j] = 0.0;
+    exact[j] = 1;
+  }
+
   // Makes contenders exact, some at a time and the largest bound first, until no other can be the
   // choice. A contender's bound is not below what another learner has for sure.
   template <class Make>
@@ -156,7 +163,7 @@ class Search final : public Chooser {
     Move move;
     evaluations_ = 0;
     for (Size s = 0; s < slots.size(); ++s) {
-      const auto make = [&](const auto& which) { evaluate(point, slots, which); };
+      const auto make = [&](const auto& which) { evaluate(point, slots, which, s); };
       if (s == 1) sharpen(point, carry, make);
       known_[s].settle(at_a_time(point), rounding * norm_[s], make);
     }
@@ -295,31 +302,51 @@ class Search final : public Chooser {
     evaluations_ += grams_->make(pairs);
   }
 
-  // Exact sums of some learners, and of all that share a set with them.
-  void evaluate(Point& point, std::span<const Slot> slots, const std::vector<Size>& which) {
+  // Exact sums of some learners, and of all that share a set with them: of r for the search on r,
+  // of c and, if it is not known, r for the search on c.
+  void evaluate(Point& point, std::span<const Slot> slots, const std::vector<Size>& which, Size s) {
     const Learners& learners = *point.learners();
     std::vector<Set> sets;
-    for (const Size j : which) sets.push_back(learners[j]->set());
+    bool all_known = true, none_lost = true;  // of r
+    for (const Size j : which) {
+      sets.push_back(learners[j]->set());
+      all_known = all_known && known_[0].exact[j];
+      none_lost = none_lost && std::isfinite(known_[0].error[j]);
+    }
     std::ranges::sort(sets);
     sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
+    const Size first = s == 1 && all_known ? 1 : 0;
+    const Size last = s == 0 && none_lost && !full_ ? 1 : slots.size();
+    const auto asked = slots.subspan(first, last - first);
     const auto sums =
-        point.run(batch_of(BinSums{{slots.begin(), slots.end()}, sets, point.part()})).at(0).sums;
-    if (sums.size() != slots.size() * sets.size())
+        point.run(batch_of(BinSums{{asked.begin(), asked.end()}, sets, point.part()})).at(0).sums;
+    if (sums.size() != asked.size() * sets.size())
       throw std::invalid_argument("rows gave sums of other sets than were asked for");
     evaluations_ += sets.size();
     for (Size i = 0; i < sets.size(); ++i)
       for (const Size j : on_set_[sets[i]])
-        for (Size t = 0; t < slots.size(); ++t) {
-          Knowledge& known = known_[t];
-          const Vec& u = sums[t * sets.size() + i];
+        for (Size t = first; t < last; ++t) {
+          const Vec& u = sums[(t - first) * sets.size() + i];
           if (u.size() != learners[j]->n_bins() * point.rows().n_outputs())
             throw std::invalid_argument("a learner needs one sum per bin and output");
-          learners[j]->contract(u, known.s[j]);
-          known.solve(learners, j, theta_);
-          known.error[j] = 0.0;
-          known.exact[j] = 1;
+          if (last < slots.size())
+            carry_over(learners, j, u);
+          else
+            known_[t].make_exact(learners, j, u, theta_);
         }
     want_grams(which);
+  }
+
+  // r alone is evaluated: what was wrong with its sums was as wrong in those of c.
+  void carry_over(const Learners& learners, Size j, const Vec& u) {
+    Knowledge &r = known_[0], &c = known_[1];
+    const Real error = r.error[j];
+    const Vec before = r.s[j];
+    r.make_exact(learners, j, u, theta_);
+    if (c.exact[j] || !std::isfinite(c.error[j])) return;
+    for (Size i = 0; i < before.size(); ++i) c.s[j][i] += r.s[j][i] - before[i];
+    c.error[j] = std::max(0.0, c.error[j] - error);
+    c.solve(learners, j, theta_);
   }
 
   // Makes the cross-Grams with the learner removed that contenders for the correction lack: a pass

@@ -89,10 +89,13 @@ void bin_sums(const IndexSet& set, std::array<const Real*, planes> x, RowRange r
 
 // --- cross-Grams --------------------------------------------------------------------------------
 
+struct Ones {
+  Real operator[](Size) const { return 1.0; }
+};
+
 // table (bins of a, coefficients of b) += w x (row of b), row by row.
-template <Size width, bool weighted, class A, class B>
-CWBOOST_KERNEL void add_narrow_rows(A a, B b, const Basis& basis, const Real* w, Size n,
-                                    Real* table) {
+template <Size width, class A, class B, class W>
+CWBOOST_KERNEL void add_narrow_rows(A a, B b, const Basis& basis, W w, Size n, Real* table) {
   const Size d = basis.n_coef();
   const Real* const narrow = basis.narrow();
   const std::uint32_t* const start = basis.starts();
@@ -101,7 +104,7 @@ CWBOOST_KERNEL void add_narrow_rows(A a, B b, const Basis& basis, const Real* w,
     const Real* const from = narrow + bin * width;
     Real* const to = table + static_cast<Size>(a[i]) * d + start[bin];
     std::array<Real, width> sum;
-    for (Size p = 0; p < width; ++p) sum[p] = to[p] + (weighted ? w[i] * from[p] : from[p]);
+    for (Size p = 0; p < width; ++p) sum[p] = to[p] + static_cast<Real>(w[i]) * from[p];
     for (Size p = 0; p < width; ++p) to[p] = sum[p];
   }
 }
@@ -110,10 +113,13 @@ template <class A, class B>
 void add_rows(A a, B b, const Basis& basis, const Weights& weights, Real* table) {
   const Size n = weights.numbers.size(), d = basis.n_coef();
   const Real* const w = weights.numbers.data();
-  const bool ones = weights.kind == Weights::Kind::ones;
   const auto narrow = [&]<Size width>() {
-    ones ? add_narrow_rows<width, false>(a, b, basis, w, n, table)
-         : add_narrow_rows<width, true>(a, b, basis, w, n, table);
+    if (weights.kind == Weights::Kind::ones)
+      add_narrow_rows<width>(a, b, basis, Ones{}, n, table);
+    else if (weights.kind == Weights::Kind::mask)
+      add_narrow_rows<width>(a, b, basis, weights.mask.data(), n, table);
+    else
+      add_narrow_rows<width>(a, b, basis, w, n, table);
   };
   switch (basis.width()) {
     case 1:
