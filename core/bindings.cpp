@@ -82,9 +82,11 @@ class PythonLoss final : public Loss {
 
 // --- rows ---------------------------------------------------------------------------------------
 
-struct HeldSet : IndexSet {
+struct HeldSet {
+  RowSet set;
   nb::object keep;
 };
+struct HeldMoments : HeldSet {};
 
 struct HeldRows final : LocalRows {
   using LocalRows::LocalRows;
@@ -102,7 +104,7 @@ void bind_index(nb::class_<HeldSet>& cls) {
   cls.def(
       "__init__",
       [](HeldSet* self, Array<T> index, Size n_bins) {
-        new (self) HeldSet{{view(index), n_bins}, nb::cast(index)};
+        new (self) HeldSet{IndexSet{view(index), n_bins}, nb::cast(index)};
       },
       "index"_a.noconvert(), "n_bins"_a);
 }
@@ -110,12 +112,12 @@ void bind_index(nb::class_<HeldSet>& cls) {
 void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
                const std::vector<const HeldSet*>& sets, const std::vector<Reals>& parts,
                Size n_threads) {
-  std::vector<IndexSet> index;
+  std::vector<RowSet> index;
   std::vector<In> weights;
   std::vector<nb::object> keep{nb::cast(y)};
   for (const auto* set : sets) {
     if (!set) throw nb::type_error("sets: expected index sets, got None");
-    index.push_back(*set);
+    index.push_back(set->set);
     keep.push_back(set->keep);
   }
   for (const auto& part : parts) {
@@ -213,7 +215,16 @@ void bind_rows(nb::module_& m) {
   bind_index<std::uint8_t>(index);
   bind_index<std::uint16_t>(index);
   bind_index<std::uint32_t>(index);
-  index.def_ro("n_bins", &HeldSet::n_bins);
+  index.def_prop_ro("n_bins", [](const HeldSet& self) { return bins_of(self.set); });
+  nb::class_<HeldMoments, HeldSet>(
+      m, "MomentSet", "Pieces, and places t in them; bin 4 p + q stands for t^q on piece p.")
+      .def(
+          "__init__",
+          [](HeldMoments* self, Array<std::uint16_t> piece, Reals t, Size n_pieces) {
+            const MomentSet set{view(piece), view(t), n_pieces * n_powers};
+            new (self) HeldMoments{{set, nb::make_tuple(piece, t)}};
+          },
+          "piece"_a.noconvert(), "t"_a.noconvert(), "n_pieces"_a);
 
   nb::class_<Rows, PythonRows>(m, "Rows", "The row side, behind its verbs; may be subclassed.")
       .def(nb::init<>())
@@ -547,7 +558,23 @@ void check_bins(Size n_values, Size n_index, Size n_bins) {
 }
 
 template <class T>
+void place_rows(const Array<T>& index, const Reals& values, const Reals& edges,
+                const Writable<std::uint16_t>& piece, const Writable<Real>& t) {
+  const auto top = std::max_element(index.data(), index.data() + index.size());
+  if (index.size() > 0 && *top >= values.size())
+    throw std::invalid_argument("an index has a bin out of range");
+  if (edges.size() < 2 || !std::is_sorted(edges.data(), edges.data() + edges.size()))
+    throw std::invalid_argument("place: expected two edges or more, increasing");
+  check_bins<std::uint16_t>(index.size(), piece.size(), edges.size());
+  check_bins<std::uint16_t>(index.size(), t.size(), edges.size());
+  place(view(index), view(values), view(edges), view(piece), view(t));
+}
+
+template <class T>
 void bind_assign(nb::module_& m) {
+  m.def("place", &place_rows<T>, "index"_a.noconvert(), "values"_a.noconvert(),
+        "edges"_a.noconvert(), "piece"_a.noconvert(), "t"_a.noconvert(),
+        nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "bin_exactly",
       [](const Reals& values, const std::optional<Marks>& training, const Writable<T>& index,

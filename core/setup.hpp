@@ -459,6 +459,26 @@ void assign_cuts(In values, In cuts, Size missing, std::span<T> index) {
         static_cast<T>(values[i] == values[i] ? search.operator()<false>(values[i]) : missing);
 }
 
+// The piece of every row and its place t there, -1 to 1 from end to end. Piece p goes from edge p
+// to edge p + 1; rows without a number are one more piece, at 0.
+template <class T>
+void place(std::span<const T> index, In values, In edges, std::span<std::uint16_t> piece, Out t) {
+  const Size n_pieces = edges.size() - 1;
+  const CutSearch search(edges.subspan(1, n_pieces - 1), index.size());
+  Vec middle(n_pieces), half(n_pieces);
+  for (Size p = 0; p < n_pieces; ++p) {
+    half[p] = (edges[p + 1] - edges[p]) / 2;
+    middle[p] = edges[p] + half[p];
+  }
+  for (Size i = 0; i < index.size(); ++i) {
+    const Real x = values[index[i]];
+    const bool known = x == x;
+    const Size p = known ? search.operator()<true>(x) : n_pieces;
+    piece[i] = static_cast<std::uint16_t>(p);
+    t[i] = known ? (x - middle[p]) / half[p] : 0.0;
+  }
+}
+
 // The weight of every bin, added up in row order; without weights the number of its rows.
 template <class T>
 void weigh_bins(std::span<const T> index, In weights, Out out) {

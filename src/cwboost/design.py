@@ -31,6 +31,7 @@ from .learners import (
     Tensor,
 )
 from .memory import Room
+from .moments import has_moments, in_moments
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
 from .threads import spread
@@ -511,6 +512,31 @@ def _smoothing(plan: Plan, spec: Spectrum) -> float:
             f"{free:g}"
         )
     return found
+
+
+# --- for the core --------------------------------------------------------------------------------
+
+
+def core_sets(
+    plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows], room: Room, n_threads: int = 1
+) -> tuple[list[_core.IndexSet], list[BasisRows]]:
+    """The sets as the core takes them, and the basis rows of every term over what it calls bins:
+    those of the set, or where there are very many of them, moments."""
+    on_set: list[list[int]] = [[] for _ in sets.sets]
+    for k, number in enumerate(sets.of_term):
+        on_set[number].append(k)
+
+    def make(number: int) -> tuple[_core.IndexSet, list[BasisRows]]:
+        bins, terms = sets.sets[number], on_set[number]
+        bases = [plans[k].basis for k in terms]
+        made = in_moments(bins, bases, room) if has_moments(bins, bases) else None
+        return made or (_core.IndexSet(bins.index, bins.n_bins), [rows[k] for k in terms])
+
+    out, made = list(rows), spread(make, range(len(sets.sets)), n_threads)
+    for terms, (_, found) in zip(on_set, made, strict=True):
+        for k, one in zip(terms, found, strict=True):
+            out[k] = one
+    return [core_set for core_set, _ in made], out
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:

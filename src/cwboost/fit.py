@@ -29,6 +29,7 @@ from .design import (
     bin_weights,
     check_learners,
     core_learner,
+    core_sets,
     look_at,
     make_sets,
     make_systems,
@@ -275,7 +276,7 @@ class _Problem:
     systems: list[System]
     training: list[_core.Learner]
     all: list[_core.Learner]
-    bin_effects: list[BasisRows]  # basis over the bins of each term's set
+    bin_effects: list[BasisRows]  # basis over what the core calls the bins of each term's set
     began: float  # when the fit was called
 
     @classmethod
@@ -293,17 +294,18 @@ class _Problem:
         room = Room()
         sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
         parts = data.parts
+        alike = data.sample.marks is None and data.sample.weights is None
+        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
+        plans, matrices = basis_rows(plans, sets, w, room)
+        seen_by_core, effects = core_sets(plans, sets, matrices, room, n_threads)
         rows = _core.LocalRows(
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
-            [_core.IndexSet(s.index, s.n_bins) for s in sets.sets],
+            seen_by_core,
             parts,
             n_threads,
         )
-        alike = data.sample.marks is None and data.sample.weights is None
-        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
             of_terms = [weights[k] for k in sets.of_term]
@@ -311,8 +313,8 @@ class _Problem:
 
         def core(made: list[System]) -> list[_core.Learner]:
             return [
-                core_learner(k, matrix, system)
-                for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
+                core_learner(k, over_bins, system)
+                for k, over_bins, system in zip(sets.of_term, effects, made, strict=True)
             ]
 
         training = systems(w, [None] * len(plans) if smoothing is None else smoothing)
@@ -322,7 +324,7 @@ class _Problem:
             w = bin_weights(sets.sets, parts[ALL], room, n_threads)
             everything = core(systems(w, [None] * len(plans)))
         plans = with_mean_rows(plans, training)
-        return cls(data, plans, sets, rows, training, core(training), everything, matrices, began)
+        return cls(data, plans, sets, rows, training, core(training), everything, effects, began)
 
     def terms(self) -> list[Term]:
         q = self.data.loss.n_outputs
