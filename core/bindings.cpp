@@ -557,24 +557,40 @@ void check_bins(Size n_values, Size n_index, Size n_bins) {
     throw std::invalid_argument("index cannot hold so many bins");
 }
 
-template <class T>
-void place_rows(const Array<T>& index, const Reals& values, const Reals& edges,
-                const Writable<std::uint16_t>& piece, const Writable<Real>& t) {
-  const auto top = std::max_element(index.data(), index.data() + index.size());
-  if (index.size() > 0 && *top >= values.size())
-    throw std::invalid_argument("an index has a bin out of range");
-  if (edges.size() < 2 || !std::is_sorted(edges.data(), edges.data() + edges.size()))
-    throw std::invalid_argument("place: expected two edges or more, increasing");
-  check_bins<std::uint16_t>(index.size(), piece.size(), edges.size());
-  check_bins<std::uint16_t>(index.size(), t.size(), edges.size());
-  place(view(index), view(values), view(edges), view(piece), view(t));
+void bind_pieces(nb::module_& m) {
+  m.def(
+      "place",
+      [](const Reals& values, const Reals& edges, const Writable<std::uint16_t>& piece,
+         const Writable<Real>& t) {
+        const In ends = view(edges);
+        if (ends.size() < 2 || std::ranges::adjacent_find(ends, std::greater_equal()) != ends.end())
+          throw std::invalid_argument("place: expected two edges or more, increasing");
+        check_bins<std::uint16_t>(values.size(), piece.size(), ends.size());
+        if (t.size() != values.size())
+          throw std::invalid_argument("t must have one number per value");
+        place(view(values), ends, view(piece), view(t));
+      },
+      "values"_a.noconvert(), "edges"_a.noconvert(), "piece"_a.noconvert(), "t"_a.noconvert(),
+      nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "weigh_pieces",
+      [](const Array<std::uint16_t>& piece, const Reals& t, const std::optional<Reals>& weights,
+         const Writable<Real>& sums) {
+        const auto pieces = view(piece);
+        const In w = reals_of(weights);
+        if (t.size() != pieces.size() || (weights && w.size() != pieces.size()))
+          throw std::invalid_argument("weigh_pieces: one piece, t and weight per row");
+        for (const Size p : pieces)
+          if ((p + 1) * n_nodes > sums.size())
+            throw std::invalid_argument("weigh_pieces: a piece out of range");
+        weigh_pieces(pieces, view(t), w, view(sums));
+      },
+      "piece"_a.noconvert(), "t"_a.noconvert(), "weights"_a.noconvert().none(),
+      "sums"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
 }
 
 template <class T>
 void bind_assign(nb::module_& m) {
-  m.def("place", &place_rows<T>, "index"_a.noconvert(), "values"_a.noconvert(),
-        "edges"_a.noconvert(), "piece"_a.noconvert(), "t"_a.noconvert(),
-        nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "bin_exactly",
       [](const Reals& values, const std::optional<Marks>& training, const Writable<T>& index,
@@ -662,6 +678,7 @@ void bind_setup(nb::module_& m) {
         "weights"_a.noconvert().none(), "shares"_a.noconvert(), nb::rv_policy::move);
   m.def("weigh_distinct", &weigh_numbers, "values"_a.noconvert(), "training"_a.noconvert().none(),
         "weights"_a.noconvert().none(), nb::rv_policy::move);
+  bind_pieces(m);
   bind_assign<std::uint8_t>(m);
   bind_assign<std::uint16_t>(m);
   bind_assign<std::uint32_t>(m);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <span>
 #include <variant>
 
@@ -30,50 +31,57 @@ inline Size bins_of(const RowSet& set) {
   return std::visit([](const auto& s) { return s.n_bins; }, set);
 }
 
+// n zeros from the beginning of a cache line on, so that no four of them lie in two lines.
+inline Real* zeros(Vec& room, Size n) {
+  constexpr Size line = 64 / sizeof(Real);
+  room.assign(n + line, 0.0);
+  const Size begun = reinterpret_cast<std::uintptr_t>(room.data()) / sizeof(Real) % line;
+  return room.data() + (line - begun) % line;
+}
+
 // --- sums ---------------------------------------------------------------------------------------
 
-// Four rows at a time: their products with the powers side by side, then each row to its own copy
-// of its piece, which is (planes, powers).
-template <Size planes>
-CWBOOST_KERNEL void add_to_pieces(const MomentSet& set, std::array<const Real*, planes> x,
-                                  RowRange rows, Real* sums) {
-  constexpr Size copies = 4, size = planes * n_powers;
-  const auto add = [&](Size i, Size copy, const Real(&m)[size][copies]) {
-    Real* const to = sums + (static_cast<Size>(set.piece[i]) * copies + copy) * size;
-    Real sum[size];  // all read before any is written: vector additions
-    for (Size k = 0; k < size; ++k) sum[k] = to[k] + m[k][copy];
-    for (Size k = 0; k < size; ++k) to[k] = sum[k];
-  };
-  Real m[size][copies];
+// Four rows at a time: their products with the powers as vectors, then each row to its own copy of
+// its piece.
+CWBOOST_KERNEL inline void add_to_pieces(const MomentSet& set, const Real* x, RowRange rows,
+                                         Real* sums) {
+  constexpr Size copies = 4;
+  const std::uint16_t* const piece = set.piece.data();
+  const Real* const t = set.t.data();
+  Real m[n_powers][copies];
   const auto multiply = [&](Size i, Size n) {
-    for (Size p = 0; p < planes; ++p) {
-      Real(*const of)[copies] = m + p * n_powers;
-      for (Size c = 0; c < n; ++c) of[0][c] = x[p][i + c];
-      for (Size q = 1; q < n_powers; ++q)
-        for (Size c = 0; c < n; ++c) of[q][c] = of[q - 1][c] * set.t[i + c];
-    }
+    for (Size c = 0; c < n; ++c) m[0][c] = x[i + c];
+    for (Size q = 1; q < n_powers; ++q)
+      for (Size c = 0; c < n; ++c) m[q][c] = m[q - 1][c] * t[i + c];
+  };
+  const auto add = [&](Size i, Size copy) {
+    Real* const to = sums + (piece[i] * copies + copy) * n_powers;
+    Real sum[n_powers];  // all read before any is written: one vector addition
+    for (Size q = 0; q < n_powers; ++q) sum[q] = to[q] + m[q][copy];
+    for (Size q = 0; q < n_powers; ++q) to[q] = sum[q];
   };
   Size i = rows.begin;
   for (; i + copies <= rows.end; i += copies) {
     multiply(i, copies);
-    for (Size c = 0; c < copies; ++c) add(i + c, c, m);
+    for (Size c = 0; c < copies; ++c) add(i + c, c);
   }
   multiply(i, rows.end - i);
-  for (Size c = 0; i + c < rows.end; ++c) add(i + c, c, m);
+  for (Size c = 0; i + c < rows.end; ++c) add(i + c, c);
 }
 
 // sums[p * n_bins + b] += the moments of x[p]; `scratch` is kept between calls.
 template <Size planes>
 void bin_sums(const MomentSet& set, std::array<const Real*, planes> x, RowRange rows, Real* sums,
               Vec& scratch) {
-  constexpr Size copies = 4, size = planes * n_powers;
-  scratch.assign(set.n_bins * copies * planes, 0.0);
-  add_to_pieces<planes>(set, x, rows, scratch.data());
-  const Real* from = scratch.data();
-  for (Size b = 0; b < set.n_bins; b += n_powers, from += copies * size)
-    for (Size k = 0; k < size; ++k)
-      sums[k / n_powers * set.n_bins + b + k % n_powers] +=
-          (from[k] + from[size + k]) + (from[2 * size + k] + from[3 * size + k]);
+  for (Size p = 0; p < planes; ++p) {
+    Real* const by_piece = zeros(scratch, 4 * set.n_bins);
+    add_to_pieces(set, x[p], rows, by_piece);
+    for (Size b = 0; b < set.n_bins; ++b) {
+      const Real* const from = by_piece + b / n_powers * 4 * n_powers + b % n_powers;
+      sums[p * set.n_bins + b] +=
+          (from[0] + from[n_powers]) + (from[2 * n_powers] + from[3 * n_powers]);
+    }
+  }
 }
 
 // --- values -------------------------------------------------------------------------------------
@@ -111,14 +119,17 @@ void with_values(const MomentSet& set, const Real* values, Size first, Then then
 template <class A>
 CWBOOST_KERNEL void add_powers(const A* a, const Basis& basis, const MomentSet& b, const Real* w,
                                Real* table) {
-  for (Size i = 0; i < b.t.size(); ++i) {
-    const Real t = b.t[i], x = w[i], xt = x * t;
+  const Size n = b.t.size(), n_moments = b.n_bins;
+  const auto* const piece = b.piece.data();
+  const Real* const t_b = b.t.data();
+  for (Size i = 0; i < n; ++i) {
+    const Real t = t_b[i], x = w[i], xt = x * t;
     const Four powers{x, xt, xt * t, xt * t * t};
-    Real* const to = table + n_powers * b.piece[i];
+    Real* const to = table + n_powers * piece[i];
     for (Size e = basis.first(a[i]); e < basis.first(a[i] + Size{1}); ++e) {
       Four product = powers;
       multiply(product, basis.value(e));
-      add_to(to + basis.column(e) * b.n_bins, product);
+      add_to(to + basis.column(e) * n_moments, product);
     }
   }
 }
@@ -136,16 +147,18 @@ inline Vec half_gram(const IndexSet& a, const Basis& basis_a, const MomentSet& b
 template <bool weighted>
 CWBOOST_KERNEL void add_products(const MomentSet& a, const MomentSet& b, const Real* w, Size copies,
                                  Real* table) {
-  const Size n_pieces = b.n_bins / n_powers;
-  for (Size i = 0; i < b.t.size(); ++i) {
-    const Size cell = (a.piece[i] * n_pieces + b.piece[i]) * copies + (i & (copies - 1));
+  const Size n = b.t.size(), n_pieces = b.n_bins / n_powers;
+  const auto *const piece_a = a.piece.data(), *const piece_b = b.piece.data();
+  const Real *const t_a = a.t.data(), *const t_b = b.t.data();
+  for (Size i = 0; i < n; ++i) {
+    const Size cell = (piece_a[i] * n_pieces + piece_b[i]) * copies + (i & (copies - 1));
     Real* const to = table + cell * n_powers * n_powers;
-    const Real t = b.t[i];
+    const Real s = t_a[i], t = t_b[i];
     Four products{1.0, t, t * t, t * t * t};
     if (weighted) multiply(products, w[i]);
     for (Size q = 0; q < n_powers; ++q) {
       add_to(to + q * n_powers, products);
-      multiply(products, a.t[i]);
+      multiply(products, s);
     }
   }
 }
@@ -155,18 +168,24 @@ inline Vec half_gram(const MomentSet& a, const Basis& basis_a, const MomentSet& 
   const Size n_a = a.n_bins / n_powers, n_b = b.n_bins / n_powers;
   const Size copies = n_a * n_b <= 64 ? 4 : 1;  // few cells: do not wait for the last addition
   constexpr Size size = n_powers * n_powers;
-  Vec table(n_a * n_b * copies * size, 0.0);
+  Vec room;
+  Real* const table = zeros(room, n_a * n_b * copies * size);
   const Real* const w = weights.numbers.data();
-  weights.kind == Weights::Kind::ones ? add_products<false>(a, b, w, copies, table.data())
-                                      : add_products<true>(a, b, w, copies, table.data());
+  weights.kind == Weights::Kind::ones ? add_products<false>(a, b, w, copies, table)
+                                      : add_products<true>(a, b, w, copies, table);
   Vec out(basis_a.n_coef() * b.n_bins, 0.0);
   for (Size m = 0; m < a.n_bins; ++m)
     for (Size e = basis_a.first(m); e < basis_a.first(m + 1); ++e) {
-      Real* to = out.data() + basis_a.column(e) * b.n_bins;
-      const Real* from = &table[m / n_powers * n_b * copies * size + m % n_powers * n_powers];
-      for (Size p = 0; p < n_b; ++p, to += n_powers)
-        for (Size c = 0; c < copies; ++c, from += size)
-          for (Size q = 0; q < n_powers; ++q) to[q] += basis_a.value(e) * from[q];
+      Real* const to = out.data() + basis_a.column(e) * b.n_bins;
+      const Real* const from =
+          table + (m / n_powers * n_b * copies * n_powers + m % n_powers) * n_powers;
+      const Real value = basis_a.value(e);
+      for (Size cell = 0; cell < n_b * copies; ++cell) {
+        Four product;
+        std::memcpy(&product, from + cell * size, sizeof product);
+        multiply(product, value);
+        add_to(to + cell / copies * n_powers, product);
+      }
     }
   return out;
 }

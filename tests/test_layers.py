@@ -181,8 +181,9 @@ KERNELS = {
     "table": {"survey", "bin_exactly"},
     "bins": {
         "survey", "distinct", "quantiles", "weigh_distinct", "bin_exactly", "assign_equal",
-        "assign_nearest", "assign_cuts",
+        "assign_nearest", "assign_cuts", "weigh_bins",
     },
+    "moments": {"distinct", "place", "weigh_pieces"},
     "bases": {"spline_rows", "power_rows"},
     "smoothing": set(),
     "learners": {"quantiles"},

@@ -31,7 +31,7 @@ from .learners import (
     Tensor,
 )
 from .memory import Room
-from .moments import has_moments, in_moments
+from .moments import MomentSet, bin_numbers
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
 from .threads import spread
@@ -285,7 +285,7 @@ def _plan_tensor(
 class Sets:
     """Bin indices of all rows, each shared by the terms that see their column alike."""
 
-    sets: list[IndexSet]
+    sets: list[IndexSet | MomentSet]
     of_term: list[int]  # number of the set of each plan
 
 
@@ -299,7 +299,7 @@ def make_sets(
     n_threads: int = 1,
 ) -> Sets:
     """Bins for all rows by rules that see the training rows."""
-    made: dict[Any, int] = {}  # axes -> number of the set
+    made: dict[Any, tuple[int, list[Basis]]] = {}  # axes -> number of the set, and who is on it
     of_term = []
     for plan in plans:
         learner = plan.learner
@@ -313,9 +313,13 @@ def make_sets(
             encoder = plan.encoders[0]
             rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
             axes = ((learner.columns[0], encoder, rule, False),)
-        of_term.append(made.setdefault(axes, len(made)))
+        number, bases = made.setdefault(axes, (len(made), []))
+        of_term.append(number)
+        bases.append(plan.basis)
 
-    def axis(name: str, encoder: Encoder, rule: Bins | None, tensor: bool) -> IndexSet:
+    def axis(
+        bases: list[Basis], name: str, encoder: Encoder, rule: Bins | None, tensor: bool
+    ) -> Any:
         column, facts = table[name], seen[name]
         if not isinstance(encoder, Values):
             return encoder.bin(column, facts)
@@ -326,10 +330,10 @@ def make_sets(
             if len(points.points) > MAX_TENSOR_BINS:
                 points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
             return points.assign(values, facts, room)
-        return rule.bin(values, sample, facts, room)
+        return bin_numbers(values, rule, sample, facts, bases, room)
 
-    def make(axes: tuple[Any, ...]) -> IndexSet:
-        sets = [axis(*one) for one in axes]
+    def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
+        sets = [axis(made[axes][1], *one) for one in axes]
         return sets[0] if len(sets) == 1 else pair(*sets)
 
     threads = n_threads if table.n_rows >= MIN_SPREAD_ROWS else 1
@@ -337,16 +341,11 @@ def make_sets(
 
 
 def bin_weights(
-    sets: Sequence[IndexSet], weights: Floats | None, room: Room, n_threads: int = 1
+    sets: Sequence[IndexSet | MomentSet], weights: Floats | None, room: Room, n_threads: int = 1
 ) -> list[Floats]:
     """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
-
-    def weigh(s: IndexSet) -> Floats:
-        out = room.empty(s.n_bins, np.float64)
-        _core.weigh_bins(s.index, weights, out)
-        return out
-
-    return spread(weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_SPREAD_ROWS else 1)
+    threads = n_threads if sets and sets[0].n_rows >= MIN_SPREAD_ROWS else 1
+    return spread(lambda s: s.weigh(weights, room), sets, threads)
 
 
 # --- systems -------------------------------------------------------------------------------------
@@ -381,7 +380,7 @@ def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
     if isinstance(basis, TensorBasis):
         a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
         basis = replace(basis, a=a, b=b)
-    known = basis.known(values) & (w > 0)
+    known = basis.known(values) & (w != 0)
     rows = basis.rows(values[known], Room())
     weights = np.repeat(w[known], np.diff(rows.begin))
     mean = np.bincount(rows.column, rows.value * weights, basis.n_coef) / w[known].sum()
@@ -517,26 +516,20 @@ def _smoothing(plan: Plan, spec: Spectrum) -> float:
 # --- for the core --------------------------------------------------------------------------------
 
 
-def core_sets(
-    plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows], room: Room, n_threads: int = 1
-) -> tuple[list[_core.IndexSet], list[BasisRows]]:
-    """The sets as the core takes them, and the basis rows of every term over what it calls bins:
-    those of the set, or where there are very many of them, moments."""
-    on_set: list[list[int]] = [[] for _ in sets.sets]
-    for k, number in enumerate(sets.of_term):
-        on_set[number].append(k)
+def core_set(bins: IndexSet | MomentSet) -> _core.IndexSet:
+    if isinstance(bins, MomentSet):
+        return _core.MomentSet(bins.piece, bins.t, bins.n_pieces)
+    return _core.IndexSet(bins.index, bins.n_bins)
 
-    def make(number: int) -> tuple[_core.IndexSet, list[BasisRows]]:
-        bins, terms = sets.sets[number], on_set[number]
-        bases = [plans[k].basis for k in terms]
-        made = in_moments(bins, bases, room) if has_moments(bins, bases) else None
-        return made or (_core.IndexSet(bins.index, bins.n_bins), [rows[k] for k in terms])
 
-    out, made = list(rows), spread(make, range(len(sets.sets)), n_threads)
-    for terms, (_, found) in zip(on_set, made, strict=True):
-        for k, one in zip(terms, found, strict=True):
-            out[k] = one
-    return [core_set for core_set, _ in made], out
+def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> list[BasisRows]:
+    """The basis rows of every term over what the core calls the bins of its set."""
+    out = list(rows)
+    for k, (plan, number) in enumerate(zip(plans, sets.of_term, strict=True)):
+        moments = sets.sets[number]
+        if isinstance(moments, MomentSet):
+            out[k] = moments.coefficients(rows[k], plan.basis.n_coef)
+    return out
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:

@@ -29,7 +29,8 @@ from .design import (
     bin_weights,
     check_learners,
     core_learner,
-    core_sets,
+    core_rows,
+    core_set,
     look_at,
     make_sets,
     make_systems,
@@ -294,18 +295,18 @@ class _Problem:
         room = Room()
         sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
         parts = data.parts
-        alike = data.sample.marks is None and data.sample.weights is None
-        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room)
-        seen_by_core, effects = core_sets(plans, sets, matrices, room, n_threads)
         rows = _core.LocalRows(
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
-            seen_by_core,
+            [core_set(s) for s in sets.sets],
             parts,
             n_threads,
         )
+        alike = data.sample.marks is None and data.sample.weights is None
+        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
+        plans, matrices = basis_rows(plans, sets, w, room)
+        effects = core_rows(plans, sets, matrices)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
             of_terms = [weights[k] for k in sets.of_term]
