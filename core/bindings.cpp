@@ -83,9 +83,11 @@ class PythonLoss final : public Loss {
 
 // --- rows ---------------------------------------------------------------------------------------
 
-struct HeldSet : IndexSet {
+struct HeldSet {
+  RowSet set;
   nb::object keep;
 };
+struct HeldMoments : HeldSet {};
 
 struct HeldRows final : LocalRows {
   using LocalRows::LocalRows;
@@ -103,7 +105,7 @@ void bind_index(nb::class_<HeldSet>& cls) {
   cls.def(
       "__init__",
       [](HeldSet* self, Array<T> index, Size n_bins) {
-        new (self) HeldSet{{view(index), n_bins}, nb::cast(index)};
+        new (self) HeldSet{IndexSet{view(index), n_bins}, nb::cast(index)};
       },
       "index"_a.noconvert(), "n_bins"_a);
 }
@@ -111,12 +113,12 @@ void bind_index(nb::class_<HeldSet>& cls) {
 void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
                const std::vector<const HeldSet*>& sets, const std::vector<Reals>& parts,
                Size n_threads) {
-  std::vector<IndexSet> index;
+  std::vector<RowSet> index;
   std::vector<In> weights;
   std::vector<nb::object> keep{nb::cast(y)};
   for (const auto* set : sets) {
     if (!set) throw nb::type_error("sets: expected index sets, got None");
-    index.push_back(*set);
+    index.push_back(set->set);
     keep.push_back(set->keep);
   }
   for (const auto& part : parts) {
@@ -214,7 +216,16 @@ void bind_rows(nb::module_& m) {
   bind_index<std::uint8_t>(index);
   bind_index<std::uint16_t>(index);
   bind_index<std::uint32_t>(index);
-  index.def_ro("n_bins", &HeldSet::n_bins);
+  index.def_prop_ro("n_bins", [](const HeldSet& self) { return bins_of(self.set); });
+  nb::class_<HeldMoments, HeldSet>(
+      m, "MomentSet", "Pieces, and places t in them; bin 4 p + q stands for t^q on piece p.")
+      .def(
+          "__init__",
+          [](HeldMoments* self, Array<std::uint16_t> piece, Reals t, Size n_pieces) {
+            const MomentSet set{view(piece), view(t), n_pieces * n_powers};
+            new (self) HeldMoments{{set, nb::make_tuple(piece, t)}};
+          },
+          "piece"_a.noconvert(), "t"_a.noconvert(), "n_pieces"_a);
 
   nb::class_<Rows, PythonRows>(m, "Rows", "The row side, behind its verbs; may be subclassed.")
       .def(nb::init<>())
@@ -547,6 +558,38 @@ void check_bins(Size n_values, Size n_index, Size n_bins) {
     throw std::invalid_argument("index cannot hold so many bins");
 }
 
+void bind_pieces(nb::module_& m) {
+  m.def(
+      "place",
+      [](const Reals& values, const Reals& edges, const Writable<std::uint16_t>& piece,
+         const Writable<Real>& t) {
+        const In ends = view(edges);
+        if (ends.size() < 2 || std::ranges::adjacent_find(ends, std::greater_equal()) != ends.end())
+          throw std::invalid_argument("place: expected two edges or more, increasing");
+        check_bins<std::uint16_t>(values.size(), piece.size(), ends.size());
+        if (t.size() != values.size())
+          throw std::invalid_argument("t must have one number per value");
+        place(view(values), ends, view(piece), view(t));
+      },
+      "values"_a.noconvert(), "edges"_a.noconvert(), "piece"_a.noconvert(), "t"_a.noconvert(),
+      nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "weigh_pieces",
+      [](const Array<std::uint16_t>& piece, const Reals& t, const std::optional<Reals>& weights,
+         const Writable<Real>& sums) {
+        const auto pieces = view(piece);
+        const In w = reals_of(weights);
+        if (t.size() != pieces.size() || (weights && w.size() != pieces.size()))
+          throw std::invalid_argument("weigh_pieces: one piece, t and weight per row");
+        for (const Size p : pieces)
+          if ((p + 1) * n_nodes > sums.size())
+            throw std::invalid_argument("weigh_pieces: a piece out of range");
+        weigh_pieces(pieces, view(t), w, view(sums));
+      },
+      "piece"_a.noconvert(), "t"_a.noconvert(), "weights"_a.noconvert().none(),
+      "sums"_a.noconvert(), nb::call_guard<nb::gil_scoped_release>());
+}
+
 template <class T>
 void bind_assign(nb::module_& m) {
   m.def(
@@ -636,6 +679,7 @@ void bind_setup(nb::module_& m) {
         "weights"_a.noconvert().none(), "shares"_a.noconvert(), nb::rv_policy::move);
   m.def("weigh_distinct", &weigh_numbers, "values"_a.noconvert(), "training"_a.noconvert().none(),
         "weights"_a.noconvert().none(), nb::rv_policy::move);
+  bind_pieces(m);
   bind_assign<std::uint8_t>(m);
   bind_assign<std::uint16_t>(m);
   bind_assign<std::uint32_t>(m);

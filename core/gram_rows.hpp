@@ -28,9 +28,8 @@ class Ledger {
         learners_(&learners),
         part_(part),
         grams_(rows, learners, part, fitted),
-        y0_(y0) {
-    const auto weights = rows.run(batch_of(BinSums{{ones_slot}, {learners.at(0)->set()}, part}));
-    for (const Real w : weights.at(0).sums.at(0)) total_ += w;
+        y0_(y0),
+        total_(rows.weight(part)) {
     for (const Learner* learner : learners) begin_.push_back(begin_.back() + learner->n_coef());
   }
 
@@ -252,8 +251,8 @@ class Ledger {
   const Learners* learners_;
   Part part_;
   Grams grams_;
-  Slot y0_;           // where the rows keep the start's residual, weighed by this part
-  Real total_ = 0.0;  // of the weights
+  Slot y0_;     // where the rows keep the start's residual, weighed by this part
+  Real total_;  // of the weights
   Real square_norm_ = 0.0;
   std::vector<Size> begin_{0};  // of the coefficients of each learner
   Vec base_;                    // sums of y0

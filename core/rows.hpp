@@ -18,6 +18,7 @@
 
 #include "kernels.hpp"
 #include "loss.hpp"
+#include "moments.hpp"
 #include "parallel.hpp"
 #include "sums.hpp"
 #include "types.hpp"
@@ -26,7 +27,7 @@ namespace cwboost {
 
 using Slot = int;   // a block (rows, outputs) that the rows keep: a score or a residual
 using Part = Size;  // a weight vector over the rows
-using Set = Size;   // a bin index
+using Set = Size;   // a bin index, or the pieces and places of moments
 
 constexpr Slot no_slot = -1;       // residual: only the risk is wanted
 constexpr Slot ones_slot = -2;     // bin_sums: the bin weights themselves
@@ -68,7 +69,7 @@ struct Cross {  // the same, contracted with a basis on either side: per pair a 
   std::vector<Pair> pairs;
   Part part;
 };
-struct Add {  // slot[i] += bin_values[bin[i]]
+struct Add {  // slot[i] += bin_values[bin[i]]; of moments: the cubic of the row's piece
   Slot slot;
   Set set;
   Vec bin_values;                    // (n_bins) per output
@@ -109,6 +110,9 @@ class Rows {
   virtual bool linear() const { return false; }       // residual = y - score
   virtual bool knows_cross() const { return false; }  // the verb Cross
   virtual bool by_theta() const { return false; }     // Add is read by its learner and theta
+  virtual Real weight(Part) const {                   // sum of a part; of rows that know Cross
+    throw std::logic_error("rows that do not tell their weights");
+  }
 
   // Called now and then from the thread that called run; throws to give up (Ctrl-C).
   std::function<void()> poll;
@@ -194,18 +198,17 @@ CWBOOST_KERNEL inline void weigh(Size n, const Real* w, const Real* x, Real* out
   for (Size i = 0; i < n; ++i) out[i] = w[i] == 0.0 ? 0.0 : w[i] * x[i];  // outside may be infinite
 }
 
-template <class Index>
-void add_bin_values(Size n, Index index, const Real* values, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] += values[index[i]];
+template <class Value>
+void add_values(Size n, Value value, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] += value(i);
 }
-template <class Index>
-void add_bin_values_within(Size n, Index index, const Real* values, const std::uint8_t* mask,
-                           Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] += keep(values[index[i]], mask[i]);
+template <class Value>
+void add_values_within(Size n, Value value, const std::uint8_t* mask, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] += keep(value(i), mask[i]);
 }
-template <class Index>
-void add_bin_values_within(Size n, Index index, const Real* values, const Real* w, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] += w[i] > 0.0 ? values[index[i]] : 0.0;
+template <class Value>
+void add_values_within(Size n, Value value, const Real* w, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] += w[i] > 0.0 ? value(i) : 0.0;
 }
 
 // --- rows in this process
@@ -214,7 +217,7 @@ void add_bin_values_within(Size n, Index index, const Real* values, const Real* 
 // Inputs are views that the caller keeps alive; slots are owned.
 class LocalRows : public Rows {
  public:
-  LocalRows(std::shared_ptr<Loss> loss, In y, In offset, std::vector<IndexSet> sets,
+  LocalRows(std::shared_ptr<Loss> loss, In y, In offset, std::vector<RowSet> sets,
             const std::vector<In>& parts, Size n_threads)
       : loss_(std::move(loss)),
         y_(y),
@@ -228,23 +231,14 @@ class LocalRows : public Rows {
       if (part.size() != n) throw std::invalid_argument("a part must have one weight per row");
       parts_.emplace_back(part);
     }
-    for (const auto& set : sets_)
-      std::visit(
-          [&](auto index) {
-            if (index.size() != n) throw std::invalid_argument("a set must have one bin per row");
-            using Bin = std::remove_cvref_t<decltype(index[0])>;
-            Bin top = 0;
-            for (const auto bin : index) top = std::max(top, bin);
-            if (n > 0 && top >= set.n_bins)
-              throw std::invalid_argument("a set has a bin out of range");
-          },
-          set.index);
+    for (const auto& set : sets_) std::visit([&](const auto& s) { check(s); }, set);
   }
 
   Size n_rows() const override { return y_.size(); }
   Size n_outputs() const override { return loss_->n_outputs(); }
   bool linear() const override { return loss_->linear(); }
   bool knows_cross() const override { return true; }
+  Real weight(Part p) const override { return part(p).total; }
 
   // Verbs that treat each row alone go through the rows together, block by block; the others one
   // after the other.
@@ -288,6 +282,21 @@ class LocalRows : public Rows {
   }
 
   const Weights& part(Part p) const { return parts_.at(p); }
+
+  void check(const IndexSet& set) const {
+    std::visit([&](auto index) { check(index, set.n_bins); }, set.index);
+  }
+  void check(const MomentSet& set) const {
+    if (set.t.size() != n_rows()) throw std::invalid_argument("a set must have one t per row");
+    check(set.piece, set.n_bins / n_powers);
+  }
+  template <class Index>
+  void check(std::span<const Index> index, Size n_bins) const {
+    if (index.size() != n_rows()) throw std::invalid_argument("a set must have one bin per row");
+    Index top = 0;
+    for (const Index bin : index) top = std::max(top, bin);
+    if (n_rows() > 0 && top >= n_bins) throw std::invalid_argument("a set has a bin out of range");
+  }
 
   void chunks(const std::function<void(Size, RowRange)>& task) {
     const Size n = n_rows(), n_chunks = (n + chunk - 1) / chunk;
@@ -358,7 +367,7 @@ class LocalRows : public Rows {
     set_inside(verb.out, verb.parts[0]);
   }
   void prepare(const Add& verb) {
-    if (verb.bin_values.size() != sets_.at(verb.set).n_bins * n_outputs())
+    if (verb.bin_values.size() != bins_of(sets_.at(verb.set)) * n_outputs())
       throw std::invalid_argument("add: one value per bin and output");
     if (verb.within) part(*verb.within);
     write_any(verb.slot);
@@ -416,23 +425,21 @@ class LocalRows : public Rows {
 
   void on(const Add& verb, RowRange rows, Desk& desk, Tally&) {
     const auto out = rows_of(verb.slot, rows, desk);
-    const Size m = rows.end - rows.begin, n_bins = sets_[verb.set].n_bins;
+    const Size m = rows.end - rows.begin, n_bins = bins_of(sets_[verb.set]);
     const auto kind = verb.within ? part(*verb.within).kind : Weights::Kind::ones;
-    std::visit(
-        [&](auto index) {
-          const auto* const bins = index.data() + rows.begin;
-          for (Size o = 0; o < n_outputs(); ++o) {
-            const Real* const values = verb.bin_values.data() + o * n_bins;
-            if (kind == Weights::Kind::ones)
-              add_bin_values(m, bins, values, out[o]);
-            else if (kind == Weights::Kind::mask)
-              add_bin_values_within(m, bins, values, &part(*verb.within).mask[rows.begin], out[o]);
-            else
-              add_bin_values_within(m, bins, values, &part(*verb.within).numbers[rows.begin],
-                                    out[o]);
-          }
-        },
-        sets_[verb.set].index);
+    for (Size o = 0; o < n_outputs(); ++o) {
+      const auto add = [&](auto value) {
+        if (kind == Weights::Kind::ones)
+          add_values(m, value, out[o]);
+        else if (kind == Weights::Kind::mask)
+          add_values_within(m, value, &part(*verb.within).mask[rows.begin], out[o]);
+        else
+          add_values_within(m, value, &part(*verb.within).numbers[rows.begin], out[o]);
+      };
+      const Real* const values = verb.bin_values.data() + o * n_bins;
+      std::visit([&](const auto& set) { with_values(set, values, rows.begin, add); },
+                 sets_[verb.set]);
+    }
   }
 
   void on(const Residual& verb, RowRange rows, Desk& desk, Tally& tally) {
@@ -608,7 +615,7 @@ class LocalRows : public Rows {
     std::vector<Task> tasks;
     tasks.reserve(verb.sets.size());
     for (Size k = 0; k < verb.sets.size(); ++k) {
-      const Size bins = sets_.at(verb.sets[k]).n_bins;
+      const Size bins = bins_of(sets_.at(verb.sets[k]));
       const Size length = chunk * ((16 * bins + chunk - 1) / chunk);
       for (Size begin = 0; begin < n || begin == 0; begin += length)
         tasks.push_back({verb.sets[k], k, {begin, std::min(begin + length, n)}});
@@ -627,14 +634,19 @@ class LocalRows : public Rows {
   }
 
   void sum(Task& task, const std::vector<const Real*>& planes) const {
-    const IndexSet& set = sets_[task.set];
-    task.sums.assign(set.n_bins * planes.size(), 0.0);
+    const Size n_bins = bins_of(sets_[task.set]);
+    task.sums.assign(n_bins * planes.size(), 0.0);
     thread_local Vec scratch;
-    Size p = 0;
-    for (; p + 1 < planes.size(); p += 2)
-      bin_sums<2>(set, {planes[p], planes[p + 1]}, task.rows, &task.sums[p * set.n_bins], scratch);
-    if (p < planes.size())
-      bin_sums<1>(set, {planes[p]}, task.rows, &task.sums[p * set.n_bins], scratch);
+    std::visit(
+        [&](const auto& set) {
+          Size p = 0;
+          for (; p + 1 < planes.size(); p += 2)
+            bin_sums<2>(set, {planes[p], planes[p + 1]}, task.rows, &task.sums[p * n_bins],
+                        scratch);
+          if (p < planes.size())
+            bin_sums<1>(set, {planes[p]}, task.rows, &task.sums[p * n_bins], scratch);
+        },
+        sets_[task.set]);
   }
 
   Reply gather(const BinSums& verb, std::vector<Task>& tasks) const {
@@ -648,7 +660,8 @@ class LocalRows : public Rows {
       }
       auto from = task.sums.begin();
       for (Size s = 0; s < verb.slots.size(); ++s) {
-        const Size length = sets_[task.set].n_bins * (verb.slots[s] == ones_slot ? 1 : n_outputs());
+        const Size length =
+            bins_of(sets_[task.set]) * (verb.slots[s] == ones_slot ? 1 : n_outputs());
         Vec& sums = reply.sums[s * n_sets + task.k];
         sums.resize(length, 0.0);
         for (Real& sum : sums) sum += *from++;
@@ -659,7 +672,11 @@ class LocalRows : public Rows {
 
   Reply apply(const Joint& verb) {
     const In w = part(verb.part).numbers;
-    const IndexSet &a = sets_.at(verb.a), &b = sets_.at(verb.b);
+    const auto *const one = std::get_if<IndexSet>(&sets_.at(verb.a)), *const other =
+                                                                          std::get_if<IndexSet>(
+                                                                              &sets_.at(verb.b));
+    if (!one || !other) throw std::invalid_argument("joint: moments have no joint bins");
+    const IndexSet &a = *one, &b = *other;
     Vec table(a.n_bins * b.n_bins, 0.0);
     std::visit(
         [&](auto i, auto j) {
@@ -677,14 +694,18 @@ class LocalRows : public Rows {
     reply.sums.resize(verb.pairs.size());
     const Weights& w = part(verb.part);
     for (const auto& pair : verb.pairs)
-      if (sets_.at(pair.a).n_bins != pair.basis_a->n_bins() ||
-          sets_.at(pair.b).n_bins != pair.basis_b->n_bins())
+      if (bins_of(sets_.at(pair.a)) != pair.basis_a->n_bins() ||
+          bins_of(sets_.at(pair.b)) != pair.basis_b->n_bins())
         throw std::invalid_argument("cross: a basis must have a row per bin of its set");
     workers_.run(
         verb.pairs.size(),
         [&](Size i) {
           const auto& pair = verb.pairs[i];
-          reply.sums[i] = cross_gram(sets_[pair.a], *pair.basis_a, sets_[pair.b], *pair.basis_b, w);
+          reply.sums[i] = std::visit(
+              [&](const auto& a, const auto& b) {
+                return cross_gram(a, *pair.basis_a, b, *pair.basis_b, w);
+              },
+              sets_[pair.a], sets_[pair.b]);
         },
         poll);
     return reply;
@@ -704,7 +725,7 @@ class LocalRows : public Rows {
   std::shared_ptr<Loss> loss_;
   In y_;       // (n)
   In offset_;  // (n) per output, or empty
-  std::vector<IndexSet> sets_;
+  std::vector<RowSet> sets_;
   std::vector<Weights> parts_;
   std::array<Vec, max_slots> slots_;
   std::array<Size, max_slots> version_{};                   // how often a slot was written

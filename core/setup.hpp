@@ -457,6 +457,53 @@ void assign_cuts(In values, In cuts, Size missing, std::span<T> index) {
         static_cast<T>(values[i] == values[i] ? search.operator()<false>(values[i]) : missing);
 }
 
+// --- pieces -------------------------------------------------------------------------------------
+
+// The piece of every value and its place t there, -1 to 1 from end to end. Piece p goes from edge p
+// to edge p + 1; rows without a number are one more piece, at 0.
+inline void place(In values, In edges, std::span<std::uint16_t> piece, Out t) {
+  const Size n_pieces = edges.size() - 1;
+  const CutSearch search(edges.subspan(1, n_pieces - 1), values.size());
+  Vec middle(n_pieces + 1, 0.0), half(n_pieces + 1, 1.0);
+  for (Size p = 0; p < n_pieces; ++p) {
+    half[p] = (edges[p + 1] - edges[p]) / 2;
+    middle[p] = edges[p] + half[p];
+  }
+  for (Size i = 0; i < values.size(); ++i) {
+    const Real x = values[i];
+    const bool known = x == x;
+    const Size p = known ? search.operator()<true>(x) : n_pieces;
+    piece[i] = static_cast<std::uint16_t>(p);
+    t[i] = known ? (x - middle[p]) / half[p] : 0.0;
+  }
+}
+
+constexpr Size n_nodes = 8;
+
+// sums[8 p + q] = sum of w T_q(t) over the rows of piece p, T_q the Chebyshev polynomials; without
+// weights w is 1. Four rows at a time, so that the polynomials are vectors.
+CWBOOST_WIDE inline void weigh_pieces(std::span<const std::uint16_t> piece, In t, In weights,
+                                      Out sums) {
+  constexpr Size at_a_time = 4;
+  Real m[n_nodes][at_a_time];
+  std::fill(sums.begin(), sums.end(), 0.0);
+  for (Size i = 0; i < t.size(); i += at_a_time) {
+    const Size n = std::min(at_a_time, t.size() - i);
+    for (Size c = 0; c < n; ++c) {
+      m[0][c] = weights.empty() ? 1.0 : weights[i + c];
+      m[1][c] = m[0][c] * t[i + c];
+    }
+    for (Size q = 2; q < n_nodes; ++q)
+      for (Size c = 0; c < n; ++c) m[q][c] = 2.0 * t[i + c] * m[q - 1][c] - m[q - 2][c];
+    for (Size c = 0; c < n; ++c) {
+      Real* const to = sums.data() + piece[i + c] * n_nodes;
+      for (Size q = 0; q < n_nodes; ++q) to[q] += m[q][c];
+    }
+  }
+}
+
+// --- weights of bins ----------------------------------------------------------------------------
+
 // The weight of every bin, added up in row order; without weights the number of its rows.
 template <class T>
 void weigh_bins(std::span<const T> index, In weights, Out out) {

@@ -117,6 +117,48 @@ def replayed(problem, path, optimizer, m=None):
     return core.replay(path, m, optimizer, problem.n_coef, problem.q, 1.0)
 
 
+class Moments(Problem):
+    """The same with pieces and places for bins on the first two columns."""
+
+    def __init__(self, loss="squared", n=N, pieces=(11, 1), seed=0):
+        super().__init__(loss, n, 16, seed)
+        rng = np.random.default_rng(seed + 1)
+        self.pieces = [rng.integers(0, k, n).astype(np.uint16) for k in pieces]
+        self.places = [rng.uniform(-1, 1, n) for _ in pieces]
+        self.n_bins = [*(4 * k for k in pieces), 5]
+
+    def rows(self, n_threads=1):
+        sets = [
+            core.MomentSet(piece, t, n_bins // 4)
+            for piece, t, n_bins in zip(self.pieces, self.places, self.n_bins, strict=False)
+        ]
+        made = core.make_loss(self.loss, LOSSES[self.loss])
+        sets.append(core.IndexSet(self.index[2], 5))
+        return core.LocalRows(made, self.y, self.offset, sets, self.parts, n_threads)
+
+    def dense(self, k):
+        """(n, n_bins): what a row adds to every bin."""
+        if k == 2:
+            return np.eye(5)[self.index[2]]
+        out = np.zeros((self.n, self.n_bins[k] // 4, 4))
+        out[np.arange(self.n), self.pieces[k]] = self.places[k][:, None] ** np.arange(4)
+        return out.reshape(self.n, -1)
+
+    def learners(self, part=TRAINING):
+        out, rng = [], np.random.default_rng(7)
+        for k, n_bins in enumerate(self.n_bins):
+            basis = np.eye(5) if k == 2 else rng.normal(size=(n_bins, 3))
+            if k == 0:  # a narrow one
+                basis = np.kron(np.eye(3, 4)[:, :3], np.ones((15, 1)))[:n_bins] * basis
+            rows = self.dense(k) @ basis
+            gram = rows.T @ (self.parts[part][:, None] * rows)
+            factor = np.linalg.cholesky(gram + 0.5 * np.eye(len(gram)))
+            if k == 2:
+                gram, factor = np.diag(gram).copy(), np.diag(gram) + 3.0
+            out.append(core.Learner(k, *compressed(basis), gram, np.ascontiguousarray(factor)))
+        return out
+
+
 # --- verbs ----------------------------------------------------------------------------------------
 
 
@@ -167,6 +209,50 @@ def test_joint_table_is_numpys(width):
     expected = np.zeros((11, 5))
     np.add.at(expected, (problem.index[0], problem.index[2]), problem.parts[2])
     np.testing.assert_allclose(table, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("loss", ["squared", "multinomial"])
+@pytest.mark.parametrize("n", [40_003, 5, 1])
+def test_moments_are_what_numpy_says(loss, n_threads, n):
+    problem = Moments(loss, n)
+    rows, q = problem.rows(n_threads), problem.q
+    rng = np.random.default_rng(1)
+    values = [rng.normal(size=(q, k)) for k in problem.n_bins]
+    rows.run([core.Fill(F, [0.0] * q)] + [core.Add(F, k, v.ravel()) for k, v in enumerate(values)])
+    score = problem.offset + sum(v @ problem.dense(k).T for k, v in enumerate(values))
+    np.testing.assert_allclose(rows.read(F), score, atol=1e-12)
+    rows.run([core.Mix(G, 0.5, F, 0.0, F)])
+    sums = rows.run([core.BinSums([F, core.ONES_SLOT, G], [1, 0], ALL)])[0].sums
+    w = problem.parts[ALL]
+    for s, plane in enumerate([score, np.ones((1, n)), 0.5 * score]):
+        for j, k in enumerate((1, 0)):
+            found = sums[2 * s + j].reshape(len(plane), -1)
+            expected = (w * plane) @ problem.dense(k)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("how", [core.How.certified, core.How.row_free])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("pieces", [(11, 1), (2, 3), (11, 12)])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_cross_grams_of_moments(name, pieces, weighted, how):
+    """Moments with moments and with bins, few pieces and many: choices are the full search's."""
+    problem = Moments(n=2500, pieces=pieces)
+    if not weighted:
+        problem.parts = [np.ones(problem.n)] * 3
+    full = boost(problem, problem.rows(), OPTIMIZERS[name], 40, how=core.How.full)
+    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, how=how)
+    np.testing.assert_array_equal(found.choices, full.choices)
+    np.testing.assert_allclose(found.risk, full.risk, rtol=1e-10)
+    np.testing.assert_allclose(found.validation_risk, full.validation_risk, rtol=1e-10)
+
+
+def test_moments_have_no_joint_bins():
+    rows = Moments().rows()
+    for a, b in ((0, 1), (0, 2), (2, 0)):
+        with pytest.raises(ValueError, match="moments have no joint bins"):
+            rows.run([core.Joint(a, b, ALL)])
 
 
 def test_verbs_can_be_read():
@@ -770,6 +856,9 @@ def test_wrong_types_are_refused(changes):
         ({"offset": np.zeros((1, N - 1))}, "one value per row and output"),
         ({"sets": [core.IndexSet(np.zeros(N - 1, np.uint8), 3)]}, "one bin per row"),
         ({"sets": [core.IndexSet(np.full(N, 3, np.uint8), 3)]}, "out of range"),
+        ({"sets": [core.MomentSet(np.full(N, 3, np.uint16), np.zeros(N), 3)]}, "out of range"),
+        ({"sets": [core.MomentSet(np.zeros(N, np.uint16), np.zeros(N - 1), 3)]}, "one t per row"),
+        ({"sets": [core.MomentSet(np.zeros(9, np.uint16), np.zeros(N), 3)]}, "one bin per row"),
         ({"sets": [core.IndexSet(np.full(N, 300, np.uint16), 300)]}, "out of range"),
         ({"sets": [core.IndexSet(np.full(N, 70_000, np.uint32), 70_000)]}, "out of range"),
     ],

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.polynomial.chebyshev import chebvander
 from scipy.interpolate import BSpline
 from scipy.sparse import csr_array
 
@@ -268,6 +269,48 @@ def test_bin_weights(width, n_bins):
     index[100] = n_bins
     with pytest.raises(ValueError, match="bin out of range"):
         core.weigh_bins(index, None, out)
+
+
+@pytest.mark.parametrize("n_pieces", [1, 2, 30])
+def test_places_and_their_weights(n_pieces):
+    rng = np.random.default_rng(n_pieces)
+    edges = np.sort(rng.normal(size=n_pieces + 1))
+    values = np.concatenate([edges, rng.uniform(edges[0], edges[-1], 300), [np.nan]])
+    rng.shuffle(values)
+    piece, t = np.empty(len(values), np.uint16), np.empty(len(values))
+    core.place(values, edges, piece, t)
+    known = ~np.isnan(values)
+    expected = np.searchsorted(edges[1:-1], values[known], side="right")
+    np.testing.assert_array_equal(piece[known], expected)
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    expected = (values[known] - middle[piece[known]]) / half[piece[known]]
+    np.testing.assert_allclose(t[known], expected, atol=1e-9)
+    assert piece[~known] == n_pieces
+    assert t[~known] == 0.0
+    polynomials, w = chebvander(t, 7), rng.uniform(size=len(values))
+    for weights in (None, w):
+        sums, expected = np.empty((n_pieces + 1, 8)), np.zeros((n_pieces + 1, 8))
+        core.weigh_pieces(piece, t, weights, sums.ravel())
+        np.add.at(expected, piece, polynomials * (1.0 if weights is None else w[:, None]))
+        np.testing.assert_allclose(sums, expected, atol=1e-11)
+
+
+def test_places_refuse():
+    values, edges = np.arange(3.0), np.array([0.0, 1.0, 2.0])
+    piece, t = np.empty(3, np.uint16), np.empty(3)
+    for wrong in (edges[:1], edges[[0, 0, 1]], edges[::-1].copy()):
+        with pytest.raises(ValueError, match="two edges or more, increasing"):
+            core.place(values, wrong, piece, t)
+    for args in ((values, edges, piece[:2], t), (values, edges, piece, t[:2])):
+        with pytest.raises(ValueError, match="one number per value"):
+            core.place(*args)
+    with pytest.raises(ValueError, match="cannot hold so many"):
+        core.place(values, np.arange(2.0**16 + 1), piece, t)
+    core.place(values, edges, piece, t)
+    with pytest.raises(ValueError, match="piece out of range"):
+        core.weigh_pieces(piece, t, None, np.empty(15))
+    with pytest.raises(ValueError, match="one piece, t and weight"):
+        core.weigh_pieces(piece, t, np.ones(2), np.empty(16))
 
 
 @pytest.mark.parametrize("kernel", [core.survey, lambda x, m: core.distinct(x, m, 4)])

@@ -228,6 +228,16 @@ class IndexSet:
     def n_bins(self) -> int:
         return len(self.values)
 
+    @property
+    def n_rows(self) -> int:
+        return len(self.index)
+
+    def weigh(self, weights: Floats | None, room: Room) -> Floats:
+        """The weight of every bin; None: all rows weigh 1."""
+        out = room.empty(self.n_bins, np.float64)
+        _core.weigh_bins(self.index, weights, out)
+        return out
+
 
 def _width(n_bins: int) -> type[np.unsignedinteger[Any]]:
     """The type that holds so many bins in as few bits as possible."""

@@ -31,6 +31,7 @@ from .learners import (
     Tensor,
 )
 from .memory import Room
+from .moments import MomentSet, bin_numbers
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
 from .threads import side_by_side
@@ -294,7 +295,7 @@ def _plan_tensor(
 class Sets:
     """Bin indices of all rows, each shared by the terms that see their column alike."""
 
-    sets: list[IndexSet]
+    sets: list[IndexSet | MomentSet]
     of_term: list[int]  # number of the set of each plan
 
 
@@ -308,7 +309,7 @@ def make_sets(
     n_threads: int = 1,
 ) -> Sets:
     """Bins for all rows by rules that see the training rows."""
-    made: dict[Any, int] = {}  # axes -> number of the set
+    made: dict[Any, tuple[int, list[Basis]]] = {}  # axes -> number of the set, and who is on it
     of_term = []
     for plan in plans:
         learner = plan.learner
@@ -322,9 +323,13 @@ def make_sets(
             encoder = plan.encoders[0]
             rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
             axes = ((learner.columns[0], encoder, rule, False),)
-        of_term.append(made.setdefault(axes, len(made)))
+        number, bases = made.setdefault(axes, (len(made), []))
+        of_term.append(number)
+        bases.append(plan.basis)
 
-    def axis(name: str, encoder: Encoder, rule: Bins | None, tensor: bool) -> IndexSet:
+    def axis(
+        bases: list[Basis], name: str, encoder: Encoder, rule: Bins | None, tensor: bool
+    ) -> Any:
         column, facts = table[name], seen[name]
         if not isinstance(encoder, Values):
             return encoder.bin(column, facts)
@@ -335,10 +340,10 @@ def make_sets(
             if len(points.points) > MAX_TENSOR_BINS:
                 points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
             return points.assign(values, facts, room)
-        return rule.bin(values, sample, facts, room)
+        return bin_numbers(values, rule, sample, facts, bases, room)
 
-    def make(axes: tuple[Any, ...]) -> IndexSet:
-        sets = [axis(*one) for one in axes]
+    def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
+        sets = [axis(made[axes][1], *one) for one in axes]
         return sets[0] if len(sets) == 1 else pair(*sets)
 
     used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
@@ -348,27 +353,20 @@ def make_sets(
 
 
 def bin_weights(
-    sets: Sequence[IndexSet], weights: Floats | None, room: Room, n_threads: int = 1
+    sets: Sequence[IndexSet | MomentSet], weights: Floats | None, room: Room, n_threads: int = 1
 ) -> list[Floats]:
     """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
-
-    def weigh(s: IndexSet) -> Floats:
-        out = room.empty(s.n_bins, np.float64)
-        _core.weigh_bins(s.index, weights, out)
-        return out
-
-    return side_by_side(
-        weigh, sets, n_threads if sets and len(sets[0].index) >= MIN_PASS_ROWS else 1
-    )
+    threads = n_threads if sets and sets[0].n_rows >= MIN_PASS_ROWS else 1
+    return side_by_side(lambda s: s.weigh(weights, room), sets, threads)
 
 
 def fine_points(
-    plan: Plan, bins: IndexSet, weights: Floats, seen: Seen, default: Bins
+    plan: Plan, bins: IndexSet | MomentSet, weights: Floats, seen: Seen, default: Bins
 ) -> Floats | None:
     """The numbers (of text: the codes of levels) that a term's bins stand for, if they show how
     rows spread over its column; None: they are too coarse, or of two columns."""
     encoder = plan.encoders[0]
-    if len(plan.columns) > 1:
+    if len(plan.columns) > 1 or isinstance(bins, MomentSet):
         return None
     if isinstance(encoder, Values):
         fine = plan.learner.bin_rule(default).n in ("auto", "exact")
@@ -427,7 +425,7 @@ def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
     if isinstance(basis, TensorBasis):
         a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
         basis = replace(basis, a=a, b=b)
-    known = basis.known(values) & (w > 0)
+    known = basis.known(values) & (w != 0)
     rows = basis.rows(values[known], Room())
     weights = np.repeat(w[known], np.diff(rows.begin))
     mean = np.bincount(rows.column, rows.value * weights, basis.n_coef) / w[known].sum()
@@ -549,6 +547,25 @@ def _smoothing(plan: Plan, spec: Spectrum) -> float:
             f"{free:g}"
         )
     return found
+
+
+# --- for the core --------------------------------------------------------------------------------
+
+
+def core_set(bins: IndexSet | MomentSet) -> _core.IndexSet:
+    if isinstance(bins, MomentSet):
+        return _core.MomentSet(bins.piece, bins.t, bins.n_pieces)
+    return _core.IndexSet(bins.index, bins.n_bins)
+
+
+def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> list[BasisRows]:
+    """The basis rows of every term over what the core calls the bins of its set."""
+    out = list(rows)
+    for k, (plan, number) in enumerate(zip(plans, sets.of_term, strict=True)):
+        moments = sets.sets[number]
+        if isinstance(moments, MomentSet):
+            out[k] = moments.coefficients(rows[k], plan.basis.n_coef)
+    return out
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:

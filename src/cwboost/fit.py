@@ -29,6 +29,8 @@ from .design import (
     check_learners,
     complete,
     core_learner,
+    core_rows,
+    core_set,
     fine_points,
     look_at,
     make_sets,
@@ -272,7 +274,7 @@ class _Problem:
     systems: list[System]
     training: list[_core.Learner]
     all: list[_core.Learner]
-    bin_effects: list[BasisRows]  # basis over the bins of each term's set
+    bin_effects: list[BasisRows]  # basis over what the core calls the bins of each term's set
     bin_weights: list[Floats]  # of the training rows, for each set
     began: float  # when the fit was called
 
@@ -295,13 +297,14 @@ class _Problem:
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
-            [_core.IndexSet(s.index, s.n_bins) for s in sets.sets],
+            [core_set(s) for s in sets.sets],
             parts,
             n_threads,
         )
         alike = data.sample.marks is None and data.sample.weights is None
         w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
         plans, matrices = basis_rows(plans, sets, w, room, n_threads)
+        effects = core_rows(plans, sets, matrices)
 
         def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
             of_terms = [weights[k] for k in sets.of_term]
@@ -309,8 +312,8 @@ class _Problem:
 
         def core(made: list[System]) -> list[_core.Learner]:
             return [
-                core_learner(k, matrix, system)
-                for k, matrix, system in zip(sets.of_term, matrices, made, strict=True)
+                core_learner(k, over_bins, system)
+                for k, over_bins, system in zip(sets.of_term, effects, made, strict=True)
             ]
 
         training = systems(w, [None] * len(plans) if smoothing is None else smoothing)
@@ -321,7 +324,7 @@ class _Problem:
             everything = core(systems(of_all, [None] * len(plans)))
         complete(plans, training)
         learners = core(training)
-        return cls(data, plans, sets, rows, training, learners, everything, matrices, w, began)
+        return cls(data, plans, sets, rows, training, learners, everything, effects, w, began)
 
     def terms(self) -> list[Term]:
         """The terms before the first iteration; those of one size share their zeros."""
