@@ -5,6 +5,8 @@ Knows simulated problems with a known truth; knows nothing of how the scale is c
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,19 @@ def test_without_the_scale_counts_run_away():
     again = model.at(30)
     short = cb.fit(TABLE, y, loss="poisson", scale=1.0, n_iter=30)
     np.testing.assert_allclose(again.predict(TABLE), short.predict(TABLE), rtol=1e-9)
+
+
+def test_of_very_many_columns_only_those_chosen_can_be_drawn(monkeypatch):
+    """A sketch of 20,000 columns would be larger than the model."""
+    fit_module = importlib.import_module("cwboost.fit")
+    rng = np.random.default_rng(0)
+    table = {f"x{j}": rng.normal(size=200) for j in range(6)}
+    y = table["x1"] - table["x4"]
+    whole = cb.fit(table, y, n_iter=30)
+    monkeypatch.setattr(fit_module, "MANY_COLUMNS", 5)
+    model = cb.fit(table, y, n_iter=30)
+    drawn = {name for name, facts in model.columns.items() if facts.spread is not None}
+    assert {"x1", "x4"} <= drawn == set(model.choices) < set(table)
+    np.testing.assert_array_equal(
+        model.columns["x1"].spread.points, whole.columns["x1"].spread.points
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -46,6 +46,7 @@ from .smoothing import System
 from .table import Floats, read
 from .terms import make_learners
 
+MANY_COLUMNS = 1000  # of more, only those of chosen terms are remembered well enough to be drawn
 SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 SEARCHES = {
@@ -179,11 +180,14 @@ def fit(
         seen = look_at(names, data.table, data.sample, threads)
         plans = plan_terms(chosen, data.table, data.sample, seen, threads)
         problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
+        names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
+        few = len(names) <= MANY_COLUMNS
+        spreads = problem.spreads(names, seen, rule) if few else {}
         template = Model(
             data.loss,
             optimizer,
             MappingProxyType({t.name: t for t in problem.terms()}),
-            MappingProxyType(problem.facts(seen, rule)),
+            MappingProxyType({name: _facts(seen[name], spreads.get(name)) for name in names}),
             data.classes,
             start_vector,
             step_scale,
@@ -203,7 +207,14 @@ def fit(
                 needs_offset=given.has_offset_arrays,
             ),
         )
-    return problem.boost(template, _core.Path(), n_iter, callback, time_limit, search)
+    model = problem.boost(template, _core.Path(), n_iter, callback, time_limit, search)
+    if few:
+        return model
+    moved = np.union1d(model.path.choices, model.path.corrections)
+    drawn = {name for k in moved[moved >= 0] for name in problem.plans[k].columns}
+    spreads = problem.spreads(drawn, seen, rule)
+    facts = {name: _facts(seen[name], spread) for name, spread in spreads.items()}
+    return replace(model, columns=MappingProxyType({**model.columns, **facts}))
 
 
 def extend(
@@ -335,21 +346,22 @@ class _Problem:
             for plan, system in zip(self.plans, self.systems, strict=True)
         ]
 
-    def facts(self, seen: Mapping[str, Seen], rule: Bins) -> dict[str, ColumnFacts]:
-        """What the model remembers of the columns of its terms."""
-        spreads: dict[str, Spread] = {}
+    def spreads(
+        self, names: Container[str], seen: Mapping[str, Seen], rule: Bins
+    ) -> dict[str, Spread]:
+        """How rows spread over some columns, so that these can be drawn."""
+        out: dict[str, Spread] = {}
         for plan, k in zip(self.plans, self.sets.of_term, strict=True):
             name = plan.columns[0]
-            if name not in spreads:
+            if name in names and name not in out:
                 w = self.bin_weights[k]
                 points = fine_points(plan, self.sets.sets[k], w, seen[name], rule)
                 if points is not None:
-                    spreads[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
-        sample, names = self.data.sample, [name for plan in self.plans for name in plan.columns]
-        for name in names:
-            if name not in spreads:
-                spreads[name] = Spread.of(self.data.table[name], sample)
-        return {name: _facts(seen[name], spreads[name]) for name in dict.fromkeys(names)}
+                    out[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
+        for name in (name for plan in self.plans for name in plan.columns):
+            if name in names and name not in out:
+                out[name] = Spread.of(self.data.table[name], self.data.sample)
+        return out
 
     def boost(
         self,
@@ -444,7 +456,7 @@ def _warn_of_divergence(model: Model) -> None:
     warnings.warn(what, RuntimeWarning, stacklevel=4)
 
 
-def _facts(seen: Seen, spread: Spread) -> ColumnFacts:
+def _facts(seen: Seen, spread: Spread | None) -> ColumnFacts:
     """What the model remembers of a training column."""
     if seen.kind == "labels":
         return ColumnFacts("labels", missing=seen.missing, spread=spread)

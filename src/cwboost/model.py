@@ -770,8 +770,12 @@ def with_coefficients(
     q = len(model.start_vector)
     sizes = [term.plan.basis.n_coef for term in terms.values()]
     flat = _core.replay(path.to_core(sizes, q), m, optimizer.core(), sizes, q, model.scale)
-    out, at = {}, 0
-    for (name, term), size in zip(terms.items(), sizes, strict=True):
-        out[name] = replace(term, beta=flat[at : at + size * q].reshape(q, size).T.copy())
-        at += size * q
+    paths = (path, model.path)  # what neither has moved is zero, and stays
+    moved = {int(k) for p in paths for k in np.union1d(p.choices, p.corrections)}
+    begin = np.cumsum([0, *sizes]) * q
+    out = dict(terms)
+    for k, (name, term) in enumerate(terms.items()):
+        if k in moved:
+            beta = flat[begin[k] : begin[k + 1]].reshape(q, sizes[k]).T.copy()
+            out[name] = replace(term, beta=beta)
     return MappingProxyType(out)
