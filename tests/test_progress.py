@@ -222,6 +222,11 @@ def test_the_bar_does_not_wobble():
     assert len(sizes) == 1
 
 
+def test_a_step_before_the_beginning():
+    with pytest.raises(RuntimeError, match="nothing has begun"):
+        Progress().step(1)
+
+
 def test_a_stream_gets_only_what_it_can_encode():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     bar = Line(stream)
@@ -436,7 +441,9 @@ def test_warnings_and_prints_get_lines_of_their_own(terminal, monkeypatch):
     assert sys.stdout is sys.stderr is terminal
 
 
-def test_silent_when_nobody_reads():
+def test_silent_when_nobody_reads(terminal):
+    other = terminal()
+
     class Broken(Terminal):
         writes = 0
 
@@ -451,6 +458,7 @@ def test_silent_when_nobody_reads():
     assert cb.fit(TABLE, Y, n_iter=20, progress=bar).n_iter == 20
     assert stream.writes <= 2
     assert (sys.stdout, sys.stderr) == real
+    assert sys.stderr is other
 
 
 def test_json():

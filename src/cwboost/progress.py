@@ -49,6 +49,7 @@ EVERY_LINE = 10.0  # of a log file
 WAIT = 2.0  # seconds after which work is long enough to be shown unasked
 WINDOW = 15.0  # seconds that the rate is measured over
 BAR, BARS = 30, (30, 20, 8)  # characters; few sizes, for it should not wobble
+LONGEST = 40  # of a word in a notebook
 WORD = 99  # how dispensable words are, such as the name of a column
 SELF_EVIDENT = "iteration"  # of many counts the one that needs no name
 
@@ -156,6 +157,8 @@ class Progress:
 
     def step(self, done: int, **facts: Any) -> None:
         """`done` steps of the innermost work are done; numbers and words about it."""
+        if not self.tasks:
+            raise RuntimeError("progress: nothing has begun; call begin(total, what) before step")
         task = self.tasks[-1]
         if done == task.done:
             return
@@ -169,12 +172,14 @@ class Progress:
 
     def end(self) -> None:
         """The innermost work has ended, or failed."""
-        if len(self.tasks) == 1 and self.every is not None:
-            now = self.clock()
-            if self.keep and now >= self._from:
-                self._guarded(self.draw, now, True)
-            self._guarded(self.leave if self.keep else self.clear)
-        self.tasks.pop()
+        try:
+            if len(self.tasks) == 1:
+                now = self.clock()
+                if self.keep and self.every is not None and now >= self._from:
+                    self._guarded(self.draw, now, True)
+                self._guarded(self.leave if self.keep else self.clear)
+        finally:
+            self.tasks.pop()
 
     @contextmanager
     def work(self, total: int | None, what: str = "", **more: Any) -> Iterator[None]:
@@ -575,7 +580,8 @@ def said(tasks: Sequence[Task], now: float, final: bool = False) -> list[tuple[i
     numbers = {k: v for k, v in task.facts.items() if isinstance(v, int | float)}
     for k, (name, value) in enumerate(numbers.items()):
         label = name.removesuffix("_risk").replace("_", " ")
-        out.append((2 + len(numbers) - k, f"{label} {value:#.5g}"))  # the last one stays longest
+        text = f"{label} {value:#.5g}" if isinstance(value, float) else f"{label} {value}"
+        out.append((2 + len(numbers) - k, text))  # the last one stays longest
     rate, left = task.rate(now, final), seconds_left(tasks, now)
     if rate is not None:
         slow = f"{1 / rate:.1f} s each" if rate < 1 else f"{rate:.1f}/s"
@@ -630,11 +636,12 @@ def page(tasks: Sequence[Task], now: float, final: bool = False) -> str:
     True
     """
     bars = "".join(_bar(task, task is not tasks[-1]) for task in tasks)
-    words = " &middot; ".join(escape(text) for _, text in said(tasks, now, final))
+    parts = said(tasks, now, final)[0 if tasks[-1].share() is None else 1 :]  # the bar has a count
+    words = " &middot; ".join(escape(clipped(text, LONGEST)) for _, text in parts)
     return (
         '<div style="font:13px system-ui,sans-serif;color:inherit;max-width:720px;'
         f'font-variant-numeric:tabular-nums">{bars}'
-        f'<div style="opacity:.8;margin-top:3px">{words}</div></div>'
+        f'<div style="opacity:.8;margin-top:3px;overflow-wrap:anywhere">{words}</div></div>'
     )
 
 
@@ -643,14 +650,14 @@ def _bar(task: Task, outer: bool) -> str:
     if share is None:
         return ""
     percent, name = int(100 * share), escape(task.what or "work", quote=True)
-    label = escape(task.count(running=True)) if outer else ""
+    label = escape(clipped(task.count(running=outer), LONGEST))
     return (
         '<div style="display:flex;align-items:center;gap:10px;margin:3px 0">'
         f'<div role="progressbar" aria-label="{name}" aria-valuemin="0" aria-valuemax="100" '
         f'aria-valuenow="{percent}" style="flex:1;height:8px;border-radius:4px;overflow:hidden;'
         'background:rgba(127,127,127,.25)">'
         f'<div style="width:{100 * share:.1f}%;height:100%;background:#3a8fcd"></div></div>'
-        f"<span>{label}</span></div>"
+        f'<span style="min-width:6.5em">{label}</span></div>'
     )
 
 
