@@ -365,7 +365,7 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                const std::vector<const HeldLearner*>& all, const Optimizer& optimizer, Vec start,
                Real scale, Part training_part, std::optional<Part> validation_part, Part all_part,
                int n_iter, int patience, const Path& history, std::optional<double> time_limit,
-               const std::optional<After>& after, How how) {
+               const std::optional<After>& after, How how, double every) {
   Learners for_training, for_all;
   Problem problem{&rows,
                   &for_training,
@@ -390,10 +390,13 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
 
   Signals signals;
   const auto began = Clock::now();
+  auto told = began;  // when `after` was last called: not again within `every` seconds
   Until until{n_iter, patience};
   until.after = [&](int m, const Risks& risks, const Move& move) {
     signals();
-    if (after) {
+    const auto now = Clock::now();
+    if (after && Seconds(now - told).count() >= every) {
+      told = now;
       const nb::gil_scoped_acquire gil;
       if ((*after)(m, risks.training, risks.validation, move.choice.learner))
         throw Stopped{"callback"};
@@ -495,7 +498,8 @@ void bind_boost(nb::module_& m) {
 
   m.def("boost", &run_boost, "rows"_a, "training"_a, "all"_a, "optimizer"_a, "start"_a, "scale"_a,
         "training_part"_a, "validation_part"_a.none(), "all_part"_a, "n_iter"_a, "patience"_a,
-        "history"_a, "time_limit"_a.none(), "after"_a.none(), "how"_a = How::automatic);
+        "history"_a, "time_limit"_a.none(), "after"_a.none(), "how"_a = How::automatic,
+        "every"_a = 0.0);
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
 }
 

@@ -794,19 +794,18 @@ class Terminal(io.StringIO):
 def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
     stream = Terminal()
     now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    bar = progress.Line(stream)
-    bar.total = 1000
+    bar = progress.Line(stream, clock=lambda: now[0])
     bar.stage("reading")
-    for m in range(1, 1001):
-        now[0] += 0.01
-        bar(m, 0.5, 0.25, "a\nb")
-    bar.close()
+    with bar.work(1000, "iteration"):
+        for m in range(1, 1001):
+            now[0] += 0.01
+            bar.step(m, risk=0.5, validation_risk=0.25, choice="a\nb")
     written = stream.getvalue()
     assert 90 <= written.count("/1000") <= 101
     assert "\n" not in written
     assert written.endswith("\r")
-    assert "validation risk 0.25000  a?b" in written
+    assert "risk 0.50000  validation 0.25000" in written
+    assert "a?b" in written
 
 
 def test_a_terminal_gets_the_summary(table, monkeypatch):
@@ -884,11 +883,15 @@ def test_ctrl_c_keeps_the_model_so_far(table, folder):
 
 @pytest.mark.parametrize("output", [["-o", "m.json"], []])
 def test_what_is_said_of_an_interrupt(table, output, monkeypatch, capsys):
-    def press(self, iteration, risk, validation_risk, choice):
-        if iteration == 30:
+    pressed = []
+
+    def press(self, iteration, **facts):
+        if iteration == 30 and not pressed:
+            pressed.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Quiet, "__call__", press)
+    monkeypatch.setattr(progress.Quiet, "every", 0.0)
+    monkeypatch.setattr(progress.Quiet, "step", press)
     assert main(["fit", table, "--target", "y", *SHORT, *others("y"), *output]) == 130
     found = capsys.readouterr()
     assert found.err.startswith("cwboost: interrupted after ")

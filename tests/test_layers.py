@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "model": {"data", "design", "optimizers"},
     "terms": {"learners"},
     "formula": {"terms"},
-    "fit": {"model", "design", "formula", "terms"},
+    "fit": {"model", "design", "formula", "progress", "terms"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- fit ------------------------------------------------------------------------------------------
 
 
-def run_fit(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost fit`."""
     if a.target is None and a.formula is None:
         a.parser.error("give the column to predict, --target COLUMN, or a --formula")
@@ -133,7 +133,7 @@ def run_fit(a: argparse.Namespace, bar: progress.Quiet) -> int:
     estimator = _estimator(a, table, learners, bar)
     weights = None if a.weights is None else read_weights(a.weights, table)
     rows = {name: table[name] for name in dict.fromkeys([*features, *fixed])}
-    estimator._callback = _Callback(bar, estimator)
+    estimator._progress = bar
     try:
         y = _target(table[a.target], a.target, estimator)
         estimator.fit(rows, y, weights, validation=None if held is None else _mask(table[held]))
@@ -154,20 +154,6 @@ def _mask(column: Column) -> Any:
     return column.values == 1 if column.boolean and not column.missing.any() else column.values
 
 
-class _Callback:
-    """Tells the progress how many iterations there will be, once that is known."""
-
-    def __init__(self, bar: progress.Quiet, estimator: Any) -> None:
-        self.bar, self.estimator = bar, estimator
-
-    def __call__(
-        self, iteration: int, risk: float, validation_risk: float | None, choice: str
-    ) -> None:
-        if self.bar.total is None:
-            self.bar.total = self.estimator._n_iter_asked(validation_risk is not None)
-        self.bar(iteration, risk, validation_risk, choice)
-
-
 def _is_share(validation: str) -> bool:
     """Whether --validation is anything but the name of a column."""
     try:
@@ -177,7 +163,7 @@ def _is_share(validation: str) -> bool:
     return True
 
 
-def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress.Quiet) -> Any:
+def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress.Progress) -> Any:
     """The estimator that the target and the options call for, with its own defaults."""
     from .estimators import CWBClassifier, CWBRegressor
 
@@ -245,7 +231,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
     return column.values.astype(np.int64) if whole and column.exact else column.values
 
 
-def _fitted(a: argparse.Namespace, model: Model, bar: progress.Quiet, seconds: float) -> int:
+def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
     stopped = model.stopped == "interrupted"
     if a.output is not None:
@@ -324,7 +310,7 @@ def _kinds(model: Model, fixed: Mapping[str, str | None]) -> dict[str, Kind]:
     return out
 
 
-def run_predict(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_predict(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost predict`."""
     del bar
     check_output(a.output)
@@ -371,7 +357,7 @@ def predictions(
     return out | {f"probability[{c}]": p for c, p in zip(classes, shares.T, strict=True)}
 
 
-def run_explain(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_explain(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost explain`."""
     del bar
     if a.output is not None:
@@ -401,7 +387,7 @@ def _bars(found: Mapping[str, Any]) -> list[str]:
     return [("+" if s > 0 else "-") * round(BAR * abs(s) / top) for s in sizes.tolist()]
 
 
-def run_show(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_show(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost show`."""
     del bar
     if a.output is not None and a.term is None:
@@ -423,7 +409,7 @@ def run_show(a: argparse.Namespace, bar: progress.Quiet) -> int:
     return 0
 
 
-def run_plot(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_plot(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost plot`."""
     del bar
     ending = PICTURES[0] if a.output == STANDARD else Path(a.output).suffix.lower()
@@ -454,7 +440,7 @@ def run_plot(a: argparse.Namespace, bar: progress.Quiet) -> int:
     return 0
 
 
-def run_export(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_export(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost export`."""
     del bar
     path = Path(a.to)
@@ -494,7 +480,7 @@ def run_export(a: argparse.Namespace, bar: progress.Quiet) -> int:
     return 0
 
 
-def run_report(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_report(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost report`."""
     given = {name: getattr(a, name) for name in ("weights", "offset", "exposure")}
     lone = [name for name, value in (given | {"target": a.target}).items() if value is not None]
@@ -512,7 +498,7 @@ def run_report(a: argparse.Namespace, bar: progress.Quiet) -> int:
     return 0
 
 
-def run_demo(a: argparse.Namespace, bar: progress.Quiet) -> int:
+def run_demo(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost demo`."""
     from .demo import demo
 

@@ -7,7 +7,7 @@ of the engine the defaults mean; knows nothing of bins, bases or boosting. The f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -30,14 +30,28 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from .checks import is_whole
 from .fit import _seed, fit
 from .learners import Learner
 from .losses import Loss, as_loss
 from .model import Model
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
+from .progress import Progress
 from .quality import explained
 from .table import Floats, Table, read
 from .terms import make_learners
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ModuleNotFoundError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method itself."""
+        return method
+
 
 HOLD_OUT_FROM = 1000  # rows; fewer are all needed for the fit
 HOLD_OUT = 0.2  # share of the rows, or of the groups
@@ -47,12 +61,12 @@ RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without valida
 FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
 
 
-class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What both estimators are: reading of tables, the fit and the terms."""
 
     _asked: int  # iterations that the last fit was asked for
     model_: Model
-    _callback: Any = None  # of the command line, called after every iteration
+    _progress: Progress | None = None  # of the command line
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (routed as to scikit-learn's splitters)
 
     def __init__(self, **parameters: Any) -> None:
@@ -69,6 +83,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- the fit ----------------------------------------------------------------------------------
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: Any,
@@ -118,6 +133,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         held = self._held_out(validation, groups, len(codes), weights, seed)
         offset, exposure = self._or_own(offset, exposure)
         asked = self._n_iter_asked(held is not None)
+        told = _Told(self, asked, X, y, sample_weight)
         model = fit(
             table,
             codes,
@@ -131,13 +147,17 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             exposure=exposure,
             validation=held,
             patience=self.patience,
-            callback=self._callback,
+            callback=told.callback,
             time_limit=self.time_limit,
             random_state=seed,
             n_threads=self._n_threads(),
+            progress=self._shown(),
         )
-        return self._keep(model, asked)
+        self._keep(model, asked)
+        told.end()
+        return self
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def extend(
         self,
         n: int,
@@ -156,6 +176,7 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if old.settings.validation == "rows":
             validation = self._held_out(validation, groups, len(codes), weights, old.settings.seed)
         offset, exposure = self._or_own(offset, exposure)
+        told = _Told(self, n, X, y, sample_weight)
         model = replace(old, classes=tuple(range(len(old.classes)))).extend(
             n,
             table,
@@ -164,10 +185,24 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             offset=offset,
             exposure=exposure,
             validation=validation,
+            callback=told.callback,
             time_limit=self.time_limit,
             n_threads=self._n_threads(),
+            progress=self._shown(),
         )
-        return self._keep(model, model.n_iter)
+        self._keep(model, model.n_iter)
+        told.end()
+        return self
+
+    def _shown(self) -> Any:
+        """The engine's `progress`; callbacks of scikit-learn have bars of their own."""
+        if self._progress is not None:
+            return self._progress
+        if self.verbose is None:
+            return False if getattr(self, "_skl_callbacks", None) else None
+        if not (isinstance(self.verbose, bool | np.bool_) or is_whole(self.verbose)):
+            raise ValueError(f"verbose: expected None, True or False, got {self.verbose!r}")
+        return bool(self.verbose)
 
     def _keep(self, model: Model, asked: int) -> Self:
         """The model, with the labels of its classes instead of their numbers."""
@@ -179,7 +214,15 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _settings(self) -> str:
         """The parameters that make the model what it is."""
-        free = ("n_iter", "n_jobs", "time_limit", "warm_start", "patience", "random_state")
+        free = (
+            "n_iter",
+            "n_jobs",
+            "time_limit",
+            "warm_start",
+            "patience",
+            "random_state",
+            "verbose",
+        )
         own = self.get_params(deep=False)
         return repr({name: value for name, value in own.items() if name not in free})
 
@@ -415,6 +458,37 @@ class _CWB(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return shares / shares.sum() if shares.sum() > 0 else shares
 
 
+class _Told:
+    """Tells the callbacks of scikit-learn, if there are any, of a fit and its iterations."""
+
+    callback: Callable[[], bool] | None = None  # after every iteration: whether to stop
+
+    def __init__(self, estimator: Any, n_iter: Any, X: Any, y: Any, sample_weight: Any) -> None:
+        self.estimator = estimator
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.rows = {"X": X, "y": y, "metadata": weights}
+        self.context: Any = None
+        if hasattr(estimator, "_init_callback_context"):
+            known = is_whole(n_iter) and n_iter > 0
+            self.context = estimator._init_callback_context(max_subtasks=n_iter if known else None)
+            self.context.call_on_fit_task_begin(estimator=estimator, **self.rows)
+            if getattr(estimator, "_skl_callbacks", None):
+                self.callback = self.iteration
+
+    def iteration(self) -> bool:
+        """One more; there is no model until the last."""
+        task = self.context.subcontext(task_name="iteration")
+        task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
+        return bool(task.call_on_fit_task_end(estimator=self.estimator, **self.rows))
+
+    def end(self) -> None:
+        """The estimator is fitted."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, reconstruction_attributes={}, **self.rows
+            )
+
+
 def _checked_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
     if y is None:
         raise ValueError(
@@ -494,6 +568,9 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         For the rows held out.
     n_jobs : int, optional
         Threads; the result does not depend on it.
+    verbose : bool or None
+        Whether to show a bar with risk, rate and time left. None: if the fit takes more than two
+        seconds, in a terminal or a notebook.
 
     Attributes
     ----------
@@ -533,12 +610,13 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         time_limit: float | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         super().__init__(
             loss=loss, terms=terms, learners=learners, exclude=exclude, optimizer=optimizer,
             n_iter=n_iter, bins=bins, validation=validation, patience=patience, offset=offset,
             exposure=exposure, warm_start=warm_start, time_limit=time_limit,
-            random_state=random_state, n_jobs=n_jobs,
+            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:
@@ -590,7 +668,7 @@ class CWBClassifier(ClassifierMixin, _CWB):  # type: ignore[misc]
     offset : name of a column of X, optional
         Fixed part of the score. The column is then no feature. Arrays go to `fit`.
     terms, learners, exclude, optimizer, n_iter, bins, validation, patience, warm_start, \
-time_limit, random_state, n_jobs
+time_limit, random_state, n_jobs, verbose
         As of `CWBRegressor`.
 
     Attributes
@@ -626,12 +704,13 @@ time_limit, random_state, n_jobs
         time_limit: float | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         super().__init__(
             class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
             optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
             patience=patience, offset=offset, warm_start=warm_start, time_limit=time_limit,
-            random_state=random_state, n_jobs=n_jobs,
+            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:

@@ -7,6 +7,7 @@ bin the rows, set up the systems, boost, make the model of the path. All is chec
 from __future__ import annotations
 
 import inspect
+import math
 import time
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -42,6 +43,7 @@ from .losses import as_loss
 from .memory import Room, collector_at_rest
 from .model import ColumnFacts, Model, Path, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
+from .progress import Progress, face
 from .smoothing import System
 from .table import Floats, read
 from .terms import make_learners
@@ -90,6 +92,7 @@ def fit(
     *,
     exposure: Any = None,
     search: str = "auto",
+    progress: Any = None,
 ) -> Model:
     """Fits a sum of terms by componentwise gradient boosting.
 
@@ -132,6 +135,10 @@ def fit(
         How the best term of an iteration is found; all find the same. "full" evaluates every term,
         "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
         cross-products of terms instead of rows. "auto" estimates which costs less.
+    progress : None, bool or Progress
+        Whether to show a bar with risk, rate and time left. None: if the fit takes more than two
+        seconds, in a terminal or a notebook. A Progress of work that this fit is a part of shows
+        both.
 
     Returns
     -------
@@ -146,7 +153,7 @@ def fit(
     >>> set(model.choices)
     {'x'}
     """
-    began = time.perf_counter()
+    began, bar = time.perf_counter(), face(progress)
     optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
     optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
     _check_counts(n_iter, patience, time_limit, n_threads)
@@ -207,7 +214,7 @@ def fit(
                 needs_offset=given.has_offset_arrays,
             ),
         )
-    model = problem.boost(template, _core.Path(), n_iter, callback, time_limit, search)
+    model = problem.boost(template, _core.Path(), n_iter, callback, time_limit, bar, search)
     if few:
         return model
     moved = np.union1d(model.path.choices, model.path.corrections)
@@ -230,9 +237,10 @@ def extend(
     callback: Callable[..., Any] | None,
     time_limit: float | None,
     n_threads: int | None,
+    progress: Any,
 ) -> Model:
     """See Model.extend."""
-    began = time.perf_counter()
+    began, bar = time.perf_counter(), face(progress)
     _check_counts(n, None, time_limit, n_threads)
     old = model.settings
     if y is None:
@@ -268,7 +276,7 @@ def extend(
         smoothing=[term.smoothing for term in model.terms.values()],
     )
     history = model.path.to_core([plan.basis.n_coef for plan in plans], model.n_outputs)
-    return problem.boost(model, history, model.n_iter + n, callback, time_limit)
+    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
 
 
 # --- the problem for the core ---------------------------------------------------------------------
@@ -370,30 +378,39 @@ class _Problem:
         n_iter: int,
         callback: Callable[..., Any] | None,
         time_limit: float | None,
+        bar: Progress,
         search: str = "auto",
     ) -> Model:
         """Runs the loop after `history` and makes the model of its path."""
-        names = [plan.name for plan in self.plans]
         if time_limit is not None:  # what the set-up has left of it; one iteration at the least
             time_limit = max(1e-9, time_limit - (time.perf_counter() - self.began))
-        found = _core.boost(
-            self.rows,
-            self.training,
-            self.all,
-            model.optimizer.core(),
-            list(model.start_vector),
-            model.scale,
-            TRAINING,
-            VALIDATION if self.data.has_validation else None,
-            ALL,
-            n_iter,
-            model.settings.patience or 0,
-            history,
-            time_limit,
-            _adapted(callback, names),
-            SEARCHES[search],
-        )
-        path = Path.from_core(found)
+        patience, watched = model.settings.patience or 0, self.data.has_validation
+        names = [plan.name for plan in self.plans]
+        after, every = _told(callback, bar, names)
+        early = watched and patience > 0
+        with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
+            found = _core.boost(
+                self.rows,
+                self.training,
+                self.all,
+                model.optimizer.core(),
+                list(model.start_vector),
+                model.scale,
+                TRAINING,
+                VALIDATION if watched else None,
+                ALL,
+                n_iter,
+                patience,
+                history,
+                time_limit,
+                after,
+                SEARCHES[search],
+                every,
+            )
+            path = Path.from_core(found)
+            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
+                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
+                bar.step(path.n_iter, **_facts_of(*last, names))
         if not np.isfinite(path.risk[0]):
             raise ValueError(
                 f"the {self.data.loss.name} loss is not finite at the start ({path.risk[0]}); "
@@ -473,10 +490,32 @@ def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> in
     return int(np.argmin(np.where(np.isnan(path.validation_risk), np.inf, path.validation_risk)))
 
 
-def _adapted(callback: Callable[..., Any] | None, names: list[str]) -> Any:
-    """The callback as the core calls it: given those of the four facts that it takes."""
-    if callback is None:
-        return None
+def _facts_of(risk: float, validation_risk: float, choice: int, names: list[str]) -> dict[str, Any]:
+    """What is told of an iteration."""
+    held = None if math.isnan(validation_risk) else float(validation_risk)
+    return {"risk": float(risk), "validation_risk": held, "choice": names[choice]}
+
+
+def _told(
+    callback: Callable[..., Any] | None, bar: Progress, names: list[str]
+) -> tuple[Callable[[int, float, float, int], bool] | None, float]:
+    """What the core calls after an iteration, and the least seconds between two calls."""
+    called = None if callback is None else _adapted(callback)
+    every = bar.every
+    if called is None and every is None:
+        return None, 0.0
+
+    def after(m: int, risk: float, validation_risk: float, choice: int) -> bool:
+        facts = _facts_of(risk, validation_risk, choice, names)
+        if every is not None:
+            bar.step(m, **facts)
+        return called is not None and called(m, *facts.values())
+
+    return after, every if called is None and every is not None else 0.0
+
+
+def _adapted(callback: Callable[..., Any]) -> Callable[..., bool]:
+    """The callback, given those of the four facts that it takes."""
     facts = ("iteration", "risk", "validation_risk", "choice")
     try:
         parameters = inspect.signature(callback).parameters.values()
@@ -494,13 +533,12 @@ def _adapted(callback: Callable[..., Any] | None, names: list[str]) -> Any:
     any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
     by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
 
-    def after(m: int, risk: float, validation_risk: float, choice: int) -> bool:
-        values = (m, risk, None if np.isnan(validation_risk) else validation_risk, names[choice])
+    def called(*values: Any) -> bool:
         rest = dict(zip(facts[takes:], values[takes:], strict=True))
         keywords = {k: v for k, v in rest.items() if any_keyword or k in by_name}
         return bool(callback(*values[:takes], **keywords))
 
-    return after
+    return called
 
 
 # --- checks and reading ---------------------------------------------------------------------------

@@ -400,6 +400,7 @@ class Model:
         callback: Any = None,
         time_limit: float | None = None,
         n_threads: int | None = None,
+        progress: Any = None,
     ) -> Model:
         """The model after n more iterations, given the rows of the fit again.
 
@@ -432,6 +433,7 @@ class Model:
             callback=callback,
             time_limit=time_limit,
             n_threads=n_threads,
+            progress=progress,
         )
 
     def _refuse_edited(self, method: str) -> None:
