@@ -31,8 +31,8 @@ print(f"{np.isnan(customers['income']).mean():.0%} do not say their income")
 model = cb.CWBRegressor(terms="smooth").fit(customers, sales)
 
 # %%
-# The hollow mark is the effect of a missing cell, with the share of rows that it stands for. Had the
-# cells been filled with the mean, these customers would look average.
+# The hollow mark is the effect of a missing cell. Had the cells been filled with the mean, these
+# customers would look average.
 
 model.plot("income", target="sales", labels={"income": "income (thousands)"})
 plt.show()
