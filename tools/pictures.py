@@ -24,7 +24,7 @@ STATIC = Path(__file__).parents[1] / "docs" / "_static"
 LIMIT = 150_000  # bytes
 
 
-def screenshot(page: Path, picture: Path, width: int = 1100, height: int = 900) -> None:
+def screenshot(page: Path, picture: Path, width: int = 1100, height: int = 800) -> None:
     browser = (
         os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     )
@@ -40,10 +40,11 @@ def screenshot(page: Path, picture: Path, width: int = 1100, height: int = 900) 
 def main() -> int:
     people = adult()
     income = people.pop("class")
-    classifier = cb.CWBClassifier(exclude=["fnlwgt"]).fit(people, income)
+    classifier = cb.CWBClassifier(exclude=["fnlwgt", "capital-gain", "capital-loss"])
+    classifier.fit(people, income)
     labels = {"age": "age (years)", "education-num": "years of education"}
     display = classifier.plot(max_effects=6, labels=labels)
-    display.figure_.savefig(STATIC / "effects.png", dpi=80, pil_kwargs={"optimize": True})
+    display.figure_.savefig(STATIC / "effects.png", dpi=100, pil_kwargs={"optimize": True})
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         classifier.report(page, people, income)
