@@ -54,7 +54,7 @@ for name, model in models.items():
 # mean could not say so.
 
 cb.ComparisonDisplay.from_estimators(
-    models, "hour", target="minutes", labels={"hour": "hour of the day"}
+    models, "hour", target="the wait (minutes)", labels={"hour": "hour of the day"}
 )
 plt.show()
 
