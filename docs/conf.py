@@ -37,6 +37,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",  # run every example
     "ignore_pattern": r"real_data\.py$",  # but this one, which needs tables from elsewhere
     "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
     "plot_gallery": "True",
@@ -50,29 +51,9 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "header_links_before_dropdown": 8,
 }
-html_sidebars = {  # no section, no navigation in it
-    page: []
-    for page in (
-        "algorithms",
-        "bins",
-        "cli",
-        "defaults",
-        "editing",
-        "export",
-        "files",
-        "formula",
-        "input",
-        "learners",
-        "losses",
-        "plots",
-        "report",
-        "speed",
-        "start",
-        "auto_examples/*",
-    )
-}
+html_sidebars = {page: [] for page in ("start", "coming", "auto_examples/*")}  # one page each
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["pages.css"]
 html_math_renderer = "mathml"  # browsers draw it; MathJax would come from the network
 
 

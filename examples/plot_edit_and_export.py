@@ -11,7 +11,7 @@ not be used, and becomes a SQL query.
 # A model with a dip
 # ------------------
 #
-# Few houses are very large, and those in this table happened to be sold cheaply.
+# Simulated houses: few are very large, and those happened to be sold cheaply.
 
 import sqlite3
 

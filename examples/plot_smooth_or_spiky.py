@@ -8,8 +8,8 @@ data have, and the summary says which.
 """
 
 # %%
-# Two columns
-# -----------
+# Two simulated columns
+# ---------------------
 #
 # ``age`` has a smooth effect. ``gain`` is what capital gains look like in a census: most people
 # have none, the others have a few round sums and a long tail, and neighbouring sums may mean

@@ -1,16 +1,22 @@
-"""Every example in the documentation of the package runs: docstrings and the README."""
+"""Every example in the documentation runs: docstrings, the README, and pages with their outputs.
+
+The reference has every public name.
+"""
 
 import doctest
 import importlib
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 import cwboost
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = ("coming", "counts", "effects", "missing", "optimizers", "stopping", "terms")
 MODULES = ["cwboost"] + [
     module.name
     for module in pkgutil.walk_packages(cwboost.__path__, "cwboost.")
@@ -42,3 +48,27 @@ def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks:
         exec(compile(block, str(README), "exec"), {})
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_shows_what_its_code_prints(name):
+    tool = runpy.run_path(str(ROOT / "tools" / "pages.py"))
+    page = ROOT / "docs" / f"{name}.md"
+    _, pairs = tool["run"](page.read_text(encoding="utf-8"), str(page))
+    assert pairs
+    for shown, printed in pairs:
+        assert tool["alike"](shown, printed), f"{page} shows\n{shown}\nthe code prints\n{printed}"
+
+
+def test_reference_has_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in cwboost.__all__ if f"{{obj}}`~cwboost.{name}`" not in page]
+    assert not missing
+
+
+def test_every_page_is_in_the_contents():
+    docs = ROOT / "docs"
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in docs.glob("*.md")}
+    trees = re.findall(r"^```{toctree}\n(.*?)^```", "\n".join(pages.values()), re.M | re.S)
+    listed = set(re.findall(r"<([\w/]+)>$", "\n".join(trees), re.M))
+    assert set(pages) - listed == {"index"}
