@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pickle
+import re
 import select
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import threading
 import time
 import types
 import warnings
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -394,6 +396,15 @@ def test_folds(terminal):
     assert screen(written) == [""]
     for fold in (1, 2, 3):
         assert f"fold {fold}/3  [" in written
+
+
+def test_the_page_about_it():
+    page = Path(__file__).parents[1] / "docs" / "progress.md"
+    code = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    names = {}
+    exec(code[0], names)
+    assert len(names["risks"]) == 5
+    assert names["bar"].tasks == []
 
 
 @pytest.mark.parametrize(

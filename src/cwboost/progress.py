@@ -29,6 +29,7 @@ only as often as they do. A Progress belongs to one thread; a copy in another pr
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -590,7 +591,7 @@ def said(tasks: Sequence[Task], now: float, final: bool = False) -> list[tuple[i
         out.append((1, f"in {duration(now - task.began)}"))
     elif left is not None:
         early = any(task.early for task in tasks)
-        out.append((1, f"{'< ' if early else ''}{duration(left)} left"))
+        out.append((1, f"{'< ' if early else ''}{duration(math.ceil(left))} left"))
     words = [v for v in task.facts.values() if isinstance(v, str)]
     return out + [(WORD, _plain(word)) for word in words if not final]
 
