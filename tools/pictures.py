@@ -14,6 +14,9 @@ import tempfile
 from pathlib import Path
 
 import matplotlib
+import pandas as pd
+from PIL import Image
+from sklearn.model_selection import train_test_split
 
 matplotlib.use("agg")
 
@@ -22,9 +25,10 @@ from cwboost.datasets import adult
 
 STATIC = Path(__file__).parents[1] / "docs" / "_static"
 LIMIT = 150_000  # bytes
+GROWTH = (0, 1045, 1100, 1970)  # the section "How it grew" in the page: left, top, right, bottom
 
 
-def screenshot(page: Path, picture: Path, width: int = 1100, height: int = 800) -> None:
+def screenshot(address: str, picture: Path, width: int = 1100, height: int = 2200) -> None:
     browser = (
         os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     )
@@ -34,10 +38,11 @@ def screenshot(page: Path, picture: Path, width: int = 1100, height: int = 800) 
     flags = ["--headless=new", "--no-sandbox", "--no-first-run", "--hide-scrollbars"]
     flags += [f"--disable-{what}" for what in quiet]
     command = [browser, *flags, f"--window-size={width},{height}", f"--screenshot={picture}"]
-    subprocess.run([*command, page.as_uri()], check=True, capture_output=True, timeout=120)
+    subprocess.run([*command, address], check=True, capture_output=True, timeout=120)
 
 
-def main() -> int:
+def draw_effects() -> None:
+    """As in the README."""
     people = adult()
     income = people.pop("class")
     classifier = cb.CWBClassifier(exclude=["fnlwgt", "capital-gain", "capital-loss"])
@@ -45,10 +50,27 @@ def main() -> int:
     labels = {"age": "age (years)", "education-num": "years of education"}
     display = classifier.plot(max_effects=6, labels=labels)
     display.figure_.savefig(STATIC / "effects.png", dpi=100, pil_kwargs={"optimize": True})
+
+
+def draw_report() -> None:
+    """As in docs/start.md."""
+    people = pd.DataFrame(adult())
+    X, y = people.drop(columns=["class", "fnlwgt"]), people["class"]
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    model = cb.CWBClassifier().fit(X_train, y_train)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        classifier.report(page, people, income)
-        screenshot(page, STATIC / "report.png")
+        model.report(page, X_test, y_test)
+        screenshot(page.as_uri(), STATIC / "report.png")
+    with Image.open(STATIC / "report.png") as whole:
+        whole.crop(GROWTH).convert("P", palette=Image.Palette.ADAPTIVE).save(
+            STATIC / "report.png", optimize=True
+        )
+
+
+def main() -> int:
+    draw_effects()
+    draw_report()
     for name in ("effects.png", "report.png"):
         size = (STATIC / name).stat().st_size
         print(f"{name}: {size:,} bytes" + (" (too large)" if size > LIMIT else ""))
