@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -188,3 +189,31 @@ def test_columns_that_only_name_their_rows_are_told():
     with pytest.warns(UserWarning, match="'id' has another whole number in every row"):
         cb.fit({"id": np.arange(n)[::-1], "x": y + 1}, y, n_iter=2)
     cb.fit({"id": np.arange(n)}, y, [cb.Linear("id")], n_iter=2)  # asked for: no word
+
+
+def test_extending_can_be_drawn_as_a_longer_fit(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("cwboost.fit"), "MANY_COLUMNS", 2)
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(size=150) for name in "abcd"}
+    y = 3 * table["a"] + table["b"]
+    more = cb.fit(table, y, n_iter=1).extend(60, table, y)
+    long = cb.fit(table, y, n_iter=61)
+    for name in ("a", "b"):
+        np.testing.assert_array_equal(
+            more.columns[name].spread.points, long.columns[name].spread.points
+        )
+
+
+def test_arrow_integers_beyond_the_exact_ones_are_floats():
+    arrow = pytest.importorskip("pyarrow")
+    x = np.linspace(0, 1, 100)
+    big = np.array([2**60 + 5, 3] * 50)
+    found = cb.fit(arrow.table({"u": big, "x": x}), x, n_iter=5)
+    expected = cb.fit({"u": big, "x": x}, x, n_iter=5)
+    np.testing.assert_array_equal(found.risk, expected.risk)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_an_infinite_y_is_told_as_y(value):
+    with pytest.raises(ValueError, match="y, row 1: the value is infinite; leave such rows out"):
+        cb.fit({"x": [1.0, 2.0, 3.0]}, [0.0, value, 1.0])

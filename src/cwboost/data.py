@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .bins import Sample
 from .checks import is_number
 from .losses import Loss
-from .table import Column, Floats, Numbers, Table, check_finite, read, read_column
+from .table import Column, Floats, Numbers, Table, read, read_column
 
 MIN_Y, MAX_Y = 1e-140, 1e140  # sums of squares stay within 64-bit floats
 
@@ -119,12 +119,15 @@ def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) ->
             f"y, row {row}: the value is missing ({int(column.missing.sum())} such rows); leave "
             "these rows out"
         )
-    check_finite(column, table)
+    if isinstance(column, Numbers) and np.isinf(column.values).any():
+        row = table.row(int(np.flatnonzero(np.isinf(column.values))[0]))
+        raise ValueError(f"y, row {row}: the value is infinite; leave such rows out")
     values, found = loss.read_y(column, classes)
     top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if not (top == 0.0 or MIN_Y < top < MAX_Y):
         raise ValueError(
-            f"y: its largest number is {top:g}, whose square a 64-bit float cannot hold; rescale y"
+            f"y: its largest number is {top:g}; sums of squares need it between {MIN_Y:g} and "
+            f"{MAX_Y:g} to stay within 64-bit floats; rescale y"
         )
     return values, found
 

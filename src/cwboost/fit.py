@@ -132,7 +132,8 @@ def fit(
     n_threads : int, optional
         The result does not depend on it.
     search : "auto", "full", "certified" or "row-free"
-        How the best term of an iteration is found; all find the same. "full" evaluates every term,
+        How the best term of an iteration is found; all find the same, as long as what is left to
+        gain is more than rounding. "full" evaluates every term,
         "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
         cross-products of terms instead of rows. "auto" estimates which costs less.
     progress : None, bool or Progress
@@ -188,8 +189,7 @@ def fit(
         plans = plan_terms(chosen, data.table, data.sample, seen, threads)
         problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
         names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
-        few = len(names) <= MANY_COLUMNS
-        spreads = problem.spreads(names, seen, rule) if few else {}
+        spreads = problem.spreads(names) if len(names) <= MANY_COLUMNS else {}
         template = Model(
             data.loss,
             optimizer,
@@ -214,14 +214,7 @@ def fit(
                 needs_offset=given.has_offset_arrays,
             ),
         )
-    model = problem.boost(template, _core.Path(), n_iter, callback, time_limit, bar, search)
-    if few:
-        return model
-    moved = np.union1d(model.path.choices, model.path.corrections)
-    drawn = {name for k in moved[moved >= 0] for name in problem.plans[k].columns}
-    spreads = problem.spreads(drawn, seen, rule)
-    facts = {name: _facts(seen[name], spread) for name, spread in spreads.items()}
-    return replace(model, columns=MappingProxyType({**model.columns, **facts}))
+    return problem.boost(template, _core.Path(), n_iter, callback, time_limit, bar, search)
 
 
 def extend(
@@ -287,6 +280,8 @@ class _Problem:
     """Rows, learners and what else the core's loop takes."""
 
     data: Data
+    seen: Mapping[str, Seen]
+    rule: Bins
     plans: list[Plan]
     sets: Sets
     rows: _core.LocalRows
@@ -343,7 +338,9 @@ class _Problem:
             everything = core(systems(of_all, [None] * len(plans)))
         complete(plans, training)
         learners = core(training)
-        return cls(data, plans, sets, rows, training, learners, everything, effects, w, began)
+        return cls(
+            data, seen, rule, plans, sets, rows, training, learners, everything, effects, w, began
+        )
 
     def terms(self) -> list[Term]:
         """The terms before the first iteration; those of one size share their zeros."""
@@ -354,10 +351,9 @@ class _Problem:
             for plan, system in zip(self.plans, self.systems, strict=True)
         ]
 
-    def spreads(
-        self, names: Container[str], seen: Mapping[str, Seen], rule: Bins
-    ) -> dict[str, Spread]:
+    def spreads(self, names: Container[str]) -> dict[str, Spread]:
         """How rows spread over some columns, so that these can be drawn."""
+        seen, rule = self.seen, self.rule
         out: dict[str, Spread] = {}
         for plan, k in zip(self.plans, self.sets.of_term, strict=True):
             name = plan.columns[0]
@@ -370,6 +366,14 @@ class _Problem:
             if name in names and name not in out:
                 out[name] = Spread.of(self.data.table[name], self.data.sample)
         return out
+
+    def drawable(self, model: Model) -> Mapping[str, ColumnFacts]:
+        """The columns, with the spread of those that the path has moved."""
+        moved = np.union1d(model.path.choices, model.path.corrections)
+        names = {name for k in moved[moved >= 0] for name in self.plans[k].columns}
+        lacking = {name for name in names if model.columns[name].spread is None}
+        facts = {name: _facts(self.seen[name], x) for name, x in self.spreads(lacking).items()}
+        return MappingProxyType({**model.columns, **facts}) if facts else model.columns
 
     def boost(
         self,
@@ -419,6 +423,7 @@ class _Problem:
         m = best_iteration(path, model.optimizer, self.data.has_validation)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
+        model = replace(model, columns=self.drawable(model))
         if path.stopped == "interrupted":
             raise Interrupted(replace(model, shares=None))
         model = replace(model, shares=self.shares(model))

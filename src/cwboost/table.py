@@ -454,7 +454,11 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
 
 def _floats(series: nw.Series[Any]) -> Floats:
     if not isinstance(series.dtype, nw.Float64):
-        series = series.cast(nw.Float64)
+        try:
+            series = series.cast(nw.Float64)
+        except ValueError:  # Arrow does not round integers beyond 2^53
+            values = series.to_list()
+            return np.array([np.nan if v is None else float(v) for v in values])
     return _as_floats(series.to_numpy())
 
 
