@@ -16,14 +16,17 @@
 #include "types.hpp"
 
 // CWBOOST_KERNEL: compiled for the baseline, AVX2 and AVX-512, and chosen when the module is
-// loaded. A sanitizer's runtime is not ready at that time, other systems cannot do it: baseline
+// loaded. CWBOOST_WIDE: without the fused multiply-add, for what must not depend on the machine
+// (bins). A sanitizer's runtime is not ready at that time, other systems cannot do it: baseline
 // only.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define CWBOOST_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CWBOOST_CLONES(...) __attribute__((target_clones(__VA_ARGS__, "default")))
 #else
-#define CWBOOST_KERNEL
+#define CWBOOST_CLONES(...)
 #endif
+#define CWBOOST_KERNEL CWBOOST_CLONES("arch=x86-64-v4", "arch=x86-64-v3")
+#define CWBOOST_WIDE CWBOOST_CLONES("avx2")
 #if defined(__GNUC__)
 #define CWBOOST_INLINE inline __attribute__((always_inline))
 #else

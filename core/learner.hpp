@@ -23,7 +23,6 @@ class Band {
     for (Size i = 0; i < d; ++i)
       for (Size j = i - std::min(i, reach_); j <= i; ++j) row(i)[j] = full[i * d + j];
   }
-  Size reach() const { return reach_; }
   // row(i)[j] is the entry (i, j), i - reach <= j <= i
   const Real* row(Size i) const { return values_.data() + i * reach_ + reach_; }
 

@@ -80,6 +80,12 @@ struct Knowledge {
     root[j] = std::isfinite(gain[j]) ? std::sqrt(std::max(gain[j], 0.0)) : infinite;
   }
 
+  // The same for sums that were propagated: if they left the range, nothing is known.
+  void estimate(const Learners& learners, Size j, Vec& theta) {
+    solve(learners, j, theta);
+    if (!std::isfinite(root[j])) error[j] = infinite;
+  }
+
   void make_exact(const Learners& learners, Size j, const Vec& u, Vec& theta) {
     learners[j]->contract(u, s[j]);
     solve(learners, j, theta);
@@ -151,7 +157,6 @@ class Search final : public Chooser {
     const double uses = static_cast<double>(chosen_[k]) / n_moves_ * left_;
     started_[k] = started_[k] || uses >= worthwhile;
     if (!(slope_ > 0.0) || !started_[k] || !can_cross(point)) return 0.0;
-    foreseen_ = choice;
     foreseen_factor_ = -slope_ * step;
     return foreseen_factor_;
   }
@@ -183,7 +188,8 @@ class Search final : public Chooser {
     epoch_ = point.epoch();
     norm_ = {0.0, 0.0};
     slope_ = 0.0;
-    last_.learner = foreseen_.learner = -1;
+    last_.learner = -1;
+    foreseen_factor_ = 0.0;
     chosen_.assign(learners.size(), 0);
     started_.assign(learners.size(), 0);
     missed_.clear();
@@ -213,7 +219,7 @@ class Search final : public Chooser {
       known_[0].error[j] += moved;
       known_[0].exact[j] = 0;
     }
-    if (foreseen_.learner >= 0) follow_foreseen(learners);
+    if (foreseen_factor_ != 0.0) follow_foreseen(learners);
     if (slots.size() < 2) return;
     removed_norm_ = 0.0;
     removed_ = carry.share > 0.0 ? carry.removed->learner : -1;
@@ -241,16 +247,15 @@ class Search final : public Chooser {
       else
         c.error[j] += carry.share * removed_norm_;
       for (Size i = 0; i < c.s[j].size(); ++i) c.s[j][i] = r.s[j][i] + carry.share * c.s[j][i];
-      c.solve(learners, j, theta_);
-      if (!std::isfinite(c.root[j])) c.error[j] = infinite;
+      c.estimate(learners, j, theta_);
     }
   }
 
   void follow_foreseen(const Learners& learners) {
     Knowledge& r = known_[0];
-    const auto k = static_cast<Size>(foreseen_.learner);
-    const Real size = std::abs(foreseen_factor_) *
-                      std::sqrt(std::max(0.0, grams_->square_norm(k, foreseen_.theta)));
+    const auto k = static_cast<Size>(last_.learner);
+    const Real size =
+        std::abs(foreseen_factor_) * std::sqrt(std::max(0.0, grams_->square_norm(k, last_.theta)));
     norm_[0] += size;
     for (Size j = 0; j < learners.size(); ++j) {
       if (!std::isfinite(r.error[j])) continue;
@@ -258,9 +263,8 @@ class Search final : public Chooser {
         r.error[j] += size;
         continue;
       }
-      grams_->add_product(j, k, foreseen_.theta, foreseen_factor_, r.s[j]);
-      r.solve(learners, j, theta_);
-      if (!std::isfinite(r.root[j])) r.error[j] = infinite;
+      grams_->add_product(j, k, last_.theta, foreseen_factor_, r.s[j]);
+      r.estimate(learners, j, theta_);
     }
   }
 
@@ -283,7 +287,7 @@ class Search final : public Chooser {
     ++chosen_[static_cast<Size>(choice.learner)];
     ++n_moves_;
     --left_;
-    foreseen_.learner = -1;
+    foreseen_factor_ = 0.0;
   }
 
   bool can_cross(const Point& point) const {
@@ -293,8 +297,8 @@ class Search final : public Chooser {
 
   // A learner that was evaluated for want of a cross-Gram with the foreseen one, a second time.
   void want_grams(const std::vector<Size>& which) {
-    if (foreseen_.learner < 0) return;
-    const auto k = static_cast<Size>(foreseen_.learner);
+    if (foreseen_factor_ == 0.0) return;
+    const auto k = static_cast<Size>(last_.learner);
     std::vector<Grams::Pair> pairs;
     for (const Size j : which)
       if (!grams_->has(j, k) && ++missed_[j * known_[0].root.size() + k] >= 2)
@@ -346,7 +350,7 @@ class Search final : public Chooser {
     if (c.exact[j] || !std::isfinite(c.error[j])) return;
     for (Size i = 0; i < before.size(); ++i) c.s[j][i] += r.s[j][i] - before[i];
     c.error[j] = std::max(0.0, c.error[j] - error);
-    c.solve(learners, j, theta_);
+    c.estimate(learners, j, theta_);
   }
 
   // Makes the cross-Grams with the learner removed that contenders for the correction lack: a pass
@@ -368,7 +372,7 @@ class Search final : public Chooser {
     for (const auto& [j, _] : pairs) {
       grams_->add_product(j, k, carry.removed->theta, -carry.share, c.s[j]);
       c.error[j] = std::max(0.0, c.error[j] - carry.share * removed_norm_);
-      c.solve(*point.learners(), j, theta_);
+      c.estimate(*point.learners(), j, theta_);
     }
   }
 
@@ -385,9 +389,10 @@ class Search final : public Chooser {
   std::vector<int> chosen_;    // how often, per learner
   std::vector<char> started_;  // those whose steps are foreseen
   Real slope_ = 0.0;           // mean second derivative of the loss; 0: not known yet
-  Update last_, foreseen_;     // the last choice; the same if r was moved along it beforehand
+  Update last_;                // the last choice
   Vec last_s_;                 // its sums when it was chosen
-  Real last_step_ = 0.0, foreseen_factor_ = 0.0;
+  Real last_step_ = 0.0;
+  Real foreseen_factor_ = 0.0;  // what r was moved along it beforehand
   std::unordered_map<Size, int> missed_;
   Size evaluations_ = 0;
   Vec theta_;  // scratch

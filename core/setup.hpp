@@ -29,15 +29,6 @@ inline void check_mask(Mask training, Size n) {
     throw std::invalid_argument("training must have one mark per row");
 }
 
-// Kernels that wider vectors make faster are compiled for them too and chosen when the program is
-// loaded. No fused multiply-add is among what they gain, so all machines give the same numbers.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CWBOOST_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define CWBOOST_WIDE
-#endif
-
 inline void check_weights(In weights, Size n) {
   if (weights.size() != n) throw std::invalid_argument("weights must have one number per row");
 }

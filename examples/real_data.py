@@ -26,42 +26,41 @@ from sklearn.model_selection import train_test_split
 import cwboost as cb
 
 
+def split(file):
+    return train_test_split(pd.read_parquet(file), random_state=0)
+
+
 def adult(folder):
     """Who earns more than 50,000 a year? Numbers, categories, missing cells."""
-    table = pd.read_parquet(folder / "adult.parquet")
-    train, test = train_test_split(table, random_state=0)
+    train, test = split(folder / "adult.parquet")
     model = cb.CWBClassifier(exclude=["class", "fnlwgt"]).fit(train, train["class"])
     return model, test, test["class"]
 
 
 def bike(folder):
     """How many bicycles are rented in an hour? Counts."""
-    table = pd.read_parquet(folder / "bike_sharing_hour.parquet")
-    train, test = train_test_split(table, random_state=0)
+    train, test = split(folder / "bike_sharing_hour.parquet")
     model = cb.CWBRegressor("poisson", exclude=["cnt", "casual", "registered"])
     return model.fit(train, train["cnt"]), test, test["cnt"]
 
 
 def credit(folder):
     """Who does not pay next month?"""
-    table = pd.read_parquet(folder / "credit_default.parquet")
-    train, test = train_test_split(table, random_state=0)
+    train, test = split(folder / "credit_default.parquet")
     model = cb.CWBClassifier(exclude=["default", "ID"]).fit(train, train["default"])
     return model, test, test["default"]
 
 
 def claims(folder):
     """How many claims has a motor policy? Counts, with the insured part of the year as exposure."""
-    table = pd.read_parquet(folder / "freMTPL2freq.parquet")
-    train, test = train_test_split(table, random_state=0)
+    train, test = split(folder / "freMTPL2freq.parquet")
     model = cb.CWBRegressor("poisson", exposure="Exposure", exclude=["ClaimNb", "IDpol"])
     return model.fit(train, train["ClaimNb"]), test, test["ClaimNb"]
 
 
 def houses(folder):
     """What is a house worth? The place is one term of two columns; the rest is automatic."""
-    table = pd.read_parquet(folder / "california_housing_ocean.parquet")
-    train, test = train_test_split(table, random_state=0)
+    train, test = split(folder / "california_housing_ocean.parquet")
     place = cb.Tensor("longitude", "latitude", df=20)
     model = cb.CWBRegressor(learners=[place, ...], exclude=["median_house_value"])
     return model.fit(train, train["median_house_value"]), test, test["median_house_value"]
