@@ -361,6 +361,13 @@ class Signals {
 
 using After = std::function<bool(int, Real, Real, int)>;
 
+void take_learners(const std::vector<const HeldLearner*>& from, Learners& to) {
+  for (const auto* learner : from) {
+    if (!learner) throw nb::type_error("expected learners, got None");
+    to.push_back(learner);
+  }
+}
+
 Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                const std::vector<const HeldLearner*>& all, const Optimizer& optimizer, Vec start,
                Real scale, Part training_part, std::optional<Part> validation_part, Part all_part,
@@ -375,14 +382,8 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                   scale,
                   {training_part, validation_part, all_part},
                   how};
-  const auto take = [](const std::vector<const HeldLearner*>& from, Learners& to) {
-    for (const auto* learner : from) {
-      if (!learner) throw nb::type_error("expected learners, got None");
-      to.push_back(learner);
-    }
-  };
-  take(training, for_training);
-  take(all, for_all);
+  take_learners(training, for_training);
+  take_learners(all, for_all);
   for (const Learner* learner : for_training) problem.n_coef.push_back(learner->n_coef());
   const auto* hybrid = std::get_if<Hybrid>(&optimizer);
   if (hybrid && hybrid->then_all && for_all.size() != for_training.size())
@@ -427,6 +428,34 @@ nb::ndarray<nb::numpy, Real> replay(const Path& path, int m, const Optimizer& op
   Boost boost({&nowhere, nullptr, nullptr, std::move(n_coef), {}, scale, {}}, optimizer);
   boost.run(path, {m, 0});
   return to_numpy(Vec(boost.coef()));
+}
+
+// The risk of a part of the rows after 0, 1, .. iterations of a path that may be from others. `at`
+// is called after each, when slot 0 has the scores; it returns true to stop.
+nb::ndarray<nb::numpy, Real> follow(Rows& rows, const std::vector<const HeldLearner*>& learners,
+                                    const Optimizer& optimizer, Vec start, Real scale, Part part,
+                                    const Path& path,
+                                    const std::optional<std::function<bool(int)>>& at) {
+  Learners taken;
+  take_learners(learners, taken);
+  Problem problem{&rows, &taken, &taken, {}, std::move(start), scale, {part, {}, part}};
+  problem.how = How::full;
+  problem.other_rows = true;
+  for (const Learner* learner : taken) problem.n_coef.push_back(learner->n_coef());
+  Signals signals;
+  Until until{path.n_iter(), 0};
+  until.recorded = [&](int m) {
+    signals();
+    if (!at) return;
+    const nb::gil_scoped_acquire gil;
+    if ((*at)(m)) throw Stopped{"callback"};
+  };
+  Boost boost(problem, optimizer);
+  {
+    const nb::gil_scoped_release released;
+    boost.run(path, until);
+  }
+  return per_risk(boost.path, &Risks::training);
 }
 
 void bind_boost(nb::module_& m) {
@@ -500,6 +529,8 @@ void bind_boost(nb::module_& m) {
         "training_part"_a, "validation_part"_a.none(), "all_part"_a, "n_iter"_a, "patience"_a,
         "history"_a, "time_limit"_a.none(), "after"_a.none(), "how"_a = How::automatic,
         "every"_a = 0.0);
+  m.def("follow", &follow, "rows"_a, "learners"_a, "optimizer"_a, "start"_a, "scale"_a, "part"_a,
+        "path"_a, "at"_a.none() = nb::none(), nb::rv_policy::move);
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
 }
 

@@ -173,6 +173,7 @@ struct Problem {
   Real scale;
   Parts parts;
   How how = How::automatic;
+  bool other_rows = false;  // a history is followed on rows that it is not from
 };
 
 // Whether cross-Grams cost less than rows, in nanoseconds as measured on one machine and guessed
@@ -197,6 +198,7 @@ struct Until {
   int patience;  // iterations without a new best validation risk; 0: never stop early
   // After each live iteration; throws Stopped to end the fit.
   std::function<void(int, const Risks&, const Move&)> after = {};
+  std::function<void(int)> recorded = {};  // after each that the history has, and before the first
 };
 
 class Boost {
@@ -219,6 +221,7 @@ class Boost {
         ended - std::max(best_iteration(history.risks), history.switched_after) >= until.patience;
     const int patient_from = ended > 0 && impatient ? ended : 0;
     try {
+      if (until.recorded) until.recorded(0);
       for (int m = 1; m <= until.n_iter; ++m) {
         const bool live = m > history.n_iter();
         if (live ? must_switch() : m - 1 == history.switched_after)
@@ -227,6 +230,7 @@ class Boost {
         if (!live) compare(history, m);
         if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)
           best_ = m;
+        if (!live && until.recorded) until.recorded(m);
         if (!live) continue;
         if (until.after) until.after(m, path.risks.back(), path.moves.back());
         if (must_stop(until.patience, patient_from)) throw Stopped{"no better validation risk"};
@@ -272,7 +276,7 @@ class Boost {
   // Extending needs the rows of the fit: their risks are its fingerprint.
   void compare(const Path& history, int m) {
     auto& risks = path.risks[static_cast<Size>(m)];
-    if (static_cast<Size>(m) >= history.risks.size()) return;
+    if (static_cast<Size>(m) >= history.risks.size() || problem_.other_rows) return;
     const Risks& old = history.risks[static_cast<Size>(m)];
     if (problem_.training) {
       const Real noise = 1e-12 * std::abs(history.risks[0].training);

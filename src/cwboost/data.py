@@ -63,6 +63,25 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
+class Split:
+    """How one fit weighs the rows: zero where it does not see them."""
+
+    training: Floats  # (n,)
+    validation: Floats | None  # (n,) of the rows that are watched
+    all: Floats  # (n,) of both
+
+    @cached_property
+    def rows(self) -> NDArray[np.bool_] | None:
+        """Marks the training rows; None: all are."""
+        marks = self.training > 0
+        return None if marks.all() else marks
+
+    def of_training(self, values: Floats) -> Floats:
+        """What training rows have of a number (or more) per row."""
+        return values if self.rows is None else values[self.rows]
+
+
+@dataclass(frozen=True, eq=False)
 class Data:
     """All rows of a fit, training and validation, in the order given; none of weight zero."""
 
@@ -77,15 +96,15 @@ class Data:
     validation: Literal["none", "fraction", "rows"]
     weighted: bool  # False: all training rows weigh 1
 
-    @property
-    def parts(self) -> list[Floats]:
-        """Training, validation, all."""
+    @cached_property
+    def split(self) -> Split:
+        """As the rows were given."""
         w, held = self.weights, self.validation_weights
         if not self.has_validation:
-            return [w, w, w]  # nobody asks for the second
+            return Split(w, None, w)
         training = np.where(self.training, w, 0.0)
         same = np.array_equal(held[~self.training], w[~self.training])
-        return [training, held, w if same else np.where(self.training, w, held)]
+        return Split(training, held, w if same else np.where(self.training, w, held))
 
     @cached_property
     def has_validation(self) -> bool:
@@ -97,10 +116,6 @@ class Data:
         marks = self.training if self.has_validation else None
         n_rows = int(self.training.sum()) if self.has_validation else len(self.y)
         return Sample(marks, self.weights if self.weighted else None, n_rows)
-
-    def of_training(self, values: Floats) -> Floats:
-        """What training rows have of a number (or more) per row."""
-        return values[self.training] if self.has_validation else values
 
 
 def _column(given: Any, what: str, table: Table) -> Column:

@@ -136,7 +136,7 @@ def _drop_constant(
         warnings.warn(
             "constant in the training rows and therefore left out: " + ", ".join(dropped),
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return kept
 
@@ -439,6 +439,14 @@ def complete(plans: Sequence[Plan], systems: Sequence[System]) -> None:
     for plan, system in zip(plans, systems, strict=True):
         if plan.basis.mean is None:
             object.__setattr__(plan.basis, "mean", system.mean)
+
+
+def centred(plans: Sequence[Plan], systems: Sequence[System]) -> list[Plan]:
+    """The plans of other training rows than those that made them: with these rows' means."""
+    return [
+        replace(plan, basis=replace(plan.basis, mean=system.mean))
+        for plan, system in zip(plans, systems, strict=True)
+    ]
 
 
 def make_systems(

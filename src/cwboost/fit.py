@@ -10,37 +10,23 @@ import inspect
 import math
 import time
 import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _core
-from .bases import BasisRows
+from .binned import Binned
 from .bins import Bins, Seen, as_bins
 from .checks import check_threads, is_number, is_whole, threads_for
-from .data import Data, Given, read_data
-from .design import (
-    Plan,
-    Sets,
-    basis_rows,
-    bin_weights,
-    check_learners,
-    complete,
-    core_learner,
-    core_rows,
-    core_set,
-    fine_points,
-    look_at,
-    make_sets,
-    make_systems,
-    plan_terms,
-)
+from .data import Data, Given, Split, read_data
+from .design import Plan, centred, check_learners, complete, look_at, plan_terms
 from .formula import is_formula, parse
-from .losses import as_loss
-from .memory import Room, collector_at_rest
+from .learners import Learner
+from .losses import Loss, as_loss
+from .memory import collector_at_rest
 from .model import ColumnFacts, Model, Path, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .progress import Progress, face
@@ -168,53 +154,18 @@ def fit(
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     with collector_at_rest():
-        data = read_data(given, as_loss(loss), seed)
+        data, chosen = read_rows(given, learners, as_loss(loss), seed)
         if search == "row-free" and data.loss.name != "squared":
             raise ValueError(
                 f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
             )
-        if isinstance(optimizer, Hybrid) and not data.has_validation:
-            raise ValueError(
-                "Hybrid needs validation rows to know when to switch; pass for instance "
-                "validation=0.3"
-            )
-        target = [name for name in (given.column("y"),) if name is not None]
-        chosen = make_learners(data.table, learners, target, apart=given.columns)
-        chosen = check_learners(chosen, data.table)
-        start_vector = _start(start, data)
-        step_scale = _scale(scale, data, start_vector)
-        threads = threads_for(n_threads, len(data.y))
-        names = dict.fromkeys(name for learner in chosen for name in learner.columns)
-        seen = look_at(names, data.table, data.sample, threads)
-        plans = plan_terms(chosen, data.table, data.sample, seen, threads)
-        problem = _Problem.make(data, plans, seen, rule, optimizer, threads, began)
-        names = dict.fromkeys(name for plan in problem.plans for name in plan.columns)
-        spreads = problem.spreads(names) if len(names) <= MANY_COLUMNS else {}
-        template = Model(
-            data.loss,
-            optimizer,
-            MappingProxyType({t.name: t for t in problem.terms()}),
-            MappingProxyType({name: _facts(seen[name], spreads.get(name)) for name in names}),
-            data.classes,
-            start_vector,
-            step_scale,
-            Path.from_core(_core.Path()),
-            0,
-            Settings(
-                bins=rule,
-                patience=patience,
-                seed=seed,
-                validation=data.validation,
-                fraction=float(validation) if data.validation == "fraction" else None,
-                target=given.column("y"),
-                weights=given.column("weights"),
-                offset=given.column("offset"),
-                exposure=given.column("exposure"),
-                held=given.column("validation"),
-                needs_offset=given.has_offset_arrays,
-            ),
-        )
-    return problem.boost(template, _core.Path(), n_iter, callback, time_limit, bar, search)
+        _check_watched(optimizer, data.split)
+        begin = Begin.of(data, data.split, start, scale)
+        settings = _settings(given, data, rule, seed)
+        binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
+        problem = Problem.make(binned, data.split, optimizer, begin, began)
+        model = problem.template(patience)
+    return problem.boost(model, _core.Path(), n_iter, callback, time_limit, bar, search)
 
 
 def extend(
@@ -258,121 +209,249 @@ def extend(
     plans = [term.plan for term in model.terms.values()]
     threads = threads_for(n_threads, len(data.y))
     names = dict.fromkeys(name for plan in plans for name in plan.columns)
-    problem = _Problem.make(
-        data,
-        plans,
-        look_at(names, data.table, data.sample, threads),
-        old.bins,
-        model.optimizer,
-        threads,
-        began,
-        smoothing=[term.smoothing for term in model.terms.values()],
-    )
-    history = model.path.to_core([plan.basis.n_coef for plan in plans], model.n_outputs)
+    seen = look_at(names, data.table, data.sample, threads)
+    binned = Binned.make(data, plans, seen, old, threads)
+    begin = Begin(model.start_vector, model.scale)
+    smoothing = [term.smoothing for term in model.terms.values()]
+    problem = Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
+    history = problem.history(model)
     return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+
+
+# --- from what people give to binned rows ---------------------------------------------------------
+
+
+def read_rows(given: Given, learners: Any, loss: Loss, seed: int) -> tuple[Data, list[Learner]]:
+    """The rows and the learners, checked; nothing is binned yet."""
+    data = read_data(given, loss, seed)
+    target = [name for name in (given.column("y"),) if name is not None]
+    chosen = make_learners(data.table, learners, target, apart=given.columns)
+    return data, check_learners(chosen, data.table)
+
+
+def bin_rows(data: Data, learners: Sequence[Learner], settings: Settings, n_threads: int) -> Binned:
+    names = dict.fromkeys(name for learner in learners for name in learner.columns)
+    seen = look_at(names, data.table, data.sample, n_threads)
+    plans = plan_terms(list(learners), data.table, data.sample, seen, n_threads)
+    return Binned.make(data, plans, seen, settings, n_threads)
+
+
+def prepare(
+    table: Any,
+    y: Any,
+    learners: Any = None,
+    loss: Any = "squared",
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    n_threads: int | None = None,
+) -> Binned:
+    """Rows binned for `fit_split`: all are training rows, as the arguments of `fit` say."""
+    check_threads(n_threads)
+    given, rule = Given(table, y, weights, offset, exposure), as_bins(bins)
+    if is_formula(y):
+        given, learners = _read_formula(given, learners)
+    with collector_at_rest():
+        data, chosen = read_rows(given, learners, as_loss(loss), 0)
+        settings = _settings(given, data, rule, 0)
+        return bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
+
+
+def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
+    return Settings(
+        bins=rule,
+        patience=None,
+        seed=seed,
+        validation=data.validation,
+        fraction=float(given.validation) if data.validation == "fraction" else None,
+        target=given.column("y"),
+        weights=given.column("weights"),
+        offset=given.column("offset"),
+        exposure=given.column("exposure"),
+        held=given.column("validation"),
+        needs_offset=given.has_offset_arrays,
+    )
 
 
 # --- the problem for the core ---------------------------------------------------------------------
 
 
+class Begin(NamedTuple):
+    """Where a fit begins, and the factor of its steps."""
+
+    start: Floats  # (q,)
+    scale: float
+
+    @classmethod
+    def of(cls, data: Data, split: Split, start: Any, scale: Any) -> Begin:
+        y, w, offset = map(split.of_training, (data.y, split.training, data.offset))
+        start = _start(start, data.loss, y, w, offset)
+        return cls(start, _scale(scale, data.loss, y, w, offset, start))
+
+
+class Halt:
+    """A callback that is asked now and then whether to stop."""
+
+    every = 0.05  # seconds
+
+    def __init__(self, asked: Callable[[], bool]) -> None:
+        self.asked = asked
+
+    def __call__(self) -> bool:
+        return self.asked()
+
+
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class Problem:
     """Rows, learners and what else the core's loop takes."""
 
-    data: Data
-    seen: Mapping[str, Seen]
-    rule: Bins
-    plans: list[Plan]
-    sets: Sets
+    binned: Binned
+    split: Split
+    begin: Begin
+    optimizer: Optimizer
+    plans: Sequence[Plan]  # whose bases know their mean over the training rows
     rows: _core.LocalRows
     systems: list[System]
     training: list[_core.Learner]
     all: list[_core.Learner]
-    bin_effects: list[BasisRows]  # basis over what the core calls the bins of each term's set
-    bin_weights: list[Floats]  # of the training rows, for each set
     began: float  # when the fit was called
 
     @classmethod
     def make(
         cls,
-        data: Data,
-        plans: list[Plan],
-        seen: Mapping[str, Seen],
-        rule: Bins,
+        binned: Binned,
+        split: Split,
         optimizer: Optimizer,
-        n_threads: int,
+        begin: Begin,
         began: float,
         smoothing: Sequence[float] | None = None,
-    ) -> _Problem:
-        room = Room()
-        sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
-        parts = data.parts
-        rows = _core.LocalRows(
-            data.loss.core(data.y),
-            data.y,
-            np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
-            [core_set(s) for s in sets.sets],
-            parts,
-            n_threads,
-        )
-        alike = data.sample.marks is None and data.sample.weights is None
-        w = bin_weights(sets.sets, None if alike else parts[TRAINING], room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room, n_threads)
-        effects = core_rows(plans, sets, matrices)
-
-        def systems(weights: list[Floats], given: Sequence[float | None]) -> list[System]:
-            of_terms = [weights[k] for k in sets.of_term]
-            return make_systems(plans, matrices, of_terms, given, n_threads)
-
-        def core(made: list[System]) -> list[_core.Learner]:
-            return [
-                core_learner(k, over_bins, system)
-                for k, over_bins, system in zip(sets.of_term, effects, made, strict=True)
-            ]
-
-        training = systems(w, [None] * len(plans) if smoothing is None else smoothing)
+        n_threads: int | None = None,
+    ) -> Problem:
+        systems = binned.systems(binned.weigh(split.training), smoothing)
         everything: list[_core.Learner] = []
         if isinstance(optimizer, Hybrid) and optimizer.then == "all":
             # The same df on all rows; the smoothing that gives them is found anew.
-            of_all = bin_weights(sets.sets, parts[ALL], room, n_threads)
-            everything = core(systems(of_all, [None] * len(plans)))
-        complete(plans, training)
-        learners = core(training)
+            everything = binned.learners(binned.systems(binned.weigh(split.all)))
+        plans = binned.plans
+        if split is binned.data.split:
+            complete(plans, systems)
+        else:
+            plans = centred(plans, systems)
         return cls(
-            data, seen, rule, plans, sets, rows, training, learners, everything, effects, w, began
+            binned,
+            split,
+            begin,
+            optimizer,
+            plans,
+            binned.rows(split, n_threads),
+            systems,
+            binned.learners(systems),
+            everything,
+            began,
         )
 
-    def terms(self) -> list[Term]:
-        """The terms before the first iteration; those of one size share their zeros."""
-        q = self.data.loss.n_outputs
+    def template(self, patience: int | None) -> Model:
+        """The model before the first iteration; terms of one size share their zeros."""
+        binned, data = self.binned, self.binned.data
+        q = data.loss.n_outputs
         zeros = {n: np.zeros((n, q)) for n in {plan.basis.n_coef for plan in self.plans}}
-        return [
+        terms = [
             Term(plan, zeros[len(system.mean)], system.smoothing, system.df, system.net_df)
             for plan, system in zip(self.plans, self.systems, strict=True)
         ]
+        names = binned.columns
+        spreads = binned.spreads(names) if len(names) <= MANY_COLUMNS else {}
+        settings = replace(binned.settings, patience=patience)
+        if settings.validation == "none" and self.split.validation is not None:
+            settings = replace(settings, validation="rows")
+        return Model(
+            data.loss,
+            self.optimizer,
+            MappingProxyType({term.name: term for term in terms}),
+            MappingProxyType(
+                {name: _facts(binned.seen[name], spreads.get(name)) for name in names}
+            ),
+            data.classes,
+            self.begin.start,
+            self.begin.scale,
+            Path.from_core(_core.Path()),
+            0,
+            settings,
+        )
 
-    def spreads(self, names: Container[str]) -> dict[str, Spread]:
-        """How rows spread over some columns, so that these can be drawn."""
-        seen, rule = self.seen, self.rule
-        out: dict[str, Spread] = {}
-        for plan, k in zip(self.plans, self.sets.of_term, strict=True):
-            name = plan.columns[0]
-            if name in names and name not in out:
-                w = self.bin_weights[k]
-                points = fine_points(plan, self.sets.sets[k], w, seen[name], rule)
-                if points is not None:
-                    out[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
-        for name in (name for plan in self.plans for name in plan.columns):
-            if name in names and name not in out:
-                out[name] = Spread.of(self.data.table[name], self.data.sample)
-        return out
+    @classmethod
+    def pose(
+        cls,
+        binned: Binned,
+        split: Split,
+        optimizer: Optimizer,
+        *,
+        start: Any = None,
+        scale: Any = "auto",
+        n_threads: int = 1,
+    ) -> Problem:
+        """A fit to rows that are binned already, weighed as a split says: start, scale and
+        smoothing are the split's own."""
+        _check_watched(optimizer, split)
+        began = time.perf_counter()
+        with collector_at_rest():
+            begin = Begin.of(binned.data, split, start, scale)
+            return cls.make(binned, split, optimizer, begin, began, n_threads=n_threads)
+
+    def fit(
+        self,
+        n_iter: int,
+        *,
+        patience: int | None = None,
+        after: Model | None = None,
+        halt: Callable[[], bool] | None = None,
+        bar: Progress | None = None,
+        search: str = "auto",
+    ) -> Model:
+        """The model of n_iter iterations, going on from the end of `after` if there is one.
+
+        `halt` is asked twenty times a second whether to stop.
+        """
+        model, history = self.template(patience), _core.Path()
+        if after is not None:
+            model = replace(model, terms=after.terms, path=after.path, columns=after.columns)
+            history = self.history(after)
+        shown = face(False) if bar is None else bar
+        callback = None if halt is None else Halt(halt)
+        return self.boost(model, history, n_iter, callback, None, shown, search)
+
+    def follow(
+        self, model: Model, weights: Floats, at: Callable[[int, Floats], Any] | None = None
+    ) -> Floats:
+        """(M + 1,) risk of rows so weighed along the path of a model of this problem.
+
+        `at` is called after 0, 1, ... iterations with their number and the scores (q, n), at the
+        bins; it returns true to stop.
+        """
+        rows = self.binned.rows(Split(weights, None, weights), 1)
+        return _core.follow(
+            rows,
+            self.training,
+            self.optimizer.core(),
+            list(model.start_vector),
+            model.scale,
+            TRAINING,
+            self.history(model),
+            None if at is None else lambda m: bool(at(m, rows.read(SLOT_F))),
+        )
+
+    def history(self, model: Model) -> _core.Path:
+        """The path of a model of this problem, to go on from."""
+        return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
 
     def drawable(self, model: Model) -> Mapping[str, ColumnFacts]:
         """The columns, with the spread of those that the path has moved."""
         moved = np.union1d(model.path.choices, model.path.corrections)
         names = {name for k in moved[moved >= 0] for name in self.plans[k].columns}
         lacking = {name for name in names if model.columns[name].spread is None}
-        facts = {name: _facts(self.seen[name], x) for name, x in self.spreads(lacking).items()}
+        found = self.binned.spreads(lacking) if lacking else {}
+        facts = {name: _facts(self.binned.seen[name], spread) for name, spread in found.items()}
         return MappingProxyType({**model.columns, **facts}) if facts else model.columns
 
     def boost(
@@ -388,7 +467,7 @@ class _Problem:
         """Runs the loop after `history` and makes the model of its path."""
         if time_limit is not None:  # what the set-up has left of it; one iteration at the least
             time_limit = max(1e-9, time_limit - (time.perf_counter() - self.began))
-        patience, watched = model.settings.patience or 0, self.data.has_validation
+        patience, watched = model.settings.patience or 0, self.split.validation is not None
         names = [plan.name for plan in self.plans]
         after, every = _told(callback, bar, names)
         early = watched and patience > 0
@@ -417,10 +496,10 @@ class _Problem:
                 bar.step(path.n_iter, **_facts_of(*last, names))
         if not np.isfinite(path.risk[0]):
             raise ValueError(
-                f"the {self.data.loss.name} loss is not finite at the start ({path.risk[0]}); "
+                f"the {model.loss.name} loss is not finite at the start ({path.risk[0]}); "
                 "check the loss, or rescale y"
             )
-        m = best_iteration(path, model.optimizer, self.data.has_validation)
+        m = best_iteration(path, model.optimizer, watched)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
         model = replace(model, columns=self.drawable(model))
@@ -432,7 +511,8 @@ class _Problem:
 
     def shares(self, model: Model) -> Floats:
         """Importance of every term on the training rows."""
-        q, total = model.n_outputs, float(self.data.weights[self.data.training].sum())
+        q, total = model.n_outputs, float(self.split.training.sum())
+        binned, of_term = self.binned, self.binned.sets.of_term
         batch: list[Any] = [
             _core.Fill(SLOT_F, list(model.start_vector)),
             _core.Fill(SLOT_G, list(model.start_vector)),
@@ -442,10 +522,10 @@ class _Problem:
         for k in np.union1d(model.path.choices, model.path.corrections).tolist():
             term = terms[k]
             if k >= 0 and term.chosen:
-                effects[k] = np.ascontiguousarray((self.bin_effects[k] @ term.beta).T)
-                batch.append(_core.Add(SLOT_F, self.sets.of_term[k], effects[k].ravel()))
+                effects[k] = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
+                batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
         batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))
-        wanted = [self.sets.of_term[k] for k in effects]
+        wanted = [of_term[k] for k in effects]
         batch.append(_core.BinSums([SLOT_R], wanted, TRAINING))
         sums = self.rows.run(batch)[-1].sums
         out = np.zeros(len(model.terms))
@@ -505,6 +585,8 @@ def _told(
     callback: Callable[..., Any] | None, bar: Progress, names: list[str]
 ) -> tuple[Callable[[int, float, float, int], bool] | None, float]:
     """What the core calls after an iteration, and the least seconds between two calls."""
+    if isinstance(callback, Halt):
+        return lambda *_: callback(), callback.every
     called = None if callback is None else _adapted(callback)
     every = bar.every
     if called is None and every is None:
@@ -561,6 +643,13 @@ def _check_optimizer(optimizer: Any) -> Optimizer:
     return optimizer
 
 
+def _check_watched(optimizer: Optimizer, split: Split) -> None:
+    if isinstance(optimizer, Hybrid) and split.validation is None:
+        raise ValueError(
+            "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
+        )
+
+
 def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     most = 2**31 - 2
@@ -602,8 +691,8 @@ def _seed(random_state: Any) -> int:
         ) from None
 
 
-def _start(start: Any, data: Data) -> Floats:
-    q = data.loss.n_outputs
+def _start(start: Any, loss: Loss, y: Floats, w: Floats, offset: Floats) -> Floats:
+    q = loss.n_outputs
     if start is not None:
         try:
             out = np.atleast_1d(np.asarray(start, dtype=np.float64))
@@ -612,19 +701,17 @@ def _start(start: Any, data: Data) -> Floats:
         if out.shape != (q,) or not np.isfinite(out).all():
             raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
         return out
-    y, w, offset = map(data.of_training, (data.y, data.weights, data.offset))
-    out = data.loss.start(y, w, offset)
+    out = loss.start(y, w, offset)
     if not np.isfinite(out).all():
         raise ValueError(
-            f"the start of the {data.loss.name} loss is not finite ({out}); check y and offset"
+            f"the start of the {loss.name} loss is not finite ({out}); check y and offset"
         )
     return out
 
 
-def _scale(scale: Any, data: Data, start: Floats) -> float:
+def _scale(scale: Any, loss: Loss, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:
     if isinstance(scale, str) and scale == "auto":
-        y, w, offset = map(data.of_training, (data.y, data.weights, data.offset))
-        found = data.loss.scale(y, w, offset, start)
+        found = loss.scale(y, w, offset, start)
     elif is_number(scale):
         found = float(scale)
     else:

@@ -1,0 +1,146 @@
+"""Fits on rows that are binned already, and many of them side by side."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+from cwboost.data import Split
+from cwboost.fit import Problem, prepare
+from cwboost.progress import Progress
+from cwboost.replicates import run_all
+
+OPTIMIZERS = [
+    cb.Plain(0.1),
+    cb.Accelerated(0.1, 0.03),
+    cb.Hybrid(0.1, 0.03, then="training"),
+    cb.Hybrid(0.1, 0.03),
+]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(3)
+    n = 400
+    table = {"x": rng.integers(0, 40, n) / 40, "z": rng.integers(0, 30, n) / 30}
+    table["g"] = rng.choice(list("abc"), n)
+    y = np.sin(6 * table["x"]) + (table["g"] == "a") + rng.normal(0, 0.5, n)
+    held = np.arange(n) % 4 == 0
+    # Both parts have all values, so that bins and knots are the same with either.
+    for name in ("x", "z"):
+        held[np.unique(table[name], return_index=True)[1]] = False
+    return table, y, held
+
+
+def split_of(held):
+    w = np.ones(len(held))
+    return Split(np.where(held, 0.0, w), np.where(held, w, 0.0), w)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_a_split_of_binned_rows_is_a_fit_with_validation_rows(problem, optimizer, loss):
+    table, y, held = problem
+    y = y if loss == "squared" else np.where(y > 0.5, "yes", "no")
+    binned = prepare(table, y, loss=loss)
+    posed = Problem.pose(binned, split_of(held), optimizer)
+    model = posed.fit(60)
+    expected = cb.fit(
+        table, y, loss=loss, optimizer=optimizer, n_iter=60, validation=held, patience=None
+    )
+    assert model.choices == expected.choices
+    np.testing.assert_allclose(model.validation_risk, expected.validation_risk, rtol=1e-10)
+    np.testing.assert_allclose(model.predict(table), expected.predict(table), rtol=1e-9)
+    assert model.importance() == pytest.approx(expected.importance(), rel=1e-8)
+    np.testing.assert_allclose(model.intercept, expected.intercept, rtol=1e-10)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_a_fit_goes_on_from_another(problem, optimizer):
+    table, y, held = problem
+    posed = Problem.pose(prepare(table, y), split_of(held), optimizer)
+    long = posed.fit(50)
+    again = posed.fit(50, after=posed.fit(20))
+    assert again.choices == long.choices
+    np.testing.assert_allclose(again.risk, long.risk, rtol=1e-13)
+    np.testing.assert_allclose(again.predict(table), long.predict(table), rtol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+def test_a_path_is_followed_on_other_rows(problem, optimizer):
+    table, y, held = problem
+    posed = Problem.pose(prepare(table, y), split_of(held), optimizer)
+    model, scores = posed.fit(40), []
+    risk = posed.follow(model, split_of(held).validation, lambda m, f: scores.append((m, f[0])))
+    np.testing.assert_allclose(risk, model.validation_risk, rtol=1e-12)
+    for m in (0, 7, 40):
+        number, score = scores[m]
+        assert number == m
+        np.testing.assert_allclose(score, model.at(m).predict(table), rtol=1e-10, atol=1e-12)
+    assert len(posed.follow(model, split_of(held).training, lambda m, _: m == 3)) == 4
+
+
+def test_other_df_and_fewer_terms_share_the_bins(problem):
+    table, y, held = problem
+    binned = prepare(table, y)
+    stiff = binned.with_learners(lambda x: cb.Spline(x.column, df=3) if x.column == "x" else x)
+    model = Problem.pose(stiff, split_of(held), cb.Plain()).fit(5)
+    assert model.terms["x"].df == pytest.approx(3)
+    assert model.terms["z"].df == pytest.approx(5)
+    alone = Problem.pose(binned.with_terms([1]), split_of(held), cb.Plain()).fit(5)
+    assert list(alone.terms) == ["z"]
+    expected = cb.fit({"z": table["z"]}, y, n_iter=5, validation=held)
+    np.testing.assert_allclose(alone.risk, expected.risk, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_results_come_in_the_order_of_the_jobs(n_threads):
+    told = []
+
+    def job(number):
+        def run(_halt):
+            time.sleep(0.01 * (5 - number))
+            return number**2
+
+        return run
+
+    jobs = [job(k) for k in range(5)]
+    found = run_all(jobs, n_threads, Progress(), done=lambda k, x: told.append((k, x)))
+    assert found == [0, 1, 4, 9, 16]
+    assert sorted(told) == [(k, k**2) for k in range(5)]
+
+
+def test_an_error_stops_the_others():
+    ended = []
+
+    def long(halt):
+        while not halt():
+            time.sleep(0.001)
+        ended.append(True)
+
+    def wrong(_halt):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_all([long, wrong, long, long], 2, Progress())
+    assert ended == [True]
+
+
+def test_ctrl_c_stops_fits_in_all_threads(problem):
+    table, y, held = problem
+    binned = prepare(table, y)
+
+    def job(halt):
+        return Problem.pose(binned, split_of(held), cb.Plain(1e-4)).fit(10**7, halt=halt)
+
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    began = time.perf_counter()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_all([job] * 4, 2, Progress())
+    assert time.perf_counter() - began < 5
