@@ -38,6 +38,7 @@ from .losses import (
 )
 from .model import Edit, Model, Term
 from .optimizers import Accelerated, Hybrid, Plain
+from .stability import Stability, stability
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
@@ -84,6 +85,7 @@ __all__ = [
     "RiskDisplay",
     "Spline",
     "Squared",
+    "Stability",
     "Step",
     "Tensor",
     "Term",
@@ -91,6 +93,7 @@ __all__ = [
     "Tweedie",
     "fit",
     "load",
+    "stability",
 ]
 
 # Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.

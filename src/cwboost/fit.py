@@ -472,15 +472,48 @@ class Problem:
         after, every = _told(callback, bar, names)
         early = watched and patience > 0
         with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
-            found = _core.boost(
+            path = self._run(history, n_iter, patience, time_limit, after, every, search)
+            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
+                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
+                bar.step(path.n_iter, **_facts_of(*last, names))
+        return self.made(model, path)
+
+    def choose(self, n_iter: int, until: Callable[[int], bool], halt: Callable[[], bool]) -> Path:
+        """The path of n_iter iterations, and no model of it.
+
+        `until` is given the number of the term chosen after every iteration, and returns true if
+        it was the last; `halt` is asked as in `fit`.
+        """
+
+        def after(_m: int, _risk: float, _validation_risk: float, choice: int) -> bool:
+            return until(choice) or halt()
+
+        path = self._run(_core.Path(), n_iter, 0, None, after, 0.0, "auto")
+        if path.stopped == "interrupted":
+            raise KeyboardInterrupt
+        return path
+
+    def _run(
+        self,
+        history: _core.Path,
+        n_iter: int,
+        patience: int,
+        time_limit: float | None,
+        after: Callable[[int, float, float, int], bool] | None,
+        every: float,
+        search: str,
+    ) -> Path:
+        """The core's loop."""
+        path = Path.from_core(
+            _core.boost(
                 self.rows,
                 self.training,
                 self.all,
-                model.optimizer.core(),
-                list(model.start_vector),
-                model.scale,
+                self.optimizer.core(),
+                list(self.begin.start),
+                self.begin.scale,
                 TRAINING,
-                VALIDATION if watched else None,
+                None if self.split.validation is None else VALIDATION,
                 ALL,
                 n_iter,
                 patience,
@@ -490,16 +523,17 @@ class Problem:
                 SEARCHES[search],
                 every,
             )
-            path = Path.from_core(found)
-            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
-                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
-                bar.step(path.n_iter, **_facts_of(*last, names))
+        )
         if not np.isfinite(path.risk[0]):
             raise ValueError(
-                f"the {model.loss.name} loss is not finite at the start ({path.risk[0]}); "
-                "check the loss, or rescale y"
+                f"the {self.binned.data.loss.name} loss is not finite at the start "
+                f"({path.risk[0]}); check the loss, or rescale y"
             )
-        m = best_iteration(path, model.optimizer, watched)
+        return path
+
+    def made(self, model: Model, path: Path) -> Model:
+        """The model of a path of this problem, from that of its beginning."""
+        m = best_iteration(path, model.optimizer, self.split.validation is not None)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
         model = replace(model, columns=self.drawable(model))
@@ -555,7 +589,7 @@ def _warn_of_divergence(model: Model) -> None:
         )
     else:
         return
-    warnings.warn(what, RuntimeWarning, stacklevel=4)
+    warnings.warn(what, RuntimeWarning, stacklevel=5)
 
 
 def _facts(seen: Seen, spread: Spread | None) -> ColumnFacts:
