@@ -38,6 +38,7 @@ from .losses import (
 )
 from .model import Edit, Model, Term
 from .optimizers import Accelerated, Hybrid, Plain
+from .probe import Probe, probe
 from .stability import Stability, stability
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ __all__ = [
     "Plain",
     "Poisson",
     "Polynomial",
+    "Probe",
     "Quantile",
     "RiskDisplay",
     "Spline",
@@ -93,6 +95,7 @@ __all__ = [
     "Tweedie",
     "fit",
     "load",
+    "probe",
     "stability",
 ]
 

@@ -478,17 +478,26 @@ class Problem:
                 bar.step(path.n_iter, **_facts_of(*last, names))
         return self.made(model, path)
 
-    def choose(self, n_iter: int, until: Callable[[int], bool], halt: Callable[[], bool]) -> Path:
+    def choose(
+        self,
+        n_iter: int,
+        until: Callable[[int], bool],
+        halt: Callable[[], bool],
+        bar: Progress | None = None,
+    ) -> Path:
         """The path of n_iter iterations, and no model of it.
 
         `until` is given the number of the term chosen after every iteration, and returns true if
         it was the last; `halt` is asked as in `fit`.
         """
+        bar = face(False) if bar is None else bar
 
-        def after(_m: int, _risk: float, _validation_risk: float, choice: int) -> bool:
+        def after(m: int, risk: float, _validation_risk: float, choice: int) -> bool:
+            bar.step(m, risk=risk)
             return until(choice) or halt()
 
-        path = self._run(_core.Path(), n_iter, 0, None, after, 0.0, "auto")
+        with bar.work(n_iter, "iteration", early=True):
+            path = self._run(_core.Path(), n_iter, 0, None, after, 0.0, "auto")
         if path.stopped == "interrupted":
             raise KeyboardInterrupt
         return path
