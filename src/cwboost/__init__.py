@@ -12,6 +12,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
+from .deselect import deselect
 from .export import load
 from .fit import Interrupted, fit
 from .formula import FormulaError
@@ -93,6 +94,7 @@ __all__ = [
     "Term",
     "TracesDisplay",
     "Tweedie",
+    "deselect",
     "fit",
     "load",
     "probe",

@@ -184,38 +184,50 @@ def extend(
     progress: Any,
 ) -> Model:
     """See Model.extend."""
-    began, bar = time.perf_counter(), face(progress)
+    bar = face(progress)
     _check_counts(n, None, time_limit, n_threads)
-    old = model.settings
+    given = Given(table, y, weights, offset, exposure, validation)
+    problem = pose_again(model, given, list(model.terms), "extend", n_threads)
+    history = problem.history(model)
+    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+
+
+def pose_again(
+    model: Model, given: Given, names: Sequence[str], what: str, n_threads: int | None
+) -> Problem:
+    """The problem of a model's fit, with some of its terms, given its rows again.
+
+    What the fit was given by the name of a column, and a validation fraction, need not be given
+    again.
+    """
+    began, old = time.perf_counter(), model.settings
+    y = old.target if given.y is None else given.y
     if y is None:
-        y = old.target
-    if y is None:
-        raise TypeError("extend: y was an array in the fit; pass it again")
+        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    validation = given.validation
     if validation is None:
         validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
-        raise TypeError("extend: the fit had validation rows; pass the same validation= again")
-    if old.needs_offset and offset is None and exposure is None:
-        raise TypeError("extend: the fit had an offset or exposure; pass the same again")
+        raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
+    if old.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
     given = Given(
-        table,
+        given.table,
         y,
-        old.weights if weights is None else weights,
-        old.offset if offset is None else offset,
-        old.exposure if exposure is None else exposure,
+        old.weights if given.weights is None else given.weights,
+        old.offset if given.offset is None else given.offset,
+        old.exposure if given.exposure is None else given.exposure,
         validation,
     )
     data = read_data(given, model.loss, old.seed, model.classes)
-    plans = [term.plan for term in model.terms.values()]
+    terms = [model.terms[name] for name in names]
     threads = threads_for(n_threads, len(data.y))
-    names = dict.fromkeys(name for plan in plans for name in plan.columns)
-    seen = look_at(names, data.table, data.sample, threads)
-    binned = Binned.make(data, plans, seen, old, threads)
+    columns = dict.fromkeys(name for term in terms for name in term.columns)
+    seen = look_at(columns, data.table, data.sample, threads)
+    binned = Binned.make(data, [term.plan for term in terms], seen, old, threads)
     begin = Begin(model.start_vector, model.scale)
-    smoothing = [term.smoothing for term in model.terms.values()]
-    problem = Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
-    history = problem.history(model)
-    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+    smoothing = [term.smoothing for term in terms]
+    return Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
