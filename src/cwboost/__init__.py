@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_stability import StabilityDisplay
 
 __version__ = "0.1.0"
 
@@ -89,6 +90,7 @@ __all__ = [
     "Spline",
     "Squared",
     "Stability",
+    "StabilityDisplay",
     "Step",
     "Tensor",
     "Term",
@@ -111,6 +113,7 @@ _LAZY = {
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
     "RiskDisplay": "plots",
+    "StabilityDisplay": "plots_stability",
     "TracesDisplay": "plots",
 }
 
