@@ -267,6 +267,8 @@ def stability(
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
     together = None if groups is None else _read_groups(groups, read(table), weights)
     ids, names = _numbered(groups_of(binned.plans, by))
+    if not names:
+        raise ValueError("no column varies, so that there is nothing to select from")
     samples = N_SAMPLES[sampling] if n_samples is None else n_samples
     bound = complete(
         len(names), q=q, cutoff=cutoff, pfer=pfer, assumption=assumption, n_samples=samples
