@@ -173,6 +173,8 @@ def probe(
         )
     optimizer = _check_optimizer(Plain(rate))
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+    if not binned.plans:
+        raise ValueError("no column varies, so that there is nothing to select from")
     alone = repeats == 1
     inside = threads_for(n_threads, len(binned.data.y)) if alone else 1
     problem = Problem.pose(binned, binned.data.split, optimizer, n_threads=inside)
