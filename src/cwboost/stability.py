@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from textwrap import wrap
 from typing import Any, Literal
 
 import numpy as np
@@ -135,8 +136,9 @@ class Stability:
         lines = [
             f"stability selection, {drawn} of the rows: {len(self.first)} fits until {self.q} of "
             f"{p} {things} were chosen",
-            f"selected are {things} that {self.cutoff:.4g} of the fits chose: {len(found)}",
-            means,
+            f"selected are {things} that at least {100 * self.cutoff:.4g}% of the fits chose: "
+            f"{len(found)}",
+            *wrap(means, 100),
             "",
             f"{self.by:<32} frequency",
         ]
