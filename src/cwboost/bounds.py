@@ -69,10 +69,10 @@ def complete(
 
     Examples
     --------
-    >>> complete(100, cutoff=0.6, pfer=1)
-    Bound(q=6, cutoff=0.6, pfer=0.9473684210526315)
+    >>> complete(100, cutoff=0.6, pfer=1).q
+    6
     >>> complete(100, q=6, pfer=0.5, assumption="r-concave").cutoff
-    0.58
+    0.59
     """
     check(p, q, cutoff, pfer, assumption)
 

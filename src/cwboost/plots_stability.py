@@ -53,7 +53,7 @@ class StabilityDisplay:
     >>> import numpy as np, cwboost as cb
     >>> import matplotlib; matplotlib.use("agg")
     >>> X = np.random.default_rng(0).normal(size=(100, 10))
-    >>> found = cb.stability(X, X[:, 0], q=2, cutoff=0.9, n_samples=10)
+    >>> found = cb.stability(X, X @ np.arange(10), q=2, cutoff=0.9, n_samples=10)
     >>> display = StabilityDisplay.from_stability(found, kind="path")
     >>> display.ax_.get_ylabel()
     'share of the fits that chose the column'

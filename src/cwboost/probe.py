@@ -162,7 +162,7 @@ def probe(
     >>> y = 2 * X[:, 0] + X[:, 1] ** 2 + rng.normal(size=300)
     >>> found = cb.probe(X, y)
     >>> found.selected, found.model.n_iter == found.stops[0]
-    (['x1', 'x0'], True)
+    (['x0', 'x1'], True)
     """
     bar, seed = face(progress), _seed(random_state)
     check_by(by)

@@ -156,7 +156,7 @@ class Stability:
         >>> import numpy as np, cwboost as cb
         >>> import matplotlib; matplotlib.use("agg")
         >>> X = np.random.default_rng(0).normal(size=(100, 10))
-        >>> found = cb.stability(X, X[:, 0], q=2, cutoff=0.9, n_samples=10)
+        >>> found = cb.stability(X, X @ np.arange(10), q=2, cutoff=0.9, n_samples=10)
         >>> found.plot().ax_.get_xlabel()
         'share of the fits that chose the column'
         >>> import matplotlib.pyplot as plt; plt.close()
