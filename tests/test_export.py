@@ -215,7 +215,8 @@ def test_file_is_readable(tmp_path):
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-        "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+        "scale", "iteration", "columns", "terms", "importance", "edits", "dropped", "path",
+        "settings",
     ]  # fmt: skip
     assert list(data["terms"][0]) == [
         "name", "learner", "encoders", "basis", "net_df_aimed_at", "smoothing", "df", "net_df",
@@ -238,6 +239,7 @@ def test_files_of_version_1_are_read(counted):
     evaluations."""
     model = fit()
     data = {**to_dict(model), "version": 1}
+    del data["dropped"]
     data["columns"] = {
         name: {key: value for key, value in facts.items() if key != "spread"}
         for name, facts in data["columns"].items()

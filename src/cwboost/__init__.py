@@ -12,6 +12,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
+from .deselect import deselect
 from .export import load
 from .fit import Interrupted, fit
 from .formula import FormulaError
@@ -38,6 +39,8 @@ from .losses import (
 )
 from .model import Edit, Model, Term
 from .optimizers import Accelerated, Hybrid, Plain
+from .probe import Probe, probe
+from .stability import Stability, stability
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_stability import StabilityDisplay
 
 __version__ = "0.1.0"
 
@@ -80,17 +84,23 @@ __all__ = [
     "Plain",
     "Poisson",
     "Polynomial",
+    "Probe",
     "Quantile",
     "RiskDisplay",
     "Spline",
     "Squared",
+    "Stability",
+    "StabilityDisplay",
     "Step",
     "Tensor",
     "Term",
     "TracesDisplay",
     "Tweedie",
+    "deselect",
     "fit",
     "load",
+    "probe",
+    "stability",
 ]
 
 # Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
@@ -103,6 +113,7 @@ _LAZY = {
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
     "RiskDisplay": "plots",
+    "StabilityDisplay": "plots_stability",
     "TracesDisplay": "plots",
 }
 

@@ -450,6 +450,9 @@ def summary(model: Model) -> str:
         note = f" (these rows are trained on since iteration {since})" if trained else ""
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
     lines.append(f"intercept {np.round(model.intercept, 6)}")
+    if model.dropped:
+        names = ", ".join(map(_shortened, model.dropped))
+        lines.append(f"dropped before this fit for their small shares: {names}")
     if model.edits:
         lines += ["", "edited after the fit (the risks are the fit's):"]
         lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]

@@ -37,7 +37,8 @@ FORMAT, VERSION = "cwboost model", 2
 READABLE = (1, 2)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+    "scale", "iteration", "columns", "terms", "importance", "edits", "dropped", "path",
+    "settings",
 )  # fmt: skip
 TERM_KEYS = (
     "name",
@@ -129,6 +130,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "terms": [_term(term) for term in model.terms.values()],
         "importance": _plain(model.shares) if known else None,
         "edits": _plain(model.edits),
+        "dropped": _plain(model.dropped),
         "path": path,
         "settings": _plain(model.settings),
     }
@@ -206,8 +208,8 @@ def from_dict(data: Any) -> Model:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A file of version 1 as one of version 2: how rows spread over columns is not known, and the
-    first files did not count evaluations."""
+    """A file of version 1 as one of version 2: how rows spread over columns is not known, no term
+    was dropped, and the first files did not count evaluations."""
     columns, path = data.get("columns"), data.get("path")
     if isinstance(columns, dict):
         columns = {
@@ -215,7 +217,7 @@ def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
         }
     if isinstance(path, dict) and isinstance(path.get("choices"), list):
         path = {"evaluations": [0] * len(path["choices"]), **path}
-    return {**data, "columns": columns, "path": path}
+    return {"dropped": [], **data, "columns": columns, "path": path}
 
 
 def _model(data: dict[str, Any]) -> Model:
@@ -261,6 +263,7 @@ def _model(data: dict[str, Any]) -> Model:
         settings,
         shares,
         edits,
+        _read(tuple[str, ...], data["dropped"], "dropped"),
     )
 
 

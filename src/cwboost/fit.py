@@ -184,38 +184,50 @@ def extend(
     progress: Any,
 ) -> Model:
     """See Model.extend."""
-    began, bar = time.perf_counter(), face(progress)
+    bar = face(progress)
     _check_counts(n, None, time_limit, n_threads)
-    old = model.settings
+    given = Given(table, y, weights, offset, exposure, validation)
+    problem = pose_again(model, given, list(model.terms), "extend", n_threads)
+    history = problem.history(model)
+    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+
+
+def pose_again(
+    model: Model, given: Given, names: Sequence[str], what: str, n_threads: int | None
+) -> Problem:
+    """The problem of a model's fit, with some of its terms, given its rows again.
+
+    What the fit was given by the name of a column, and a validation fraction, need not be given
+    again.
+    """
+    began, old = time.perf_counter(), model.settings
+    y = old.target if given.y is None else given.y
     if y is None:
-        y = old.target
-    if y is None:
-        raise TypeError("extend: y was an array in the fit; pass it again")
+        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    validation = given.validation
     if validation is None:
         validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
-        raise TypeError("extend: the fit had validation rows; pass the same validation= again")
-    if old.needs_offset and offset is None and exposure is None:
-        raise TypeError("extend: the fit had an offset or exposure; pass the same again")
+        raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
+    if old.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
     given = Given(
-        table,
+        given.table,
         y,
-        old.weights if weights is None else weights,
-        old.offset if offset is None else offset,
-        old.exposure if exposure is None else exposure,
+        old.weights if given.weights is None else given.weights,
+        old.offset if given.offset is None else given.offset,
+        old.exposure if given.exposure is None else given.exposure,
         validation,
     )
     data = read_data(given, model.loss, old.seed, model.classes)
-    plans = [term.plan for term in model.terms.values()]
+    terms = [model.terms[name] for name in names]
     threads = threads_for(n_threads, len(data.y))
-    names = dict.fromkeys(name for plan in plans for name in plan.columns)
-    seen = look_at(names, data.table, data.sample, threads)
-    binned = Binned.make(data, plans, seen, old, threads)
+    columns = dict.fromkeys(name for term in terms for name in term.columns)
+    seen = look_at(columns, data.table, data.sample, threads)
+    binned = Binned.make(data, [term.plan for term in terms], seen, old, threads)
     begin = Begin(model.start_vector, model.scale)
-    smoothing = [term.smoothing for term in model.terms.values()]
-    problem = Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
-    history = problem.history(model)
-    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+    smoothing = [term.smoothing for term in terms]
+    return Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
@@ -472,15 +484,57 @@ class Problem:
         after, every = _told(callback, bar, names)
         early = watched and patience > 0
         with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
-            found = _core.boost(
+            path = self._run(history, n_iter, patience, time_limit, after, every, search)
+            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
+                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
+                bar.step(path.n_iter, **_facts_of(*last, names))
+        return self.made(model, path)
+
+    def choose(
+        self,
+        n_iter: int,
+        until: Callable[[int], bool],
+        halt: Callable[[], bool],
+        bar: Progress | None = None,
+    ) -> Path:
+        """The path of n_iter iterations, and no model of it.
+
+        `until` is given the number of the term chosen after every iteration, and returns true if
+        it was the last; `halt` is asked as in `fit`.
+        """
+        bar = face(False) if bar is None else bar
+
+        def after(m: int, risk: float, _validation_risk: float, choice: int) -> bool:
+            bar.step(m, risk=risk)
+            return until(choice) or halt()
+
+        with bar.work(n_iter, "iteration", early=True):
+            path = self._run(_core.Path(), n_iter, 0, None, after, 0.0, "auto")
+        if path.stopped == "interrupted":
+            raise KeyboardInterrupt
+        return path
+
+    def _run(
+        self,
+        history: _core.Path,
+        n_iter: int,
+        patience: int,
+        time_limit: float | None,
+        after: Callable[[int, float, float, int], bool] | None,
+        every: float,
+        search: str,
+    ) -> Path:
+        """The core's loop."""
+        path = Path.from_core(
+            _core.boost(
                 self.rows,
                 self.training,
                 self.all,
-                model.optimizer.core(),
-                list(model.start_vector),
-                model.scale,
+                self.optimizer.core(),
+                list(self.begin.start),
+                self.begin.scale,
                 TRAINING,
-                VALIDATION if watched else None,
+                None if self.split.validation is None else VALIDATION,
                 ALL,
                 n_iter,
                 patience,
@@ -490,16 +544,17 @@ class Problem:
                 SEARCHES[search],
                 every,
             )
-            path = Path.from_core(found)
-            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
-                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
-                bar.step(path.n_iter, **_facts_of(*last, names))
+        )
         if not np.isfinite(path.risk[0]):
             raise ValueError(
-                f"the {model.loss.name} loss is not finite at the start ({path.risk[0]}); "
-                "check the loss, or rescale y"
+                f"the {self.binned.data.loss.name} loss is not finite at the start "
+                f"({path.risk[0]}); check the loss, or rescale y"
             )
-        m = best_iteration(path, model.optimizer, watched)
+        return path
+
+    def made(self, model: Model, path: Path) -> Model:
+        """The model of a path of this problem, from that of its beginning."""
+        m = best_iteration(path, model.optimizer, self.split.validation is not None)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
         model = replace(model, columns=self.drawable(model))
@@ -555,7 +610,7 @@ def _warn_of_divergence(model: Model) -> None:
         )
     else:
         return
-    warnings.warn(what, RuntimeWarning, stacklevel=4)
+    warnings.warn(what, RuntimeWarning, stacklevel=5)
 
 
 def _facts(seen: Seen, spread: Spread | None) -> ColumnFacts:

@@ -288,6 +288,8 @@ class Model:
         Classes of y for the binomial and multinomial losses.
     edits : tuple of Edit
         What was changed after the fit, in order.
+    dropped : tuple of str
+        Terms that an earlier fit had chosen and `deselect` left out of this one.
     """
 
     loss: Loss
@@ -302,6 +304,7 @@ class Model:
     settings: Settings = field(repr=False)
     shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
     edits: tuple[Edit, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     # --- the path ---------------------------------------------------------------------------------
 

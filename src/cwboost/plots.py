@@ -954,6 +954,16 @@ def _percent(share: float) -> str:
 # --- the path -------------------------------------------------------------------------------------
 
 
+def _apart(places: Sequence[float], gap: float, least: float) -> list[float]:
+    """Decreasing places of words, moved so far that none meet."""
+    out = list(places)
+    for i in range(1, len(out)):  # from the top down, then up from the foot
+        out[i] = min(out[i], out[i - 1] - gap)
+    for i in reversed(range(len(out))):
+        out[i] = max(out[i], out[i + 1] + gap if i + 1 < len(out) else least)
+    return out
+
+
 def _path_axis(ax: Axes, n_iter: int, log: bool) -> None:
     if log:
         ax.set_xscale("log")
@@ -1225,11 +1235,7 @@ class TracesDisplay:
         places = [(float(self.traces.sizes[name][-1]) - low) / (high - low) for name in top]
         rest = len(self.traces.sizes) - len(top)
         least = 0.02 + gap * (rest > 0)
-        for i in range(1, len(places)):  # from the top down, then up from the foot
-            places[i] = min(places[i], places[i - 1] - gap)
-        for i in reversed(range(len(places))):
-            below = places[i + 1] + gap if i + 1 < len(places) else least
-            places[i] = max(places[i], below)
+        places = _apart(places, gap, least)
         for k, (name, place) in enumerate(zip(top, places, strict=True)):
             text, colour = _text(self.labels.get(name, name), 26), _dark(ax, _colour(ax, k))
             _note(ax, text, (1.0, place), (6, 0), "axes fraction", fontsize="small", color=colour)
