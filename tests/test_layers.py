@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "binned": {"model"},
     "replicates": {"progress"},
     "fit": {"binned", "formula", "progress", "terms"},
+    "information": {"fit"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},
@@ -49,6 +50,7 @@ MAY_IMPORT = {
     "growth": {"effects"},
     "pictures": {"explain", "growth", "lookup"},
     "plots": {"pictures"},
+    "plots_information": {"information", "plots"},
     "notebook": {"pictures"},
     "quality": {"model"},
     "report_data": {"edit", "growth", "lookup", "quality"},
@@ -61,9 +63,9 @@ MAY_IMPORT = {
 }
 # Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
 # imports plots inside its body.
-TOP = {"cli", "estimators", "plots"}
+TOP = {"cli", "estimators", "plots", "plots_information"}
 KNOWS_NARWHALS = {"table"}
-KNOWS_MATPLOTLIB = {"plots"}
+KNOWS_MATPLOTLIB = {"plots", "plots_information"}
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),

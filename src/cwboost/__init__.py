@@ -15,6 +15,7 @@ from .bins import Bins
 from .export import load
 from .fit import Interrupted, fit
 from .formula import FormulaError
+from .information import Information, aic
 from .learners import (
     Category,
     Centered,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_information import InformationDisplay
 
 __version__ = "0.1.0"
 
@@ -72,6 +74,8 @@ __all__ = [
     "Huber",
     "Hybrid",
     "ImportanceDisplay",
+    "Information",
+    "InformationDisplay",
     "Interrupted",
     "Linear",
     "Missing",
@@ -89,6 +93,7 @@ __all__ = [
     "Term",
     "TracesDisplay",
     "Tweedie",
+    "aic",
     "fit",
     "load",
 ]
@@ -102,6 +107,7 @@ _LAZY = {
     "EffectsDisplay": "plots",
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
+    "InformationDisplay": "plots_information",
     "RiskDisplay": "plots",
     "TracesDisplay": "plots",
 }

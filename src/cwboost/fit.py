@@ -184,38 +184,49 @@ def extend(
     progress: Any,
 ) -> Model:
     """See Model.extend."""
-    began, bar = time.perf_counter(), face(progress)
+    bar = face(progress)
     _check_counts(n, None, time_limit, n_threads)
-    old = model.settings
-    if y is None:
-        y = old.target
-    if y is None:
-        raise TypeError("extend: y was an array in the fit; pass it again")
-    if validation is None:
-        validation = old.fraction if old.validation == "fraction" else old.held
-    if validation is None and old.validation == "rows":
-        raise TypeError("extend: the fit had validation rows; pass the same validation= again")
-    if old.needs_offset and offset is None and exposure is None:
-        raise TypeError("extend: the fit had an offset or exposure; pass the same again")
-    given = Given(
-        table,
-        y,
-        old.weights if weights is None else weights,
-        old.offset if offset is None else offset,
-        old.exposure if exposure is None else exposure,
-        validation,
-    )
-    data = read_data(given, model.loss, old.seed, model.classes)
+    given = Given(table, y, weights, offset, exposure, validation)
+    problem = pose_again(model, given, n_threads, "extend")
+    history = problem.history(model)
+    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+
+
+def pose_again(model: Model, given: Given, n_threads: int | None, what: str) -> Problem:
+    """The problem whose solution a model is, from its rows given again for `what`: arrays again,
+    what the fit had by name only if it is to be another."""
+    began = time.perf_counter()
+    data = read_data(_restored(model, given, what), model.loss, model.settings.seed, model.classes)
     plans = [term.plan for term in model.terms.values()]
     threads = threads_for(n_threads, len(data.y))
     names = dict.fromkeys(name for plan in plans for name in plan.columns)
     seen = look_at(names, data.table, data.sample, threads)
-    binned = Binned.make(data, plans, seen, old, threads)
+    binned = Binned.make(data, plans, seen, model.settings, threads)
     begin = Begin(model.start_vector, model.scale)
     smoothing = [term.smoothing for term in model.terms.values()]
-    problem = Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
-    history = problem.history(model)
-    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+    return Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
+
+
+def _restored(model: Model, given: Given, what: str) -> Given:
+    """The rows given again, with what the fit was given by the name of a column."""
+    old = model.settings
+    y, validation = old.target if given.y is None else given.y, given.validation
+    if y is None:
+        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    if validation is None:
+        validation = old.fraction if old.validation == "fraction" else old.held
+    if validation is None and old.validation == "rows":
+        raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
+    if old.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
+    return Given(
+        given.table,
+        y,
+        old.weights if given.weights is None else given.weights,
+        old.offset if given.offset is None else given.offset,
+        old.exposure if given.exposure is None else given.exposure,
+        validation,
+    )
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
