@@ -96,7 +96,8 @@ def fit(
         `loss(y, score)`, `gradient(y, score)` and `start(y, weights)`.
     optimizer : Plain, Accelerated or Hybrid
     n_iter : int
-        Iterations, those that a rewind leaves behind included.
+        Iterations, those that a rewind leaves behind included. With the squared loss the fit ends
+        sooner if only rounding is left to gain.
     bins : "auto", "sqrt", "root4", "exact", int or Bins
         How numbers are merged for the fit; prediction never merges.
     weights, offset, exposure : array or name of a column, optional
@@ -118,8 +119,7 @@ def fit(
     n_threads : int, optional
         The result does not depend on it.
     search : "auto", "full", "certified" or "row-free"
-        How the best term of an iteration is found; all find the same, as long as what is left to
-        gain is more than rounding. "full" evaluates every term,
+        How the best term of an iteration is found; all find the same. "full" evaluates every term,
         "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
         cross-products of terms instead of rows. "auto" estimates which costs less.
     progress : None, bool or Progress
