@@ -359,6 +359,20 @@ class Signals {
   Clock::time_point last_ = Clock::now();
 };
 
+// Long passes over the rows look at signals too.
+class Polled {
+ public:
+  Polled(Rows& rows, Signals& signals) : rows_(rows) {
+    rows.poll = [&signals] { signals(); };
+  }
+  ~Polled() { rows_.poll = {}; }
+  Polled(const Polled&) = delete;
+  Polled& operator=(const Polled&) = delete;
+
+ private:
+  Rows& rows_;
+};
+
 using After = std::function<bool(int, Real, Real, int)>;
 
 void take_learners(const std::vector<const HeldLearner*>& from, Learners& to) {
@@ -406,11 +420,7 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
       throw Stopped{"time limit"};
   };
   Boost boost(problem, optimizer);
-  const struct Restore {
-    Rows& rows;
-    ~Restore() { rows.poll = {}; }
-  } restore{rows};
-  rows.poll = [&] { signals(); };
+  const Polled polled(rows, signals);
   try {
     const nb::gil_scoped_release released;
     boost.run(history, until);
@@ -456,6 +466,22 @@ nb::ndarray<nb::numpy, Real> follow(Rows& rows, const std::vector<const HeldLear
     boost.run(path, until);
   }
   return per_risk(boost.path, &Risks::training);
+}
+
+nb::ndarray<nb::numpy, Real> gram_of(HeldRows& rows,
+                                     const std::vector<const HeldLearner*>& learners, Part part) {
+  Learners taken;
+  take_learners(learners, taken);
+  Size n = 0;
+  for (const Learner* learner : taken) n += learner->n_coef();
+  Signals signals;
+  const Polled polled(rows, signals);
+  Vec gram;
+  {
+    const nb::gil_scoped_release released;
+    gram = whole_gram(rows, taken, part);
+  }
+  return to_numpy(std::move(gram), {n, n});
 }
 
 void bind_boost(nb::module_& m) {
@@ -531,6 +557,7 @@ void bind_boost(nb::module_& m) {
         "every"_a = 0.0);
   m.def("follow", &follow, "rows"_a, "learners"_a, "optimizer"_a, "start"_a, "scale"_a, "part"_a,
         "path"_a, "at"_a.none() = nb::none(), nb::rv_policy::move);
+  m.def("gram", &gram_of, "rows"_a, "learners"_a, "part"_a, nb::rv_policy::move);
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
 }
 

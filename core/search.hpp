@@ -124,14 +124,14 @@ struct Knowledge {
   }
 
   // The first of those exact whose gain is the largest, ties counted as equal.
-  Update choice(const Learners& learners) const {
+  Update choice(const Learners& learners, Real negligible) const {
     Real top = 0.0;
     for (Size j = 0; j < gain.size(); ++j) {
       if (!exact[j]) continue;
       if (!std::isfinite(gain[j])) throw Stopped{"diverged"};
       top = std::max(top, gain[j]);
     }
-    if (top <= 0.0) throw Stopped{"nothing left to gain"};
+    if (top <= negligible) throw Stopped{"nothing left to gain"};
     Size k = 0;
     while (!exact[k] || gain[k] < (1.0 - tie) * top) ++k;
     Update out{static_cast<int>(k), Vec(s[k].size())};
@@ -173,9 +173,9 @@ class Search final : public Chooser {
       known_[s].settle(at_a_time(point), rounding * norm_[s], make);
     }
     measure_slope();
-    move.choice = known_[0].choice(learners);
+    move.choice = known_[0].choice(learners, point.negligible());
     remember(move.choice);
-    if (slots.size() > 1) move.correction = known_[1].choice(learners);
+    if (slots.size() > 1) move.correction = known_[1].choice(learners, 0.0);
     move.evaluations = static_cast<int>(evaluations_);
     return move;
   }
@@ -422,7 +422,10 @@ class GramSearch final : public Chooser {
         rows_.refresh(which);
         for (const Size j : which) take(j);
       });
-      (s == 0 ? move.choice : move.correction) = known_.choice(learners);
+      if (s == 0)
+        move.choice = known_.choice(learners, point.negligible());
+      else
+        move.correction = known_.choice(learners, 0.0);
     }
     move.evaluations = static_cast<int>(rows_.n_passes() - before);
     return move;

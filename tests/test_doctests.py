@@ -23,6 +23,7 @@ PAGES = (
     "missing",
     "optimizers",
     "stability",
+    "information",
     "start",
     "stopping",
     "terms",

@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "stability": {"bounds", "effects", "fit", "groups", "replicates"},
     "probe": {"effects", "fit", "groups", "replicates"},
     "deselect": {"effects", "fit", "groups"},
+    "information": {"fit"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},
@@ -55,6 +56,7 @@ MAY_IMPORT = {
     "pictures": {"explain", "growth", "lookup"},
     "plots": {"pictures"},
     "plots_stability": {"plots", "stability"},
+    "plots_information": {"information", "plots"},
     "notebook": {"pictures"},
     "quality": {"model"},
     "report_data": {"edit", "growth", "lookup", "quality"},
@@ -67,9 +69,9 @@ MAY_IMPORT = {
 }
 # Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
 # imports plots inside its body.
-TOP = {"cli", "estimators", "plots", "plots_stability"}
+TOP = {"cli", "estimators", "plots", "plots_information", "plots_stability"}
 KNOWS_NARWHALS = {"table"}
-KNOWS_MATPLOTLIB = {"plots", "plots_stability"}
+KNOWS_MATPLOTLIB = {"plots", "plots_information", "plots_stability"}
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),

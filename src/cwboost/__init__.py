@@ -16,6 +16,7 @@ from .deselect import deselect
 from .export import load
 from .fit import Interrupted, fit
 from .formula import FormulaError
+from .information import Information, aic
 from .learners import (
     Category,
     Centered,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_information import InformationDisplay
     from .plots_stability import StabilityDisplay
 
 __version__ = "0.1.0"
@@ -76,6 +78,8 @@ __all__ = [
     "Huber",
     "Hybrid",
     "ImportanceDisplay",
+    "Information",
+    "InformationDisplay",
     "Interrupted",
     "Linear",
     "Missing",
@@ -96,6 +100,7 @@ __all__ = [
     "Term",
     "TracesDisplay",
     "Tweedie",
+    "aic",
     "deselect",
     "fit",
     "load",
@@ -112,6 +117,7 @@ _LAZY = {
     "EffectsDisplay": "plots",
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
+    "InformationDisplay": "plots_information",
     "RiskDisplay": "plots",
     "StabilityDisplay": "plots_stability",
     "TracesDisplay": "plots",

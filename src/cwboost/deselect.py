@@ -84,7 +84,7 @@ def deselect(
     known = {"table": None} if model.shares is not None else {"table": table, **rows}
     kept = _kept(model, importance(model, "integral", known), threshold, by, method)
     given = Given(table, y, weights, offset, exposure, validation)
-    problem = pose_again(model, given, kept, "deselect", n_threads)
+    problem = pose_again(model, given, "deselect", n_threads, kept)
     if n_iter is None:
         ended = model.stopped == "no better validation risk"
         n_iter = model.n_iter * (LONGER if ended else 1)

@@ -96,7 +96,8 @@ def fit(
         `loss(y, score)`, `gradient(y, score)` and `start(y, weights)`.
     optimizer : Plain, Accelerated or Hybrid
     n_iter : int
-        Iterations, those that a rewind leaves behind included.
+        Iterations, those that a rewind leaves behind included. With the squared loss the fit ends
+        sooner if only rounding is left to gain.
     bins : "auto", "sqrt", "root4", "exact", int or Bins
         How numbers are merged for the fit; prediction never merges.
     weights, offset, exposure : array or name of a column, optional
@@ -118,8 +119,7 @@ def fit(
     n_threads : int, optional
         The result does not depend on it.
     search : "auto", "full", "certified" or "row-free"
-        How the best term of an iteration is found; all find the same, as long as what is left to
-        gain is more than rounding. "full" evaluates every term,
+        How the best term of an iteration is found; all find the same. "full" evaluates every term,
         "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
         cross-products of terms instead of rows. "auto" estimates which costs less.
     progress : None, bool or Progress
@@ -187,31 +187,45 @@ def extend(
     bar = face(progress)
     _check_counts(n, None, time_limit, n_threads)
     given = Given(table, y, weights, offset, exposure, validation)
-    problem = pose_again(model, given, list(model.terms), "extend", n_threads)
+    problem = pose_again(model, given, "extend", n_threads)
     history = problem.history(model)
     return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
 
 
 def pose_again(
-    model: Model, given: Given, names: Sequence[str], what: str, n_threads: int | None
+    model: Model,
+    given: Given,
+    what: str,
+    n_threads: int | None,
+    names: Sequence[str] | None = None,
 ) -> Problem:
-    """The problem of a model's fit, with some of its terms, given its rows again.
+    """The problem whose solution a model is, from its rows given again for `what`: arrays again,
+    what the fit had by name only if it is to be another. `names`: with some of its terms only."""
+    began = time.perf_counter()
+    data = read_data(_restored(model, given, what), model.loss, model.settings.seed, model.classes)
+    terms = list(model.terms.values()) if names is None else [model.terms[x] for x in names]
+    threads = threads_for(n_threads, len(data.y))
+    columns = dict.fromkeys(name for term in terms for name in term.columns)
+    seen = look_at(columns, data.table, data.sample, threads)
+    binned = Binned.make(data, [term.plan for term in terms], seen, model.settings, threads)
+    begin = Begin(model.start_vector, model.scale)
+    smoothing = [term.smoothing for term in terms]
+    return Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
 
-    What the fit was given by the name of a column, and a validation fraction, need not be given
-    again.
-    """
-    began, old = time.perf_counter(), model.settings
-    y = old.target if given.y is None else given.y
+
+def _restored(model: Model, given: Given, what: str) -> Given:
+    """The rows given again, with what the fit was given by the name of a column."""
+    old = model.settings
+    y, validation = old.target if given.y is None else given.y, given.validation
     if y is None:
         raise TypeError(f"{what}: y was an array in the fit; pass it again")
-    validation = given.validation
     if validation is None:
         validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
         raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
     if old.needs_offset and given.offset is None and given.exposure is None:
         raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
-    given = Given(
+    return Given(
         given.table,
         y,
         old.weights if given.weights is None else given.weights,
@@ -219,15 +233,6 @@ def pose_again(
         old.exposure if given.exposure is None else given.exposure,
         validation,
     )
-    data = read_data(given, model.loss, old.seed, model.classes)
-    terms = [model.terms[name] for name in names]
-    threads = threads_for(n_threads, len(data.y))
-    columns = dict.fromkeys(name for term in terms for name in term.columns)
-    seen = look_at(columns, data.table, data.sample, threads)
-    binned = Binned.make(data, [term.plan for term in terms], seen, old, threads)
-    begin = Begin(model.start_vector, model.scale)
-    smoothing = [term.smoothing for term in terms]
-    return Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
