@@ -38,6 +38,9 @@ from .losses import (
 )
 from .model import Edit, Model, Term
 from .optimizers import Accelerated, Hybrid, Plain
+from .schedules import Halving, Hyperband, RandomSearch
+from .space import LogUniform
+from .tune import Tuning, TuningInterrupted, tune
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
@@ -69,11 +72,14 @@ __all__ = [
     "ExplanationDisplay",
     "FormulaError",
     "Gamma",
+    "Halving",
     "Huber",
     "Hybrid",
+    "Hyperband",
     "ImportanceDisplay",
     "Interrupted",
     "Linear",
+    "LogUniform",
     "Missing",
     "Model",
     "Multinomial",
@@ -81,6 +87,7 @@ __all__ = [
     "Poisson",
     "Polynomial",
     "Quantile",
+    "RandomSearch",
     "RiskDisplay",
     "Spline",
     "Squared",
@@ -88,9 +95,12 @@ __all__ = [
     "Tensor",
     "Term",
     "TracesDisplay",
+    "Tuning",
+    "TuningInterrupted",
     "Tweedie",
     "fit",
     "load",
+    "tune",
 ]
 
 # Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
