@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_tuning import TuningDisplay
+    from .tune_optuna import optuna_objective
 
 __version__ = "0.1.0"
 
@@ -96,14 +98,16 @@ __all__ = [
     "Term",
     "TracesDisplay",
     "Tuning",
+    "TuningDisplay",
     "TuningInterrupted",
     "Tweedie",
     "fit",
     "load",
+    "optuna_objective",
     "tune",
 ]
 
-# Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
+# Imported when they are asked for: scikit-learn takes long, matplotlib and optuna may be lacking.
 _LAZY = {
     "CWBClassifier": "estimators",
     "CWBRegressor": "estimators",
@@ -114,6 +118,8 @@ _LAZY = {
     "ImportanceDisplay": "plots",
     "RiskDisplay": "plots",
     "TracesDisplay": "plots",
+    "TuningDisplay": "plots_tuning",
+    "optuna_objective": "tune_optuna",
 }
 
 

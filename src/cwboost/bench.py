@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from . import _core
 from .binned import Binned
-from .checks import is_number
+from .checks import is_number, threads_for
 from .data import Data, Split
-from .fit import SLOT_F, Problem, prepare
+from .fit import SLOT_F, Problem, fit, read_all
 from .folds import Fold, as_folds, hold_out
 from .growth import coefficients_at
-from .learners import Learner
-from .metrics import Metric, as_metric
+from .metrics import RISK, Metric, Tested, as_metrics, first_best
 from .model import Model
 from .optimizers import Hybrid, Optimizer
 from .replicates import Halt
@@ -61,7 +60,7 @@ class Standing(NamedTuple):
 
     @property
     def score(self) -> float:
-        return float(np.mean(self.scores))
+        return sum(self.scores) / len(self.scores)
 
     @property
     def sd(self) -> float:
@@ -73,12 +72,13 @@ class Standing(NamedTuple):
 class Bench:
     """What all configurations share: rows, space, folds, metric."""
 
-    given: Mapping[str, Any]  # arguments of prepare
+    given: Mapping[str, Any]  # arguments of read_all
     default: Binned  # for configurations that do not say how to bin
     space: Space
     folds: Sequence[Fold]
     held: Sequence[NDArray[np.bool_]]  # per fold the training rows that a Hybrid watches
     share: float  # of them
+    seed: int
     metric: Metric
     by_rule: dict[str, Binned] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ class Bench:
         folds: Any,
         groups: Any,
         metric: Any,
-        maximize: bool | None,
+        greater_is_better: bool | None,
         validation: Any,
         seed: int,
         n_threads: int | None,
@@ -99,34 +99,67 @@ class Bench:
         """From the arguments of `tune`, checked."""
         if not (is_number(validation) and 0 < validation < 1):
             raise ValueError(f"validation must be a share between 0 and 1, got {validation!r}")
-        given = {**given, "n_threads": n_threads}
-        default = prepare(**given)
+        given = {**given, "apart": [groups] if isinstance(groups, str) else []}
+        read = read_all(**given)
+        default = read.bin(threads_for(n_threads, len(read.data.y)))
         data, chosen = default.data, Space.make(space, default.plans)
-        judge = as_metric(metric, maximize, data)
+        judges = as_metrics(metric, greater_is_better, data.loss, data.classes)
+        if len(judges) > 1:
+            raise ValueError(f"metric: expected one, got {len(judges)}; only one can decide")
         parts = as_folds(folds, data, groups, seed)
         held = []
         if any(isinstance(optimizer, Hybrid) for optimizer in chosen.optimizers()):
             held = [hold_out(fold, data, validation, groups, seed) for fold in parts]
-        return cls(given, default, chosen, parts, held, float(validation), judge)
+        return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
 
     @property
     def data(self) -> Data:
         return self.default.data
+
+    @property
+    def by_risk(self) -> bool:
+        """Fits know the metric of the rows that they watch."""
+        return self.metric.name == RISK
+
+    def worse(self, score: float) -> float:
+        """For sorting: the best is the least, what is no number comes last."""
+        return np.inf if np.isnan(score) else -score if self.metric.greater else score
 
     def binned(self, parameters: Parameters) -> Binned:
         """The rows, by the rule for bins and with the df of a configuration."""
         base, rule = self.default, self.space.value(parameters, "bins")
         if rule is not None:
             if repr(rule) not in self.by_rule:
-                self.by_rule[repr(rule)] = prepare(**{**self.given, "bins": rule})
+                self.by_rule[repr(rule)] = read_all(**{**self.given, "bins": rule}).bin(
+                    self.default.n_threads
+                )
             base = self.by_rule[repr(rule)]
         learners = {id(p.learner): self.space.learner(parameters, p) for p in base.plans}
         return base.with_learners(lambda learner: learners[id(learner)])
 
-    def learners(self, parameters: Parameters) -> list[Learner]:
-        """Learners of a configuration as `fit` takes them; one may make several terms."""
+    def arguments(self, parameters: Parameters, n_iter: int) -> dict[str, Any]:
+        """What a configuration means for `fit`."""
         plans = self.binned(parameters).plans
-        return list({id(plan.learner): plan.learner for plan in plans}.values())
+        optimizer = self.space.optimizer(parameters)
+        out: dict[str, Any] = {
+            # one learner may make several terms
+            "learners": list({id(plan.learner): plan.learner for plan in plans}.values()),
+            "loss": self.given["loss"],
+            "optimizer": optimizer,
+            "n_iter": n_iter,
+            "bins": self.space.value(parameters, "bins", self.given["bins"]),
+        }
+        if isinstance(optimizer, Hybrid):
+            out |= {"validation": self.share, "random_state": self.seed}
+        return out
+
+    def fit(self, parameters: Parameters, n_iter: int, **changes: Any) -> Model:
+        """A configuration fitted to all rows."""
+        rows = {name: self.given[name] for name in ("table", "y", "weights", "offset", "exposure")}
+        target = self.default.settings.target
+        if target is not None:
+            rows["y"] = target  # a formula would bring learners of its own
+        return fit(**(rows | self.arguments(parameters, n_iter) | changes))
 
     def split(self, fold: int, optimizer: Optimizer) -> Split:
         """How a fold weighs the rows: test rows are watched where their risk is the metric, but
@@ -136,7 +169,7 @@ class Bench:
         if isinstance(optimizer, Hybrid):
             held = self.held[fold]
             return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
-        return chosen.split(weights) if self.metric.is_loss else Split(training, None, training)
+        return chosen.split(weights) if self.by_risk else Split(training, None, training)
 
     def run(
         self,
@@ -160,18 +193,19 @@ class Bench:
         """The metric on the test rows after since + 1 to `budget` iterations, or at some of them;
         NaN where the fit ended before."""
         chosen = self.folds[fold]
-        if self.metric.is_loss and not isinstance(model.optimizer, Hybrid):
+        if self.by_risk and not isinstance(model.optimizer, Hybrid):
             at, known = np.arange(since + 1, budget + 1), model.validation_risk
             values = np.full(len(at), np.nan)
             assert known is not None
             values[: len(known) - since - 1] = known[since + 1 :]
             return Curve(at, values)
         test, at = chosen.of_test > 0, marks(since, budget)
-        y, w = self.data.y[test], (self.data.weights * chosen.of_test)[test]
+        w = (self.data.weights * chosen.of_test)[test]
+        tested = Tested(self.data.loss, self.data.classes, self.data.y[test], w)
         values = np.full(len(at), np.nan)
         there = at <= model.n_iter
         for k, score in enumerate(scores_at(binned, model, at[there])):
-            values[k] = self.metric.of(y, score[:, test].T, w)
+            values[k] = self.metric.of(tested, np.ascontiguousarray(score[:, test].T))
         return Curve(at, values)
 
     def stand(self, curves: Sequence[Curve], before: Standing | None) -> Standing:
@@ -180,9 +214,9 @@ class Bench:
             assert before is not None
             return before
         values = np.array([curve.values for curve in curves])
-        best = self.metric.best(values.mean(axis=0))
+        best = first_best(values.mean(axis=0), self.metric.greater)
         new = Standing(tuple(values[:, best].tolist()), int(curves[0].at[best]))
-        if before is None or self.metric.key(new.score) < self.metric.key(before.score):
+        if before is None or self.worse(new.score) < self.worse(before.score):
             return new
         return before
 

@@ -27,6 +27,14 @@ from .space import Parameters
 from .table import Labels
 
 
+def said(parameters: Parameters) -> str:
+    """Parameters in a line."""
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in parameters.items()
+    )
+
+
 class Trial(NamedTuple):
     """One configuration after one rung.
 
@@ -71,6 +79,12 @@ class Trial(NamedTuple):
     @property
     def sd(self) -> float:
         return self.standing.sd
+
+    def __repr__(self) -> str:
+        return (
+            f"<Trial: {said(self.parameters)}: {self.score:.5g} (sd {self.sd:.2g}), best iteration "
+            f"{self.n_iter} of {self.budget}>"
+        )
 
     @classmethod
     def read(cls, line: Mapping[str, Any]) -> Trial:
@@ -118,7 +132,6 @@ class Climb:
 
     bench: Bench
     brackets: tuple[Bracket, ...]
-    seed: int
     bar: Progress
     done: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by configuration and rung
     models: dict[tuple[int, int], Model] = field(default_factory=dict)  # by configuration and fold
@@ -127,7 +140,7 @@ class Climb:
         sizes = [bracket[0].n for bracket in self.brackets]
         self.first = np.cumsum([0, *sizes]).tolist()  # number of a bracket's first configuration
         draw, n = self.bench.space.draw, self.first[-1]
-        self.parameters = [draw(np.random.default_rng([self.seed, k])) for k in range(n)]
+        self.parameters = [draw(np.random.default_rng([self.bench.seed, k])) for k in range(n)]
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -154,6 +167,8 @@ class Climb:
         ):
             warnings.simplefilter("ignore", RuntimeWarning)  # a fit diverges: its score says so
             self.count = n_folds * sum(map(self._iterations, self.done.values()))
+            scores = (trial.score for trial in self.done.values())
+            self.best = min(scores, key=self.bench.worse, default=float("nan"))
             for budget, rung in levels:
                 self._level(budget, rung, n_threads, journal)
 
@@ -167,7 +182,7 @@ class Climb:
         """The configurations of a rung: those drawn, or the best of the rung below."""
         if rung == 0:
             return list(range(self.first[bracket], self.first[bracket + 1]))
-        key = self.bench.metric.key
+        key = self.bench.worse
         below = self.members(bracket, rung - 1)
         order = sorted(below, key=lambda k: (key(self.done[k, rung - 1].score), k))
         return sorted(order[: self.brackets[bracket][rung].n])
@@ -190,12 +205,14 @@ class Climb:
             found[k][fold] = climbed
             self.models[k, fold] = climbed.model
             self.count += budget - self._since(b, rung, 0)
-            self.bar.step(self.count, **self._facts())
             if len(found[k]) == n_folds:
                 trial = self._trial(b, k, rung, [found[k][f] for f in range(n_folds)])
                 self.done[k, rung] = trial
                 if journal is not None:
                     journal.write(trial.line())
+                self.best = min(self.best, trial.score, key=self.bench.worse)
+            known = {} if np.isnan(self.best) else {"best": self.best}
+            self.bar.step(self.count, **known)
 
         run_all(jobs, n_threads, Progress(), done=end)
         self._forget(budget, rung)
@@ -235,12 +252,6 @@ class Climb:
             Curve(at[some], mean[some]),
         )
 
-    def _facts(self) -> dict[str, Any]:
-        """The best score so far, for the progress."""
-        scores = [trial.score for trial in self.done.values()]
-        best = min(scores, key=self.bench.metric.key, default=None)
-        return {} if best is None else {"best": best}
-
     def _forget(self, budget: int, rung: int) -> None:
         """Models of configurations that do not go on."""
         for b, bracket in enumerate(self.brackets):
@@ -270,7 +281,7 @@ def identity(climb: Climb) -> dict[str, str]:
         "folds": digest(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
         "metric": bench.metric.name,
         "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in climb.brackets for r in bracket),
-        "random_state": str(climb.seed),
+        "random_state": str(bench.seed),
         "validation": str(bench.share) if bench.held else "",
     }
 

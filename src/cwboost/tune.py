@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .bench import Bench
 from .checks import THREADS_FROM, check_threads, is_number, threads_for
-from .climb import Climb, Trial, identity
+from .climb import Climb, Trial, identity, said
 from .effects import Columns
-from .fit import _seed, fit
+from .fit import _seed
 from .journal import Journal
 from .metrics import Metric
 from .model import Model
-from .optimizers import Hybrid
 from .progress import face
 from .schedules import Bracket, Hyperband, as_brackets
-from .space import Parameters
 
 
 def tune(
@@ -46,7 +44,7 @@ def tune(
     exposure: Any = None,
     groups: Any = None,
     validation: float = 0.3,
-    maximize: bool | None = None,
+    greater_is_better: bool | None = None,
     progress: Any = None,
 ) -> Tuning:
     """Finds the df, rate, optimizer and number of iterations that predict best.
@@ -66,10 +64,10 @@ def tune(
         By default df of every kind of term there is, and the rate, with `Plain`.
     folds : int, Folds, splitter, list of (training, test) or weights
         Every configuration is fitted to all of them.
-    metric : None, name or function
-        None: the mean loss. By name: "auc", "accuracy", "brier", "rmse", "mae". A function is
-        called with y, predictions (on the scale of the response) and weights of test rows; say
-        `maximize`. It is computed at iterations that are 9% apart, the loss at all.
+    metric : name, function or scorer, optional
+        What decides, as of `cv`: "risk" (the mean loss, by default), "auc", "log_loss", "accuracy",
+        "brier", "rmse", "mae", "r2", a scorer of scikit-learn, or a function of y and prediction.
+        The risk is known after every iteration; others are computed at iterations 9% apart.
     schedule : Hyperband, Halving, RandomSearch or list of brackets
         How many configurations are tried for how long; by default `Hyperband()`.
     random_state : int or numpy Generator
@@ -83,8 +81,8 @@ def tune(
         Rows of a group stay together.
     validation : float
         Share of the training rows that a `Hybrid` watches to know when to switch.
-    maximize : bool, optional
-        Whether larger is better, for a metric of your own.
+    greater_is_better : bool, optional
+        Of a metric that is a function whose name does not say it.
     progress : None, bool or Progress
         As of `fit`.
 
@@ -100,7 +98,7 @@ def tune(
     >>> y = np.sin(6 * table["x"]) + rng.normal(size=200) / 3
     >>> tuning = cb.tune(table, y, schedule=cb.Hyperband(least=25, most=100))
     >>> tuning
-    <Tuning: 10 configurations, squared loss 0.0532 with df.Spline 7.27, rate 0.181, n_iter 27>
+    <Tuning: 10 configurations, risk 0.06187 with df.Spline 5.06, rate 0.0852, n_iter 60>
     >>> model = tuning.fit()
     >>> model.n_iter == tuning.best.n_iter
     True
@@ -113,16 +111,16 @@ def tune(
         "weights": weights, "offset": offset, "exposure": exposure,
     }  # fmt: skip
     bench = Bench.make(
-        given, space, folds=folds, groups=groups, metric=metric, maximize=maximize,
-        validation=validation, seed=seed, n_threads=n_threads,
+        given, space, folds=folds, groups=groups, metric=metric,
+        greater_is_better=greater_is_better, validation=validation, seed=seed, n_threads=n_threads,
     )  # fmt: skip
-    climb = Climb(bench, brackets, seed, bar)
+    climb = Climb(bench, brackets, bar)
     with nullcontext() if file is None else Journal(file, "tuning", identity(climb)) as journal:
         try:
             climb.run(threads_for(n_threads, THREADS_FROM), journal)
         except KeyboardInterrupt:
-            raise TuningInterrupted(Tuning(climb.trials, bench, brackets, seed)) from None
-    return Tuning(climb.trials, bench, brackets, seed)
+            raise TuningInterrupted(Tuning(climb.trials, bench, brackets)) from None
+    return Tuning(climb.trials, bench, brackets)
 
 
 class TuningInterrupted(KeyboardInterrupt):
@@ -131,9 +129,6 @@ class TuningInterrupted(KeyboardInterrupt):
     def __init__(self, tuning: Tuning) -> None:
         super().__init__(f"interrupted after {len(tuning.trials)} trials; .tuning has them")
         self.tuning = tuning
-
-    def __reduce__(self) -> Any:
-        return TuningInterrupted, (self.tuning,)
 
 
 # --- the result -----------------------------------------------------------------------------------
@@ -158,7 +153,6 @@ class Tuning:
     trials: tuple[Trial, ...]
     bench: Bench
     brackets: tuple[Bracket, ...]
-    seed: int
 
     @property
     def metric(self) -> Metric:
@@ -172,22 +166,12 @@ class Tuning:
     def best(self) -> Trial:
         if not self.trials:
             raise ValueError("no configuration was finished; there is no best one")
-        key = self.metric.key
+        key = self.bench.worse
         return min(self.trials, key=lambda t: (key(t.score), t.n_iter, t.configuration, t.rung))
 
     @property
     def arguments(self) -> dict[str, Any]:
-        parameters, bench = self.best.parameters, self.bench
-        out: dict[str, Any] = {
-            "learners": bench.learners(parameters),
-            "loss": bench.given["loss"],
-            "optimizer": bench.space.optimizer(parameters),
-            "n_iter": self.best.n_iter,
-            "bins": bench.space.value(parameters, "bins", bench.given["bins"]),
-        }
-        if isinstance(out["optimizer"], Hybrid):
-            out |= {"validation": bench.share, "random_state": self.seed}
-        return out
+        return self.bench.arguments(self.best.parameters, self.best.n_iter)
 
     def fit(self, **changes: Any) -> Model:
         """The best configuration, fitted to all rows.
@@ -197,11 +181,7 @@ class Tuning:
         **changes
             Other arguments of `fit` than the best ones, such as `n_iter` or `progress`.
         """
-        given = {"table", "y", "weights", "offset", "exposure"}
-        rows = {name: value for name, value in self.bench.given.items() if name in given}
-        target = self.bench.default.settings.target  # of a formula, whose learners have their df
-        rows["y"] = rows["y"] if target is None else target
-        return fit(**(rows | self.arguments | changes))
+        return self.bench.fit(self.best.parameters, self.best.n_iter, **changes)
 
     def table(self) -> Columns:
         """One row per trial: bracket, configuration, rung, budget, the parameters, score (mean over
@@ -226,7 +206,7 @@ class Tuning:
             out[name] = np.array([getattr(t, name) for t in trials], dtype=kind)
         return out
 
-    def plot(self, kind: str = "parameters", **options: Any) -> Any:
+    def plot(self, kind: Literal["parameters", "paths"] = "parameters", **options: Any) -> Any:
         """Draws what was found (extra `plot`): a TuningDisplay.
 
         Parameters
@@ -255,13 +235,13 @@ class Tuning:
         """The best configurations and what they took, as text."""
         trials, metric = self.trials, self.metric
         last = {t.configuration: t for t in trials}  # of each the highest rung
-        order = sorted(last.values(), key=lambda t: (metric.key(t.score), t.configuration))
+        order = sorted(last.values(), key=lambda t: (self.bench.worse(t.score), t.configuration))
         planned = sum(bracket[0].n for bracket in self.brackets)
         of = "" if self.complete else f" of {planned}"
         lines = [
             f"{len(last)}{of} configurations, {len(trials)} trials in {len(self.bench.folds)} "
             f"folds, {sum(t.seconds for t in trials):.1f} s of fitting",
-            f"{metric.name} (mean and sd over the folds), {'larger' if metric.maximize else 'less'}"
+            f"{metric.name} (mean and sd over the folds), {'larger' if metric.greater else 'less'}"
             " is better:",
         ]
         lines += [
@@ -272,11 +252,3 @@ class Tuning:
         if trials and self.best.n_iter == most:
             lines.append(f"the best one is best after the last iteration: try more than {most}")
         return "\n".join(lines)
-
-
-def said(parameters: Parameters) -> str:
-    """Parameters in a line."""
-    return ", ".join(
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in parameters.items()
-    )
