@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "formula": {"terms"},
     "binned": {"model"},
     "replicates": {"progress"},
+    "folds": {"data"},
     "fit": {"binned", "formula", "progress", "terms"},
     "effects": {"model"},
     "export": {"model", "whole"},

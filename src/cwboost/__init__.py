@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .bins import Bins
 from .export import load
 from .fit import Interrupted, fit
+from .folds import Folds
 from .formula import FormulaError
 from .learners import (
     Category,
@@ -67,6 +68,7 @@ __all__ = [
     "EffectDisplay",
     "EffectsDisplay",
     "ExplanationDisplay",
+    "Folds",
     "FormulaError",
     "Gamma",
     "Huber",

@@ -95,6 +95,7 @@ class Data:
     loss: Loss
     validation: Literal["none", "fraction", "rows"]
     weighted: bool  # False: all training rows weigh 1
+    present: NDArray[np.bool_] | None = None  # marks them among the rows given; None: all are
 
     @cached_property
     def split(self) -> Split:
@@ -170,13 +171,14 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     if table.n_rows == 0:
         raise ValueError("the table has no rows")
     w = read_weights(given.weights, table)
-    least = 1.0 if given.weights is None else w.min()
+    least, present = 1.0 if given.weights is None else w.min(), None
     if least == 0.0 and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
     if least == 0.0:  # such rows are absent, whatever else they say
         for what in ("y", "offset", "exposure", "validation"):
             _check_length(getattr(given, what), what, table)
-        given, w = given.take(w > 0), w[w > 0]
+        present = w > 0
+        given, w = given.take(present), w[present]
         table = read(given.table)
     y, found = read_y(given.y, table, loss, classes or None)
     loss = loss.with_classes(found) if found else loss
@@ -195,7 +197,19 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     kind = "none" if validation is None else "fraction" if _is_fraction(validation) else "rows"
     y = np.ascontiguousarray(y)
     weighted = given.weights is not None
-    return Data(table, y, offset, training, w, held, found, loss, kind, weighted)  # type: ignore[arg-type]
+    return Data(
+        table,
+        y,
+        offset,
+        training,
+        w,
+        held,
+        found,
+        loss,
+        kind,  # type: ignore[arg-type]
+        weighted,
+        present,
+    )
 
 
 def _check_length(given: Any, what: str, table: Table) -> None:
