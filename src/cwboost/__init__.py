@@ -12,6 +12,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
+from .cv import CV, cv
 from .export import load
 from .fit import Interrupted, fit
 from .folds import Folds
@@ -42,6 +43,7 @@ from .optimizers import Accelerated, Hybrid, Plain
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
+    from .estimators_cv import CWBClassifierCV, CWBRegressorCV
     from .plots import (
         ComparisonDisplay,
         EffectDisplay,
@@ -51,16 +53,21 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_cv import CVDisplay
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CV",
     "Absolute",
     "Accelerated",
     "Binomial",
     "Bins",
+    "CVDisplay",
     "CWBClassifier",
+    "CWBClassifierCV",
     "CWBRegressor",
+    "CWBRegressorCV",
     "Category",
     "Centered",
     "ComparisonDisplay",
@@ -91,6 +98,7 @@ __all__ = [
     "Term",
     "TracesDisplay",
     "Tweedie",
+    "cv",
     "fit",
     "load",
 ]
@@ -98,7 +106,10 @@ __all__ = [
 # Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
 _LAZY = {
     "CWBClassifier": "estimators",
+    "CVDisplay": "plots_cv",
+    "CWBClassifierCV": "estimators_cv",
     "CWBRegressor": "estimators",
+    "CWBRegressorCV": "estimators_cv",
     "ComparisonDisplay": "plots",
     "EffectDisplay": "plots",
     "EffectsDisplay": "plots",

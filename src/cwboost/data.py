@@ -30,6 +30,7 @@ class Given:
     offset: Any = None
     exposure: Any = None
     validation: Any = None
+    apart: tuple[str, ...] = ()  # columns with another part, such as groups
 
     def column(self, what: str) -> str | None:
         """Name of the column that one of them is, None if it came otherwise."""
@@ -40,7 +41,7 @@ class Given:
     def columns(self) -> list[str]:
         """Names of all columns that have a part of their own and are no features."""
         roles = ("y", "weights", "offset", "exposure", "validation")
-        return [name for name in map(self.column, roles) if name is not None]
+        return [name for name in map(self.column, roles) if name is not None] + [*self.apart]
 
     def take(self, rows: NDArray[np.bool_]) -> Given:
         """Some of the rows of the table and of all arrays beside it."""
@@ -54,7 +55,8 @@ class Given:
             return read_column(value, what).take(rows)
 
         taken = {what: some(what) for what in ("y", "offset", "exposure", "validation")}
-        return Given(read(self.table).take(rows), weights=self.weights, **taken)
+        table = read(self.table).take(rows)
+        return Given(table, weights=self.weights, apart=self.apart, **taken)
 
     @property
     def has_offset_arrays(self) -> bool:

@@ -28,8 +28,12 @@ FRACTION = 0.5  # of the units that subsampling trains on
 class Fold:
     """How often each row is trained on, and how often it is tested on; never both."""
 
-    of_training: NDArray[Any]  # (n,) in as few bytes as will do
-    of_test: NDArray[Any]  # (n,)
+    of_training: NDArray[Any]  # (n,) in as few bytes as will do, for folds are many
+    tested: NDArray[Any] | None = None  # (n,) likewise; None: all others are tested on once
+
+    @property
+    def of_test(self) -> NDArray[Any]:
+        return self.of_training == 0 if self.tested is None else self.tested
 
     @property
     def training(self) -> Floats:
@@ -231,15 +235,15 @@ def _made(folds: Folds, data: Data, units: Whole | None, seed: int) -> Iterator[
         if folds.kind == "kfold":
             dealt = _dealt(strata, sizes, folds.n, rng)[of_row]
             for k in range(folds.n):
-                yield Fold(dealt != k, dealt == k)
+                yield Fold(dealt != k)
             continue
         for _ in range(folds.n):
             if folds.kind == "bootstrap":
                 counts = _resampled(strata, rng)[of_row]
-                yield Fold(counts, counts == 0)
+                yield Fold(counts)
             else:
                 drawn = _drawn(strata, folds.fraction or FRACTION, rng)[of_row]
-                yield Fold(drawn, ~drawn)
+                yield Fold(drawn)
 
 
 def _windows(n: int, of_row: Whole, n_units: int) -> Iterator[Fold]:
@@ -277,14 +281,14 @@ def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Who
     return out
 
 
-def _resampled(strata: Whole, rng: np.random.Generator) -> NDArray[np.uint16]:
+def _resampled(strata: Whole, rng: np.random.Generator) -> NDArray[Any]:
     """(units,) how often each is drawn, with replacement, from its stratum."""
-    out = np.zeros(len(strata), np.uint16)
+    out = np.zeros(len(strata), np.int64)
     for stratum in np.unique(strata):
         inside = np.flatnonzero(strata == stratum)
         drawn = rng.integers(0, len(inside), len(inside))
         out[inside] = np.bincount(drawn, minlength=len(inside))
-    return out
+    return _small(out)
 
 
 def _drawn(strata: Whole, fraction: float, rng: np.random.Generator) -> Mask:
@@ -303,8 +307,7 @@ def _of_splitter(splitter: Any, data: Data, units: Whole | None) -> Iterator[Fol
     """A splitter sees the rows that have a weight; its X are their numbers."""
     n = len(data.y)
     for number, pair in enumerate(splitter.split(np.arange(n)[:, None], data.y, units)):
-        parts = [_factors(rows, f"fold {number}", n) for rows in pair]
-        yield Fold(*parts)
+        yield _paired(*(_factors(rows, f"fold {number}", n) for rows in pair))
 
 
 def _listed(pairs: Iterable[Any], data: Data) -> Iterator[Fold]:
@@ -317,7 +320,11 @@ def _listed(pairs: Iterable[Any], data: Data) -> Iterator[Fold]:
                 f"{where}: expected a pair (training, test) of row numbers or masks, got "
                 f"{_shown(pair)}"
             )
-        yield Fold(*(_present(_factors(rows, where, n), data) for rows in pair))
+        yield _paired(*(_present(_factors(rows, where, n), data) for rows in pair))
+
+
+def _paired(training: NDArray[Any], test: NDArray[Any]) -> Fold:
+    return Fold(training) if np.array_equal(test, training == 0) else Fold(training, test)
 
 
 def _weighed(weights: NDArray[Any], data: Data) -> Iterator[Fold]:
@@ -331,7 +338,7 @@ def _weighed(weights: NDArray[Any], data: Data) -> Iterator[Fold]:
         raise ValueError("folds: weights must be finite numbers >= 0, zero for test rows")
     for factors in weights.T:
         inside = _present(factors, data)
-        yield Fold(inside, inside == 0)
+        yield Fold(inside)
 
 
 def _factors(rows: Any, where: str, n: int) -> NDArray[Any]:
@@ -350,8 +357,12 @@ def _factors(rows: Any, where: str, n: int) -> NDArray[Any]:
     if rows.min() < 0 or rows.max() >= n:
         wrong = rows.min() if rows.min() < 0 else rows.max()
         raise ValueError(f"{where}: there is no row {wrong}; rows are 0 to {n - 1}")
-    counts: NDArray[Any] = np.bincount(rows, minlength=n)
-    return counts.astype(bool) if counts.max() == 1 else counts
+    return _small(np.bincount(rows, minlength=n))
+
+
+def _small(counts: Whole) -> NDArray[Any]:
+    """Counts in as few bytes as will do."""
+    return counts.astype(bool if counts.max() == 1 else np.min_scalar_type(counts.max()))
 
 
 def _n_given(data: Data) -> int:
