@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "text": {"tables"},
     "files": {"table", "whole"},
     "progress": set(),
-    "arguments": {"losses", "optimizers", "sql", "terms"},
+    "arguments": {"folds", "losses", "metrics", "optimizers", "sql", "terms"},
 }
 # Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
 # imports plots inside its body.

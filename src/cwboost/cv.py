@@ -30,6 +30,7 @@ from .replicates import Halt, run_all
 from .table import Floats
 
 EDGE = 0.05  # last share of the iterations where a best one means that more may be better
+MATTERS = 1e-4  # of what a path gains in all: less in its last iterations is not worth more of them
 LONGEST = 8  # times the iterations asked for: as far as paths are continued
 WATCHED = 0.2  # of the training rows of a fold, for a Hybrid to know when to switch
 EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric is computed
@@ -142,8 +143,13 @@ class CV:
 
     @property
     def at_edge(self) -> bool:
-        """Whether the best iteration is among the last, so that more may be better."""
-        return not self.ended and self.best_iteration > (1.0 - EDGE) * self.n_iter
+        """Whether the best iteration is among the last 5%, and better than those before by more
+        than 1/10,000 of the way from the start to it: so that more may be better."""
+        before = self.mean[self.iterations <= (1.0 - EDGE) * self.n_iter]
+        if self.ended or len(before) > self._best:
+            return False
+        gain = abs(self.best - before[first_best(before, self.greater_is_better)])
+        return bool(gain > MATTERS * abs(self.best - self.mean[0]))
 
     def table(self) -> Columns:
         """Means and standard errors as columns, a row per iteration; nan where a metric was not
@@ -245,8 +251,9 @@ def cv(
         `sample_weight`; predictions are numbers, the probability of the second of two classes, or
         (n, classes) probabilities. The first decides; "risk" may be named among them.
     extend : bool or int
-        Where the best iteration is among the last 5%, go on with twice as many, up to 8 times
-        `n_iter` or the number given here; a warning says so. False: only warn.
+        Where the best iteration is among the last 5% (`CV.at_edge`), go on with twice as many:
+        True up to 8 times `n_iter`, with a warning that says so; a number up to so many. False:
+        only warn.
     random_state : int, RandomState, Generator or None
         For folds drawn at random.
     n_threads : int, optional
@@ -311,7 +318,7 @@ def cv(
     except Interrupted:
         raise KeyboardInterrupt("cv: interrupted; no fold's result is kept") from None
     found = found if keep_models else replace(found, models=None)
-    _warn_of_edge(found)
+    _warn_of_edge(found, told=extend is not True)
     return found
 
 
@@ -343,11 +350,11 @@ def _step(every: int | None, n_iter: int, folds: Sequence[Fold]) -> int:
     return max(1, min(wanted, n_iter // LEAST_POINTS))
 
 
-def _warn_of_edge(found: CV) -> None:
+def _warn_of_edge(found: CV, told: bool) -> None:
     m, last = found.best_iteration, found.n_iter
     if found.at_edge:
         what = f"cv: the best iteration, {m}, is among the last of {last}; raise n_iter or the rate"
-    elif last > found.asked:
+    elif last > found.asked and not told:
         what = (
             f"cv: the best of the {found.asked} iterations asked for was among the last, so the "
             f"folds went on to {last}; the best iteration is now {m}"

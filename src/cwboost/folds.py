@@ -69,7 +69,7 @@ class Folds:
         Of the rows that subsampling trains on; 0.5 unless given.
     stratified : "auto", True or False
         Whether every fold has its share of each class; "auto": if y has classes, and the rows are
-        not in time order.
+        not in time order. The only row of a class is trained on in all folds.
 
     Examples
     --------
@@ -170,9 +170,8 @@ def hold_out(
     if groups is not None:
         units = np.unique(read_groups(groups, data)[inside], return_inverse=True)[1]
     n_units = int(units.max()) + 1
-    n_held = int(np.floor(share * n_units + 0.5))
     if last:
-        held = np.arange(n_units) >= n_units - n_held
+        held = np.arange(n_units) >= n_units - _rounded(share * n_units)
     else:
         strata = _strata(data.y[inside] if data.classes else None, units)
         held = _drawn(strata, share, np.random.default_rng(seed))
@@ -242,8 +241,8 @@ def _made(folds: Folds, data: Data, units: Whole | None, seed: int) -> Iterator[
                 counts = _resampled(strata, rng)[of_row]
                 yield Fold(counts)
             else:
-                drawn = _drawn(strata, folds.fraction or FRACTION, rng)[of_row]
-                yield Fold(drawn)
+                tested = _drawn(strata, 1.0 - (folds.fraction or FRACTION), rng)[of_row]
+                yield Fold(~tested)
 
 
 def _windows(n: int, of_row: Whole, n_units: int) -> Iterator[Fold]:
@@ -273,11 +272,13 @@ def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Who
     """(units,) fold of each unit, dealt in turn: by strata, the largest first, else at random.
 
     So every fold has its share of each stratum to one unit, and the rows of two folds differ by no
-    more than the largest units of the strata.
+    more than the largest units of the strata. What is alone in its stratum is in no fold, -1: it is
+    trained on in all.
     """
     order = np.lexsort([rng.random(len(strata)), -sizes, strata])
-    out = np.empty(len(strata), np.int64)
-    out[order] = np.arange(len(strata)) % k
+    order = order[np.bincount(strata)[strata[order]] > 1]
+    out = np.full(len(strata), -1)
+    out[order] = np.arange(len(order)) % k
     return out
 
 
@@ -296,8 +297,12 @@ def _drawn(strata: Whole, fraction: float, rng: np.random.Generator) -> Mask:
     out = np.zeros(len(strata), bool)
     for stratum in np.unique(strata):
         inside = rng.permutation(np.flatnonzero(strata == stratum))
-        out[inside[: int(np.floor(fraction * len(inside) + 0.5))]] = True
+        out[inside[: _rounded(fraction * len(inside))]] = True
     return out
+
+
+def _rounded(number: float) -> int:
+    return int(np.floor(number + 0.5))
 
 
 # --- given row by row -----------------------------------------------------------------------------

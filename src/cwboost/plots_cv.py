@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -175,3 +176,11 @@ class CVDisplay:
         )
         if found.at_edge:
             _corner(ax, ["the best is among the last: more iterations may be better"])
+
+
+def save(found: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
+    """Writes the picture to a file without opening a window."""
+    display = CVDisplay.from_cv(found, ax=LATER)
+    figure = Figure(figsize=display._size, layout="constrained")
+    display.plot(figure.add_subplot())
+    figure.savefig(file, format=form, dpi=dpi)
