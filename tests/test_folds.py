@@ -247,8 +247,10 @@ def test_wrong_folds_are_refused(folds, message):
 
 def test_a_class_that_is_not_trained_on_is_refused():
     data = rows(12, "multinomial", y=["c"] + ["a", "b"] * 5 + ["a"])
+    for folds in (3, cb.Folds("subsampling", 5, fraction=0.2), cb.Folds("bootstrap", 5)):
+        assert matrices(as_folds(folds, data))[0][:, 0].min() > 0  # trained on in all
     with pytest.raises(ValueError, match=r"class 'c' does not occur in its training rows \(1 in"):
-        as_folds(3, data)
+        as_folds(cb.Folds(n=3, stratified=False), data)
     with pytest.raises(ValueError, match="class 'b' does not occur"):
         as_folds([(TWELVE[:2], TWELVE[2:4])], rows(12, "binomial"))
 

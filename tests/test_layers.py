@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "folds": {"data"},
     "metrics": {"quality"},
     "said": {"table"},
-    "cv": {"fit", "folds", "metrics", "replicates"},
+    "cv": {"effects", "fit", "folds", "metrics", "replicates"},
     "cv_text": {"pictures", "text"},
     "plots_cv": {"cv", "plots"},
     "fit": {"binned", "formula", "progress", "terms"},
