@@ -12,8 +12,10 @@
 from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
+from .cv import CV, cv
 from .export import load
 from .fit import Interrupted, fit
+from .folds import Folds
 from .formula import FormulaError
 from .learners import (
     Category,
@@ -44,6 +46,7 @@ from .tune import Tuning, TuningInterrupted, tune
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
+    from .estimators_cv import CWBClassifierCV, CWBRegressorCV
     from .plots import (
         ComparisonDisplay,
         EffectDisplay,
@@ -53,18 +56,23 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_cv import CVDisplay
     from .plots_tuning import TuningDisplay
     from .tune_optuna import optuna_objective
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CV",
     "Absolute",
     "Accelerated",
     "Binomial",
     "Bins",
+    "CVDisplay",
     "CWBClassifier",
+    "CWBClassifierCV",
     "CWBRegressor",
+    "CWBRegressorCV",
     "Category",
     "Centered",
     "ComparisonDisplay",
@@ -72,6 +80,7 @@ __all__ = [
     "EffectDisplay",
     "EffectsDisplay",
     "ExplanationDisplay",
+    "Folds",
     "FormulaError",
     "Gamma",
     "Halving",
@@ -101,6 +110,7 @@ __all__ = [
     "TuningDisplay",
     "TuningInterrupted",
     "Tweedie",
+    "cv",
     "fit",
     "load",
     "optuna_objective",
@@ -110,7 +120,10 @@ __all__ = [
 # Imported when they are asked for: scikit-learn takes long, matplotlib and optuna may be lacking.
 _LAZY = {
     "CWBClassifier": "estimators",
+    "CVDisplay": "plots_cv",
+    "CWBClassifierCV": "estimators_cv",
     "CWBRegressor": "estimators",
+    "CWBRegressorCV": "estimators_cv",
     "ComparisonDisplay": "plots",
     "EffectDisplay": "plots",
     "EffectsDisplay": "plots",

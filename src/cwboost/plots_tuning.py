@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
 
 from .climb import Trial
 from .effects import Columns
@@ -110,12 +111,18 @@ class TuningDisplay:
         names = [*self.tuning.bench.space.parameters, "n_iter"]
         wanted = len(names) if self.kind == "parameters" else 1
         with _styled():
-            self.axes_ = _new_axes(wanted) if axes is None else np.atleast_1d(axes).ravel()
+            if axes is None:
+                import matplotlib.pyplot as plt
+
+                axes = _grid(plt.figure(figsize=_size(wanted), layout="constrained"), wanted)
+            self.axes_ = np.atleast_1d(axes).ravel()
             if len(self.axes_) < wanted:
                 raise ValueError(f"axes: expected {wanted}, got {len(self.axes_)}")
             self.figure_ = self.axes_[0].figure
+            first = self.axes_[0]
+            _note(first, "darker: more iterations", (0, 1), (0, 3), "axes fraction", va="bottom")
             if self.kind == "paths":
-                self._paths(self.axes_[0])
+                self._paths(first)
             else:
                 for ax, name in zip(self.axes_, names, strict=False):
                     self._panel(ax, name)
@@ -204,16 +211,26 @@ class TuningDisplay:
             _corner(ax, [f"{beyond} lie {where}"])
 
 
-def _new_axes(n: int) -> Any:
-    import matplotlib.pyplot as plt
+def save(tuning: Tuning, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
+    """Writes the picture to a file without opening a window."""
+    n = len(tuning.bench.space.parameters) + 1
+    figure = Figure(figsize=_size(n), layout="constrained")
+    TuningDisplay(tuning).plot(_grid(figure, n))
+    figure.savefig(file, format=form, dpi=dpi)
 
+
+def _size(n: int) -> tuple[float, float]:
     across = min(n, PER_LINE)
-    down = -(-n // across)
-    size = (6.2, 3.8) if n == 1 else (3.1 * across, 2.7 * down)
-    figure, grid = plt.subplots(down, across, figsize=size, layout="constrained", squeeze=False)
-    for spare in grid.ravel()[n:]:
+    return (6.2, 3.8) if n == 1 else (3.1 * across, 2.7 * -(-n // across))
+
+
+def _grid(figure: Figure, n: int) -> Any:
+    """n axes of a figure, in lines."""
+    across = min(n, PER_LINE)
+    grid = figure.subplots(-(-n // across), across, squeeze=False).ravel()
+    for spare in grid[n:]:
         figure.delaxes(spare)
-    return grid.ravel()[:n]
+    return grid[:n]
 
 
 def _number_axis(ax: Axes, values: Any, log: bool) -> None:

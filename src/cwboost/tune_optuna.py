@@ -86,7 +86,8 @@ groups, validation, greater_is_better
     (rungs,) = Halving(2**31 - 2, least, n_iter, factor).brackets
     bench = Bench.make(
         given, space, folds=folds, groups=groups, metric=metric,
-        greater_is_better=greater_is_better, validation=validation, seed=_seed(random_state), n_threads=n_threads,
+        greater_is_better=greater_is_better, validation=validation, seed=_seed(random_state),
+        n_threads=n_threads,
     )  # fmt: skip
     return Objective(bench, [r.budget for r in rungs], threads_for(n_threads, THREADS_FROM))
 
