@@ -16,7 +16,7 @@ from . import _core
 from .binned import Binned
 from .checks import is_number, threads_for
 from .data import Data, Split
-from .fit import SLOT_F, Problem, fit, read_all
+from .fit import SLOT_F, Interrupted, Problem, fit, read_all
 from .folds import Fold, as_folds, hold_out
 from .growth import coefficients_at
 from .metrics import RISK, Metric, Tested, as_metrics, first_best
@@ -153,13 +153,13 @@ class Bench:
             out |= {"validation": self.share, "random_state": self.seed}
         return out
 
-    def fit(self, parameters: Parameters, n_iter: int, **changes: Any) -> Model:
-        """A configuration fitted to all rows."""
+    def fit(self, arguments: Mapping[str, Any]) -> Model:
+        """A fit to all rows."""
         rows = {name: self.given[name] for name in ("table", "y", "weights", "offset", "exposure")}
         target = self.default.settings.target
         if target is not None:
             rows["y"] = target  # a formula would bring learners of its own
-        return fit(**(rows | self.arguments(parameters, n_iter) | changes))
+        return fit(**{**rows, **arguments})
 
     def split(self, fold: int, optimizer: Optimizer) -> Split:
         """How a fold weighs the rows: test rows are watched where their risk is the metric, but
@@ -186,6 +186,8 @@ class Bench:
         problem = Problem.pose(binned, self.split(fold, optimizer), optimizer)
         for budget in budgets:
             before = problem.fit(budget, after=before, halt=halt)
+            if halt():
+                raise Interrupted(before)
         assert before is not None
         return before
 
@@ -194,11 +196,9 @@ class Bench:
         NaN where the fit ended before."""
         chosen = self.folds[fold]
         if self.by_risk and not isinstance(model.optimizer, Hybrid):
-            at, known = np.arange(since + 1, budget + 1), model.validation_risk
-            values = np.full(len(at), np.nan)
-            assert known is not None
-            values[: len(known) - since - 1] = known[since + 1 :]
-            return Curve(at, values)
+            assert model.validation_risk is not None
+            at, known = np.arange(since + 1, budget + 1), model.validation_risk[since + 1 :]
+            return Curve(at, np.append(known, np.full(len(at) - len(known), np.nan)))
         test, at = chosen.of_test > 0, marks(since, budget)
         w = (self.data.weights * chosen.of_test)[test]
         tested = Tested(self.data.loss, self.data.classes, self.data.y[test], w)

@@ -133,13 +133,12 @@ class Space:
 
     def draw(self, rng: np.random.Generator) -> Parameters:
         """A configuration at random."""
-        return self.relevant({name: d.draw(rng) for name, d in self.parameters.items()})
+        drawn = {name: d.draw(rng) for name, d in self.parameters.items()}
+        return {name: value for name, value in drawn.items() if self.matters(name, drawn)}
 
-    def relevant(self, parameters: Parameters) -> Parameters:
-        """Those that make a difference: Plain has no momentum."""
-        if hasattr(self.optimizer({**parameters, "momentum": 0.0}), "momentum"):
-            return parameters
-        return {name: value for name, value in parameters.items() if name != "momentum"}
+    def matters(self, name: str, parameters: Parameters) -> bool:
+        """Whether a parameter makes a difference beside others: Plain has no momentum."""
+        return name != "momentum" or hasattr(self.optimizer(parameters), "momentum")
 
     def value(self, parameters: Parameters, name: str, default: Any = None) -> Any:
         """What a parameter stands for."""
@@ -225,10 +224,10 @@ def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -
     else:
         ends = distribution.low, distribution.high
     if name == "bins":
-        for value in ends:
-            as_bins(value)
         if not isinstance(distribution, Choice):
             raise TypeError("space, 'bins': expected a list of rules, such as ['auto', 'sqrt']")
+        for value in ends:
+            as_bins(value)
     elif name == "optimizer":
         for value in ends:
             _optimizer(value).core()

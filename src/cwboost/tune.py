@@ -181,7 +181,7 @@ class Tuning:
         **changes
             Other arguments of `fit` than the best ones, such as `n_iter` or `progress`.
         """
-        return self.bench.fit(self.best.parameters, self.best.n_iter, **changes)
+        return self.bench.fit(self.arguments | changes)
 
     def table(self) -> Columns:
         """One row per trial: bracket, configuration, rung, budget, the parameters, score (mean over

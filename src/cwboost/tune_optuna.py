@@ -113,7 +113,7 @@ class Objective:
         order = sorted(space.parameters, key=lambda name: name != "optimizer")
         for name in order:
             distribution = space.parameters[name]
-            if name not in space.relevant({**out, name: None}):
+            if not space.matters(name, out):
                 continue
             if isinstance(distribution, Choice):
                 out[name] = trial.suggest_categorical(name, distribution.labels)
@@ -158,7 +158,7 @@ class Objective:
 
     def fit(self, trial: Any, **changes: Any) -> Model:
         """A finished trial, such as `study.best_trial`, fitted to all rows."""
-        return self.bench.fit(trial.params, trial.user_attrs["n_iter"], **changes)
+        return self.bench.fit(self.arguments(trial) | changes)
 
 
 def import_optuna() -> Any:
