@@ -126,6 +126,11 @@ class Memory:
         return max(0.0, _status("VmHWM") - self._before)
 
 
+def peak() -> float:
+    """Megabytes of this process at its peak (Linux)."""
+    return _status("VmHWM")
+
+
 def _status(field: str) -> float:
     """A field of Linux's account of this process, in megabytes."""
     for line in Path("/proc/self/status").read_text().splitlines():

@@ -433,6 +433,8 @@ def test_nothing_chosen():
     np.testing.assert_allclose(model.predict({"x": [1.0, 5.0]}), 3.0)
     np.testing.assert_allclose(model.predict(np.zeros((2, 1))), 3.0)
     assert model.contributions({"x": [1.0]}) == {}
+    classes = cb.fit({"x": [1.0, 2.0, 3.0]}, list("abc"), loss="multinomial", n_iter=0)
+    np.testing.assert_allclose(classes.predict(np.zeros((2, 1))), 1 / 3)
 
 
 def test_a_basis_that_nobody_has_cut_into_pieces(monkeypatch):

@@ -12,9 +12,11 @@
 from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
+from .cv import CV, cv
 from .deselect import deselect
 from .export import load
 from .fit import Interrupted, fit
+from .folds import Folds
 from .formula import FormulaError
 from .information import Information, aic
 from .learners import (
@@ -41,10 +43,14 @@ from .losses import (
 from .model import Edit, Model, Term
 from .optimizers import Accelerated, Hybrid, Plain
 from .probe import Probe, probe
+from .schedules import Halving, Hyperband, RandomSearch
+from .space import LogUniform
 from .stability import Stability, stability
+from .tune import Tuning, TuningInterrupted, tune
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
+    from .estimators_cv import CWBClassifierCV, CWBRegressorCV
     from .plots import (
         ComparisonDisplay,
         EffectDisplay,
@@ -54,18 +60,25 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_cv import CVDisplay
     from .plots_information import InformationDisplay
     from .plots_stability import StabilityDisplay
+    from .plots_tuning import TuningDisplay
+    from .tune_optuna import optuna_objective
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CV",
     "Absolute",
     "Accelerated",
     "Binomial",
     "Bins",
+    "CVDisplay",
     "CWBClassifier",
+    "CWBClassifierCV",
     "CWBRegressor",
+    "CWBRegressorCV",
     "Category",
     "Centered",
     "ComparisonDisplay",
@@ -73,15 +86,19 @@ __all__ = [
     "EffectDisplay",
     "EffectsDisplay",
     "ExplanationDisplay",
+    "Folds",
     "FormulaError",
     "Gamma",
+    "Halving",
     "Huber",
     "Hybrid",
+    "Hyperband",
     "ImportanceDisplay",
     "Information",
     "InformationDisplay",
     "Interrupted",
     "Linear",
+    "LogUniform",
     "Missing",
     "Model",
     "Multinomial",
@@ -90,6 +107,7 @@ __all__ = [
     "Polynomial",
     "Probe",
     "Quantile",
+    "RandomSearch",
     "RiskDisplay",
     "Spline",
     "Squared",
@@ -99,19 +117,28 @@ __all__ = [
     "Tensor",
     "Term",
     "TracesDisplay",
+    "Tuning",
+    "TuningDisplay",
+    "TuningInterrupted",
     "Tweedie",
     "aic",
+    "cv",
     "deselect",
     "fit",
     "load",
+    "optuna_objective",
     "probe",
     "stability",
+    "tune",
 ]
 
-# Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
+# Imported when they are asked for: scikit-learn takes long, matplotlib and optuna may be lacking.
 _LAZY = {
     "CWBClassifier": "estimators",
+    "CVDisplay": "plots_cv",
+    "CWBClassifierCV": "estimators_cv",
     "CWBRegressor": "estimators",
+    "CWBRegressorCV": "estimators_cv",
     "ComparisonDisplay": "plots",
     "EffectDisplay": "plots",
     "EffectsDisplay": "plots",
@@ -121,6 +148,8 @@ _LAZY = {
     "RiskDisplay": "plots",
     "StabilityDisplay": "plots_stability",
     "TracesDisplay": "plots",
+    "TuningDisplay": "plots_tuning",
+    "optuna_objective": "tune_optuna",
 }
 
 

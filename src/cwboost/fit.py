@@ -253,6 +253,37 @@ def bin_rows(data: Data, learners: Sequence[Learner], settings: Settings, n_thre
     return Binned.make(data, plans, seen, settings, n_threads)
 
 
+class Unbinned(NamedTuple):
+    """Rows and learners that are read and checked, and nothing else."""
+
+    data: Data
+    learners: list[Learner]
+    settings: Settings
+
+    def bin(self, n_threads: int) -> Binned:
+        with collector_at_rest():
+            return bin_rows(self.data, self.learners, self.settings, n_threads)
+
+
+def read_all(
+    table: Any,
+    y: Any,
+    learners: Any = None,
+    loss: Any = "squared",
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    apart: Sequence[str] = (),
+) -> Unbinned:
+    """What the arguments of `fit` say: all are training rows. Columns `apart` are no features."""
+    given, rule = Given(table, y, weights, offset, exposure, apart=tuple(apart)), as_bins(bins)
+    if is_formula(y):
+        given, learners = _read_formula(given, learners)
+    data, chosen = read_rows(given, learners, as_loss(loss), 0)
+    return Unbinned(data, chosen, _settings(given, data, rule, 0))
+
+
 def prepare(
     table: Any,
     y: Any,
@@ -264,15 +295,10 @@ def prepare(
     exposure: Any = None,
     n_threads: int | None = None,
 ) -> Binned:
-    """Rows binned for `fit_split`: all are training rows, as the arguments of `fit` say."""
+    """Rows binned for `Problem.pose`: all are training rows, as the arguments of `fit` say."""
     check_threads(n_threads)
-    given, rule = Given(table, y, weights, offset, exposure), as_bins(bins)
-    if is_formula(y):
-        given, learners = _read_formula(given, learners)
-    with collector_at_rest():
-        data, chosen = read_rows(given, learners, as_loss(loss), 0)
-        settings = _settings(given, data, rule, 0)
-        return bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
+    read = read_all(table, y, learners, loss, bins, weights, offset, exposure)
+    return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
 def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
