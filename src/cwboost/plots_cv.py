@@ -166,13 +166,17 @@ class CVDisplay:
         }
         for words, (_, colour) in self._choices.items():
             handles[words] = Line2D([], [], linestyle="", **self._point(colour))
-        down = found.greater_is_better
+        place: Any = "upper right"
+        if found.greater_is_better:
+            place = "lower right"
+        elif found.mean[-1] > np.mean(ax.get_ylim()):  # where a path that ran away is
+            place = "upper center"
         ax.legend(
             list(handles.values()),
             list(handles),
             frameon=False,
             fontsize="small",
-            loc="lower right" if down else "upper right",
+            loc=place,
         )
         if found.at_edge:
             _corner(ax, ["the best is among the last: more iterations may be better"])
