@@ -193,8 +193,9 @@ class CV:
         --------
         >>> import numpy as np, cwboost as cb
         >>> import matplotlib; matplotlib.use("agg")
-        >>> x = np.linspace(0, 6, 100)
-        >>> display = cb.cv({"x": x}, np.sin(x) + x % 0.1, n_iter=20, folds=3, extend=False).plot()
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=100)
+        >>> display = cb.cv({"x": x}, np.sin(6 * x) + rng.normal(size=100), n_iter=100).plot()
         >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
         """
         from .plots_cv import CVDisplay

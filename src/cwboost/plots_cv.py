@@ -50,8 +50,9 @@ class CVDisplay:
     --------
     >>> import numpy as np, cwboost as cb
     >>> import matplotlib; matplotlib.use("agg")
-    >>> x = np.linspace(0, 6, 100)
-    >>> found = cb.cv({"x": x}, np.sin(x) + x % 0.1, n_iter=20, folds=3, extend=False)
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=100)
+    >>> found = cb.cv({"x": x}, np.sin(6 * x) + rng.normal(size=100), n_iter=100, folds=3)
     >>> list(CVDisplay.from_cv(found).data)
     ['iteration', 'mean', 'standard_error', 'fold 0', 'fold 1', 'fold 2']
     >>> import matplotlib.pyplot as plt; plt.close()
