@@ -19,11 +19,12 @@ README = ROOT / "README.md"
 PAGES = (
     "coming",
     "counts",
+    "cv",
     "effects",
+    "information",
     "missing",
     "optimizers",
     "stability",
-    "information",
     "start",
     "stopping",
     "terms",
