@@ -222,7 +222,7 @@ def stability(
     q : int, optional
         How many columns every fit chooses.
     cutoff : float, optional
-        Above 0.5; usual are 0.6 to 0.9.
+        Above 0.5 (with "r-concave" above q/p); usual are 0.6 to 0.9.
     pfer : float, optional
         How many columns selected by chance are acceptable, on average.
     sampling : "complementary" or "subsampling"
