@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 import cwboost as cb
 from cwboost.bench import marks, scores_at
+from cwboost.cli import main
 from cwboost.data import Split
 from cwboost.fit import Problem, prepare
 from cwboost.folds import as_folds
@@ -657,6 +658,55 @@ def test_without_optuna_its_extra_is_named(rows, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ModuleNotFoundError, match=r"cwboost\[optuna\]"):
         cb.optuna_objective(rows[0], rows[1])
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def csv(rows, tmp_path):
+    table, _, answer = rows
+    lines = zip(table["x"], table["group"], np.arange(len(answer)) % 20, answer, strict=True)
+    file = tmp_path / "people.csv"
+    file.write_text("x,group,shop,ill\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in lines))
+    return file
+
+
+def test_command(csv, tmp_path, capsys):
+    model, trials, kept = tmp_path / "m.json", tmp_path / "trials.csv", tmp_path / "t.jsonl"
+    words = ["tune", str(csv), "--target", "ill", "--metric", "auc", "--groups", "shop", "--most",
+             "20", "--least", "10", "--quiet", "-o", str(model), "--trials", str(trials), "--file",
+             str(kept), "--plot", str(tmp_path / "t.png")]  # fmt: skip
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "4 configurations, 5 trials in 3 folds" in said
+    assert trials.read_text().count("\n") == 6
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    found = cb.load(model)
+    assert set(found.columns) <= {"x", "group"}
+    assert f"n_iter {found.n_iter} of" in said
+    written = kept.read_bytes()
+    assert main(words) == 0
+    assert capsys.readouterr().out == said
+    assert kept.read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--most", "5"], "--least must not exceed most"),
+        (["--factor", "1"], "--factor must be a number > 1"),
+        (["--plot", "t.bmp"], "expected a name that ends in .png"),
+        (["--trials", "t.doc"], "t.doc"),
+    ],
+)
+def test_wrong_commands_say_so(csv, capsys, words, message):
+    try:
+        code = main(["tune", str(csv), "--target", "ill", *words])
+    except SystemExit as stop:
+        code = stop.code
+    assert code in (1, 2)
+    assert message in capsys.readouterr().err
 
 
 # --- pictures -------------------------------------------------------------------------------------
