@@ -46,8 +46,10 @@ def call(
     *,
     threads: int = 1,
     limit: float | None = None,
+    variables: dict[str, str] | None = None,
 ) -> Outcome:
-    """Calls "module:name" with arguments that JSON can hold, in a process of its own."""
+    """Calls "module:name" with arguments that JSON can hold, in a process of its own, with further
+    variables of the environment."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         result, said = Path(folder) / "result.json", Path(folder) / "said.txt"
         job = json.dumps({"function": function, "arguments": arguments})
@@ -58,7 +60,7 @@ def call(
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
-                env=environment(threads),
+                env=environment(threads) | (variables or {}),
                 cwd=ROOT,
                 start_new_session=True,  # so that what it starts ends with it
             )

@@ -158,7 +158,7 @@ def made(values, greater=False, ended=True):
     name = "score" if greater else "risk"
     grid = np.arange(values.shape[1])
     return cb.CV(values, values, {"score": values}, grid, name, greater, cb.Squared(), cb.Plain(),
-                 values.shape[1] - 1, ended)  # fmt: skip
+                 values.shape[1] - 1, ended, len(values))  # fmt: skip
 
 
 def test_best_and_one_standard_error():
@@ -176,6 +176,20 @@ def test_best_and_one_standard_error():
     assert np.isnan(alone.standard_error).all()
     assert (alone.best_iteration, alone.best_iteration_1se) == (3, 3)
     assert made([[3, 3, 3.0]] * 2).best_iteration == 0
+
+
+def test_more_draws_of_the_same_rows_do_not_make_the_error_smaller():
+    for folds, distinct in [
+        (5, 5),
+        (cb.Folds("kfold", 5, repeats=4), 5),
+        (cb.Folds("bootstrap", 60), np.e),
+        (cb.Folds("subsampling", 60, fraction=0.75), 4),
+        (cb.Folds("time", 5), 5),
+    ]:
+        found = cb.cv(TABLE, Y, n_iter=3, folds=folds, extend=False)
+        assert found.distinct == pytest.approx(distinct, rel=0.05)
+        spread = found.risk.std(axis=0, ddof=1)
+        np.testing.assert_allclose(found.standard_error, spread / np.sqrt(found.distinct))
 
 
 def test_a_path_that_ran_away_is_not_chosen():
@@ -391,6 +405,7 @@ def test_summary_and_page(found):
     assert "<b>:" not in by_name._repr_html_()
     alone = cb.cv(TABLE, Y, n_iter=5, folds=PAIRS[:1], extend=False)
     assert "<svg" in alone._repr_html_()
+    assert re.search(r"start +0 +\S+ +- ", alone.summary())
 
 
 def test_table(found):

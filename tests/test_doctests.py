@@ -19,6 +19,7 @@ README = ROOT / "README.md"
 PAGES = (
     "coming",
     "counts",
+    "cv",
     "effects",
     "missing",
     "optimizers",

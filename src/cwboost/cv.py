@@ -59,6 +59,9 @@ class CV:
         Iterations that were asked for; `n_iter` were run.
     ended : bool
         Whether no path can go on, since nothing is left to gain or it ran away.
+    distinct : float
+        So many folds would test the same rows once: the number of folds, unless repeated folds or
+        draws test rows more often.
     models : tuple of Model, or None
         The model of each fold at the best iteration, if they were asked for.
 
@@ -84,6 +87,7 @@ class CV:
     optimizer: Optimizer
     asked: int
     ended: bool
+    distinct: float
     models: tuple[Model, ...] | None = None
 
     @property
@@ -112,11 +116,18 @@ class CV:
 
     @property
     def standard_error(self) -> Floats:
-        """Of `mean`: the spread over the folds / sqrt(folds); nan for one fold.
+        """Of `mean`: the standard deviation over the folds / sqrt(distinct); nan for one fold.
 
-        Folds share training rows, so it is a guide rather than an interval.
+        More draws of the same rows do not make it smaller. Folds share training rows, so it is a
+        guide rather than an interval.
         """
-        return _standard_error(self.values)
+        return self._error(self.values)
+
+    def _error(self, values: Floats) -> Floats:
+        if self.n_folds == 1:
+            return np.full(values.shape[1], np.nan)
+        with np.errstate(invalid="ignore"):  # of a path that ran away
+            return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(self.distinct))
 
     @property
     def best_iteration(self) -> int:
@@ -157,13 +168,13 @@ class CV:
         out = Columns(
             iteration=np.arange(self.n_iter + 1),
             risk=self.risk.mean(axis=0),
-            risk_se=_standard_error(self.risk),
+            risk_se=self._error(self.risk),
             training_risk=self.training_risk.mean(axis=0),
         )
         for name, values in self.metrics.items():
             for column, found in (
                 (name, values.mean(axis=0)),
-                (f"{name}_se", _standard_error(values)),
+                (f"{name}_se", self._error(values)),
             ):
                 out[column] = np.full(self.n_iter + 1, np.nan)
                 out[column][self.grid] = found
@@ -182,8 +193,9 @@ class CV:
         --------
         >>> import numpy as np, cwboost as cb
         >>> import matplotlib; matplotlib.use("agg")
-        >>> x = np.linspace(0, 6, 100)
-        >>> display = cb.cv({"x": x}, np.sin(x) + x % 0.1, n_iter=20, folds=3, extend=False).plot()
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=100)
+        >>> display = cb.cv({"x": x}, np.sin(6 * x) + rng.normal(size=100), n_iter=100).plot()
         >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
         """
         from .plots_cv import CVDisplay
@@ -482,6 +494,7 @@ class Run:
             self.optimizer,
             asked,
             all(r.model.stopped in FINAL for r in ran),
+            _distinct([part.fold for part in self.parts]),
         )
         best = found.best_iteration
         models = tuple(r.model.at(min(best, r.model.n_iter)) for r in ran)
@@ -525,6 +538,17 @@ class _Watch:
         return self.halt is not None and self.halt()
 
 
+def _distinct(folds: Sequence[Fold]) -> float:
+    """Rows that are tested at all / rows that a fold tests."""
+    tested = np.zeros(len(folds[0].of_training), bool)
+    size = 0
+    for fold in folds:
+        marks = fold.of_test > 0
+        tested |= marks
+        size += int(marks.sum())
+    return int(tested.sum()) * len(folds) / size
+
+
 def _padded(risk: Floats, n_iter: int, model: Model) -> Floats:
     """(n_iter + 1,) the risk of a path that may have ended before."""
     last = np.inf if model.stopped == "diverged" else risk[-1]
@@ -535,11 +559,3 @@ def _on_grid(found: dict[int, float], grid: Any, model: Model, metric: Metric) -
     worst = -np.inf if metric.greater else np.inf
     last = worst if model.stopped == "diverged" else found[model.n_iter]
     return [found.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]
-
-
-def _standard_error(values: Floats) -> Floats:
-    n = len(values)
-    if n == 1:
-        return np.full(values.shape[1], np.nan)
-    with np.errstate(invalid="ignore"):  # of a path that ran away
-        return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(n))

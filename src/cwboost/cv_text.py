@@ -25,7 +25,7 @@ BLUE, RED = "#3a8fcd", "#d55e00"
 def summary(found: CV) -> str:
     """See CV.summary."""
     rows = _rows(found)
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns = {name: [_known(row[name]) for row in rows] for name in rows[0]}
     more = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
     lines = [
         f"cross-validation: {found.n_folds} folds, {found.n_iter} iterations{more}",
@@ -52,6 +52,11 @@ def _rows(found: CV) -> list[dict[str, Any]]:
     ]
 
 
+def _known(value: Any) -> Any:
+    """A metric that was not computed after an iteration, or an error of one fold, is a dash."""
+    return "-" if isinstance(value, float | np.floating) and np.isnan(value) else value
+
+
 def _final(found: CV) -> str:
     return f"cb.fit(..., n_iter={found.best_iteration})"
 
@@ -74,6 +79,7 @@ def html(found: CV) -> str:
 
 
 def _cell(value: Any) -> str:
+    value = _known(value)
     return escape(value) if isinstance(value, str) else number(float(value), 5)
 
 

@@ -24,16 +24,32 @@ KINDS = ("kfold", "bootstrap", "subsampling", "time")
 FRACTION = 0.5  # of the units that subsampling trains on
 
 
-@dataclass(frozen=True, eq=False)
 class Fold:
-    """How often each row is trained on, and how often it is tested on; never both."""
+    """How often each row is trained on, and how often it is tested on; never both.
 
-    of_training: NDArray[Any]  # (n,) in as few bytes as will do, for folds are many
-    tested: NDArray[Any] | None = None  # (n,) likewise; None: all others are tested on once
+    Kept small, for folds are many: masks as bits, and no test rows if all others are tested on.
+    """
+
+    def __init__(self, training: NDArray[Any], test: NDArray[Any] | None = None) -> None:
+        self._n = len(training)
+        self._masks = training.dtype == bool, test is not None and test.dtype == bool
+        self._training = np.packbits(training) if self._masks[0] else training
+        self._test = np.packbits(test) if test is not None and self._masks[1] else test
+
+    @property
+    def of_training(self) -> NDArray[Any]:
+        """(n,) a mask, or counts."""
+        return self._unpacked(self._training) if self._masks[0] else self._training
 
     @property
     def of_test(self) -> NDArray[Any]:
-        return self.of_training == 0 if self.tested is None else self.tested
+        """(n,) a mask, or counts."""
+        if self._test is None:
+            return np.asarray(self.of_training == 0)
+        return self._unpacked(self._test) if self._masks[1] else self._test
+
+    def _unpacked(self, bits: NDArray[Any]) -> NDArray[Any]:
+        return np.unpackbits(bits, count=self._n).view(bool)
 
     @property
     def training(self) -> Floats:
@@ -293,11 +309,11 @@ def _resampled(strata: Whole, rng: np.random.Generator) -> NDArray[Any]:
 
 
 def _drawn(strata: Whole, fraction: float, rng: np.random.Generator) -> Mask:
-    """(units,) marks a fraction of each stratum, drawn without replacement."""
+    """(units,) marks a fraction of each stratum, drawn without replacement; never all of it."""
     out = np.zeros(len(strata), bool)
     for stratum in np.unique(strata):
         inside = rng.permutation(np.flatnonzero(strata == stratum))
-        out[inside[: _rounded(fraction * len(inside))]] = True
+        out[inside[: min(_rounded(fraction * len(inside)), len(inside) - 1)]] = True
     return out
 
 

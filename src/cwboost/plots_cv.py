@@ -50,8 +50,9 @@ class CVDisplay:
     --------
     >>> import numpy as np, cwboost as cb
     >>> import matplotlib; matplotlib.use("agg")
-    >>> x = np.linspace(0, 6, 100)
-    >>> found = cb.cv({"x": x}, np.sin(x) + x % 0.1, n_iter=20, folds=3, extend=False)
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=100)
+    >>> found = cb.cv({"x": x}, np.sin(6 * x) + rng.normal(size=100), n_iter=100, folds=3)
     >>> list(CVDisplay.from_cv(found).data)
     ['iteration', 'mean', 'standard_error', 'fold 0', 'fold 1', 'fold 2']
     >>> import matplotlib.pyplot as plt; plt.close()
@@ -166,13 +167,17 @@ class CVDisplay:
         }
         for words, (_, colour) in self._choices.items():
             handles[words] = Line2D([], [], linestyle="", **self._point(colour))
-        down = found.greater_is_better
+        place: Any = "upper right"
+        if found.greater_is_better:
+            place = "lower right"
+        elif found.mean[-1] > np.mean(ax.get_ylim()):  # where a path that ran away is
+            place = "upper center"
         ax.legend(
             list(handles.values()),
             list(handles),
             frameon=False,
             fontsize="small",
-            loc="lower right" if down else "upper right",
+            loc=place,
         )
         if found.at_edge:
             _corner(ax, ["the best is among the last: more iterations may be better"])
