@@ -364,6 +364,18 @@ def test_a_learner_that_says_its_df_keeps_it(rows):
     assert tuning.fit().terms["x"].df == pytest.approx(4)
 
 
+def test_terms_without_df_are_left_alone(rows):
+    table, y, _ = rows
+    table = table | {"x": np.where(table["z"] > 1, np.nan, table["x"])}
+    learners = [cb.Linear("x"), cb.Category("group", kind="binary")]  # and Missing("x")
+    tuning = cb.tune(table, y, {"df.x": 1.5}, learners, schedule=cb.RandomSearch(1, 5))
+    terms = tuning.fit().terms
+    assert {"x", "missing(x)"} & set(terms)
+    for name in ("df", "df.group", "df.Missing"):
+        with pytest.raises(ValueError, match="whose df can be chosen"):
+            cb.tune(table, y, {name: 2.0}, learners, schedule=SMALL)
+
+
 def test_default_space_has_the_kinds_that_there_are(rows):
     table, y, _ = rows
     plans = prepare(table, y, "auto").plans
@@ -407,8 +419,8 @@ def test_draws_stay_inside(rows, seed):
         ({"optimizer": ["newton"]}, "expected 'plain', 'accelerated', 'hybrid'"),
         ({"bins": (10, 20)}, "expected a list of rules"),
         ({"bins": ["many"]}, "bins"),
-        ({"df.Step": (2, 5)}, "no term of the kind Step .* there are Category, Spline"),
-        ({"df.age": (2, 5)}, "no term of a column 'age'"),
+        ({"df.Step": (2, 5)}, "no term of the kind Step .* the terms are Category, Spline"),
+        ({"df.age": (2, 5)}, "no term 'age' whose df can be chosen"),
         ({"df": (-1, 5)}, "expected positive numbers"),
     ],
 )
