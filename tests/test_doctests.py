@@ -28,6 +28,7 @@ PAGES = (
     "start",
     "stopping",
     "terms",
+    "tuning",
 )
 MODULES = ["cwboost"] + [
     module.name

@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 import cwboost as cb
 from cwboost.bench import marks, scores_at
+from cwboost.cli import main
 from cwboost.data import Split
 from cwboost.fit import Problem, prepare
 from cwboost.folds import as_folds
@@ -363,6 +364,18 @@ def test_a_learner_that_says_its_df_keeps_it(rows):
     assert tuning.fit().terms["x"].df == pytest.approx(4)
 
 
+def test_terms_without_df_are_left_alone(rows):
+    table, y, _ = rows
+    table = table | {"x": np.where(table["z"] > 1, np.nan, table["x"])}
+    learners = [cb.Linear("x"), cb.Category("group", kind="binary")]  # and Missing("x")
+    tuning = cb.tune(table, y, {"df.x": 1.5}, learners, schedule=cb.RandomSearch(1, 5))
+    terms = tuning.fit().terms
+    assert {"x", "missing(x)"} & set(terms)
+    for name in ("df", "df.group", "df.Missing"):
+        with pytest.raises(ValueError, match="whose df can be chosen"):
+            cb.tune(table, y, {name: 2.0}, learners, schedule=SMALL)
+
+
 def test_default_space_has_the_kinds_that_there_are(rows):
     table, y, _ = rows
     plans = prepare(table, y, "auto").plans
@@ -406,8 +419,8 @@ def test_draws_stay_inside(rows, seed):
         ({"optimizer": ["newton"]}, "expected 'plain', 'accelerated', 'hybrid'"),
         ({"bins": (10, 20)}, "expected a list of rules"),
         ({"bins": ["many"]}, "bins"),
-        ({"df.Step": (2, 5)}, "no term of the kind Step .* there are Category, Spline"),
-        ({"df.age": (2, 5)}, "no term of a column 'age'"),
+        ({"df.Step": (2, 5)}, "no term of the kind Step .* the terms are Category, Spline"),
+        ({"df.age": (2, 5)}, "no term 'age' whose df can be chosen"),
         ({"df": (-1, 5)}, "expected positive numbers"),
     ],
 )
@@ -657,6 +670,55 @@ def test_without_optuna_its_extra_is_named(rows, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ModuleNotFoundError, match=r"cwboost\[optuna\]"):
         cb.optuna_objective(rows[0], rows[1])
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def csv(rows, tmp_path):
+    table, _, answer = rows
+    lines = zip(table["x"], table["group"], np.arange(len(answer)) % 20, answer, strict=True)
+    file = tmp_path / "people.csv"
+    file.write_text("x,group,shop,ill\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in lines))
+    return file
+
+
+def test_command(csv, tmp_path, capsys):
+    model, trials, kept = tmp_path / "m.json", tmp_path / "trials.csv", tmp_path / "t.jsonl"
+    words = ["tune", str(csv), "--target", "ill", "--metric", "auc", "--groups", "shop", "--most",
+             "20", "--least", "10", "--quiet", "-o", str(model), "--trials", str(trials), "--file",
+             str(kept), "--plot", str(tmp_path / "t.png")]  # fmt: skip
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "4 configurations, 5 trials in 3 folds" in said
+    assert trials.read_text().count("\n") == 6
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    found = cb.load(model)
+    assert set(found.columns) <= {"x", "group"}
+    assert f"n_iter {found.n_iter} of" in said
+    written = kept.read_bytes()
+    assert main(words) == 0
+    assert capsys.readouterr().out == said
+    assert kept.read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--most", "5"], "--least must not exceed most"),
+        (["--factor", "1"], "--factor must be a number > 1"),
+        (["--plot", "t.bmp"], "expected a name that ends in .png"),
+        (["--trials", "t.doc"], "t.doc"),
+    ],
+)
+def test_wrong_commands_say_so(csv, capsys, words, message):
+    try:
+        code = main(["tune", str(csv), "--target", "ill", *words])
+    except SystemExit as stop:
+        code = stop.code
+    assert code in (1, 2)
+    assert message in capsys.readouterr().err
 
 
 # --- pictures -------------------------------------------------------------------------------------

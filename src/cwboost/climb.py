@@ -82,7 +82,7 @@ class Trial(NamedTuple):
 
     def __repr__(self) -> str:
         return (
-            f"<Trial: {said(self.parameters)}: {self.score:.5g} (sd {self.sd:.2g}), best iteration "
+            f"<Trial: {said(self.parameters)}: {self.score:.5g} (sd {self.sd:.3g}), best iteration "
             f"{self.n_iter} of {self.budget}>"
         )
 

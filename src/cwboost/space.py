@@ -169,20 +169,25 @@ class Space:
         return {name: repr(d) for name, d in self.parameters.items()}
 
 
-def _is_open(learner: Learner) -> bool:
-    """Whether its df is to be chosen when all are: it has some, and did not say which."""
+def _takes_df(learner: Learner) -> bool:
     binary = isinstance(learner, Category) and learner.kind == "binary"
+    return hasattr(learner, "df") and not binary
+
+
+def _is_open(learner: Learner) -> bool:
+    """Whether its df is to be chosen when all are: it is smoothed, and did not say how much."""
     stated = learner.target_df is not None or learner.smoothing is not None
-    return isinstance(learner, SMOOTH) and not binary and not stated
+    return _takes_df(learner) and isinstance(learner, SMOOTH) and not stated
 
 
 def _df_names(learner: Learner) -> list[str]:
     """Parameters that can give a learner its df, the most special first."""
-    names = [f"df.{learner.name or ':'.join(learner.columns)}"]
-    kind = f"df.{type(learner).__name__}"
-    if _is_open(learner):
-        return [*names, kind, "df"]
-    return [*names, kind] if learner.target_df is None and learner.smoothing is None else names
+    if not _takes_df(learner):
+        return []
+    own, kind = learner.name or ":".join(learner.columns), type(learner).__name__
+    stated = learner.target_df is not None or learner.smoothing is not None
+    names = [f"df.{own}"] if stated else [f"df.{own}", f"df.{kind}"]
+    return [*names, "df"] if _is_open(learner) else names
 
 
 def _optimizer(value: Any) -> Optimizer:
@@ -246,16 +251,11 @@ def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -
 
 
 def _check_df(name: str, learners: Sequence[Learner]) -> None:
-    takers = [x for x in learners if name in _df_names(x)]
-    if not takers:
-        what = name.removeprefix("df.")
-        kind = f"of the kind {what}" if what in LEARNERS else f"of a column {what!r}"
-        there = sorted({type(x).__name__ for x in learners})
-        raise ValueError(
-            f"space, {name!r}: there is no term {kind if what != 'df' else ''} whose df is open; "
-            f"there are {', '.join(there)}"
-        )
-    for learner in takers:
-        unpenalised = isinstance(learner, Category) and learner.kind == "binary"
-        if unpenalised or not hasattr(learner, "df"):
-            raise ValueError(f"space, {name!r}: {learner!r} takes no df")
+    if any(name in _df_names(learner) for learner in learners):
+        return
+    what = name.removeprefix("df.")
+    which = "" if name == "df" else f" of the kind {what}" if what in LEARNERS else f" {what!r}"
+    kinds = ", ".join(sorted({type(learner).__name__ for learner in learners}))
+    raise ValueError(
+        f"space, {name!r}: there is no term{which} whose df can be chosen; the terms are {kinds}"
+    )

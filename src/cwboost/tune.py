@@ -238,14 +238,14 @@ class Tuning:
         order = sorted(last.values(), key=lambda t: (self.bench.worse(t.score), t.configuration))
         planned = sum(bracket[0].n for bracket in self.brackets)
         of = "" if self.complete else f" of {planned}"
+        better = "larger" if metric.greater else "less"
+        n_folds = len(self.bench.folds)
         lines = [
-            f"{len(last)}{of} configurations, {len(trials)} trials in {len(self.bench.folds)} "
-            f"folds, {sum(t.seconds for t in trials):.1f} s of fitting",
-            f"{metric.name} (mean and sd over the folds), {'larger' if metric.greater else 'less'}"
-            " is better:",
+            f"{len(last)}{of} configurations, {len(trials)} trials in {n_folds} folds",
+            f"{metric.name} (mean and sd over the folds), {better} is better:",
         ]
         lines += [
-            f"  {t.score:.5g} ({t.sd:.2g})  {said(t.parameters)}, n_iter {t.n_iter} of {t.budget}"
+            f"  {t.score:.5g} ({t.sd:.3g})  {said(t.parameters)}, n_iter {t.n_iter} of {t.budget}"
             for t in order[:n]
         ]
         most = max(rung.budget for bracket in self.brackets for rung in bracket)
