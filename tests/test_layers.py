@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "binned": {"model"},
     "replicates": {"progress"},
     "fit": {"binned", "formula", "progress", "terms"},
+    "bags": {"fit", "quality", "replicates"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},

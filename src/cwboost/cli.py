@@ -94,7 +94,10 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
         a.parser.error("give the column to predict, --target COLUMN, or a --formula")
     if a.formula is not None and a.terms is not None:
         a.parser.error("--formula says which terms there are; leave out --terms")
-    if a.optimizer == "hybrid" and a.validation == "none":
+    if a.bags is not None and (a.validation == "last" or not _is_share(a.validation)):
+        a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
+                       "can only say which share of them")  # fmt: skip
+    if a.optimizer == "hybrid" and a.validation == "none" and a.bags is None:
         a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
     if a.output is not None:
         check_output(a.output, table=False)
@@ -194,7 +197,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
         options["validation"] = (
             shares[a.validation] if a.validation in shares else float(a.validation)
         )
-    given = {"terms": a.terms, "n_iter": a.iterations, "optimizer": a.optimizer}
+    given = {"terms": a.terms, "bags": a.bags, "n_iter": a.iterations, "optimizer": a.optimizer}
     options |= {name: value for name, value in given.items() if value is not None}
     if classes and a.exposure is not None:
         raise ValueError("--exposure is for losses with a log link, such as --loss poisson")
@@ -204,7 +207,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
         loss = "squared" if a.loss is None else a.loss
         estimator = CWBRegressor(loss, exposure=a.exposure, **options)
     if a.rate is not None:  # the optimizer that the estimator would take, but for its rate
-        watched = a.validation != "none"
+        watched = a.validation != "none" or a.bags is not None
         estimator.optimizer = estimator._optimizer(watched).set_params(rate=a.rate)
     return estimator
 

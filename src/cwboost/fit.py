@@ -77,6 +77,7 @@ def fit(
     n_threads: int | None = None,
     *,
     exposure: Any = None,
+    bags: Any = None,
     search: str = "auto",
     progress: Any = None,
 ) -> Model:
@@ -117,6 +118,11 @@ def fit(
         For a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
+    bags : int or masks of shape (bags, n), optional
+        The average of so many fits, each to a random share of the rows and watched by the rest:
+        again one model, with one effect per term. `validation` is then the share that every bag
+        leaves out, of every class alike (0.2 if it is not given). Masks mark the rows of each bag,
+        for instance whole groups.
     search : "auto", "full", "certified" or "row-free"
         How the best term of an iteration is found; all find the same, as long as what is left to
         gain is more than rounding. "full" evaluates every term,
@@ -150,6 +156,14 @@ def fit(
             f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
         )
     seed = _seed(random_state)
+    if bags is not None:
+        from .bags import check_bags, draw_bags, fit_bags
+
+        check_bags(bags, validation, callback)
+        binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+        held = draw_bags(bags, validation, binned.data, seed, table, weights)
+        how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
+        return fit_bags(binned, held, how, seed, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
@@ -288,6 +302,18 @@ class Begin(NamedTuple):
         y, w, offset = map(split.of_training, (data.y, split.training, data.offset))
         start = _start(start, data.loss, y, w, offset)
         return cls(start, _scale(scale, data.loss, y, w, offset, start))
+
+
+class How(NamedTuple):
+    """How each of several fits to the same binned rows is made."""
+
+    optimizer: Optimizer
+    n_iter: int
+    patience: int | None = None
+    start: Any = None
+    scale: Any = "auto"
+    time_limit: float | None = None
+    search: str = "auto"
 
 
 class Halt:
@@ -445,10 +471,9 @@ class Problem:
         """The path of a model of this problem, to go on from."""
         return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
 
-    def drawable(self, model: Model) -> Mapping[str, ColumnFacts]:
-        """The columns, with the spread of those that the path has moved."""
-        moved = np.union1d(model.path.choices, model.path.corrections)
-        names = {name for k in moved[moved >= 0] for name in self.plans[k].columns}
+    def drawable(self, model: Model, moved: Sequence[int]) -> Mapping[str, ColumnFacts]:
+        """The columns, with the spread of those of terms that have been moved."""
+        names = {name for k in moved for name in self.plans[k].columns}
         lacking = {name for name in names if model.columns[name].spread is None}
         found = self.binned.spreads(lacking) if lacking else {}
         facts = {name: _facts(self.binned.seen[name], spread) for name, spread in found.items()}
@@ -502,15 +527,17 @@ class Problem:
         m = best_iteration(path, model.optimizer, watched)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
-        model = replace(model, columns=self.drawable(model))
+        moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
+        model = replace(model, columns=self.drawable(model, moved))
         if path.stopped == "interrupted":
             raise Interrupted(replace(model, shares=None))
-        model = replace(model, shares=self.shares(model))
+        model = replace(model, shares=self.shares(model, moved))
         _warn_of_divergence(model)
         return model
 
-    def shares(self, model: Model) -> Floats:
-        """Importance of every term on the training rows."""
+    def shares(self, model: Model, moved: Sequence[int]) -> Floats:
+        """Importance of every term on the training rows, given the numbers of those that have been
+        moved."""
         q, total = model.n_outputs, float(self.split.training.sum())
         binned, of_term = self.binned, self.binned.sets.of_term
         batch: list[Any] = [
@@ -519,9 +546,9 @@ class Problem:
         ]
         effects = {}
         terms = list(model.terms.values())
-        for k in np.union1d(model.path.choices, model.path.corrections).tolist():
+        for k in moved:
             term = terms[k]
-            if k >= 0 and term.chosen:
+            if term.chosen:
                 effects[k] = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
                 batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
         batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))

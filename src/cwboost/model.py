@@ -271,6 +271,51 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False)
+class Bags:
+    """The fits, to shares of the rows, that a model is the average of.
+
+    Attributes
+    ----------
+    start : (bags, q) array
+    coef : mapping of the terms that any bag has chosen to arrays (bags, n_coef, q)
+        In the basis of the term; zero in a bag that has not chosen it.
+    chosen : mapping of the same terms to tuples
+        How often each bag has chosen the term.
+    n_iter, best_iteration : tuples
+        Iterations that each bag ran, and the one that its coefficients are at.
+    validation_risk : tuple
+        Mean loss of the rows that the bag left out, at that iteration.
+    risk_at_start : float
+        Mean loss of all rows at the average start; the importance of the terms sums to
+        `risk_at_start - model.risk[0]`.
+    """
+
+    start: Floats
+    coef: Mapping[str, Floats]
+    chosen: Mapping[str, tuple[int, ...]]
+    n_iter: tuple[int, ...]
+    best_iteration: tuple[int, ...]
+    validation_risk: tuple[float, ...]
+    risk_at_start: float
+
+    def __post_init__(self) -> None:
+        for values in (self.start, *self.coef.values()):
+            values.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"<Bags: {len(self)} of {min(self.n_iter)} to {max(self.n_iter)} iterations>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return Bags, tuple(
+            (state | {"coef": dict(self.coef), "chosen": dict(self.chosen)}).values()
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A sum of terms: score = intercept + offset + effects of the columns.
 
@@ -288,6 +333,10 @@ class Model:
         Classes of y for the binomial and multinomial losses.
     edits : tuple of Edit
         What was changed after the fit, in order.
+    bags : Bags or None
+        The fits that this model is the average of. An average has no path of its own: `n_iter` is
+        0, `risk` that of all rows, `validation_risk` that of every row by the bags that left it
+        out.
     """
 
     loss: Loss
@@ -302,6 +351,7 @@ class Model:
     settings: Settings = field(repr=False)
     shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
     edits: tuple[Edit, ...] = ()
+    bags: Bags | None = None
 
     # --- the path ---------------------------------------------------------------------------------
 
@@ -368,6 +418,7 @@ class Model:
         """
         if not is_whole(m):
             raise TypeError(f"at: expected a whole number, got {m!r}")
+        self._refuse_bags("at")
         if not 0 <= m <= self.n_iter:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
         self._refuse_edited("at")
@@ -420,6 +471,7 @@ class Model:
         """
         from .fit import extend
 
+        self._refuse_bags("extend")
         self._refuse_edited("extend")
         return extend(
             self,
@@ -441,6 +493,13 @@ class Model:
             raise ValueError(
                 f"{method}: the model was edited after its fit, and its path does not lead to it; "
                 "take the model before the edits, cwboost.edit.unedited(model), and repeat them"
+            )
+
+    def _refuse_bags(self, method: str) -> None:
+        if self.bags is not None:
+            raise ValueError(
+                f"{method}: the model is the average of {len(self.bags)} bags, which has no path "
+                "of its own; fit without bags= for a model that has one"
             )
 
     def edit(self, what: str, term: str, **parameters: Any) -> Model:
@@ -739,10 +798,10 @@ class Model:
 
     def __repr__(self) -> str:
         chosen = sum(term.chosen for term in self.terms.values())
+        where = f"iteration {self.best_iteration} of {self.n_iter}"
         return (
             f"<cwboost.Model: {self.loss.name} loss, {type(self.optimizer).__name__}, "
-            f"{chosen} of {len(self.terms)} terms, "
-            f"iteration {self.best_iteration} of {self.n_iter}"
+            f"{chosen} of {len(self.terms)} terms, {where if self.bags is None else self.stopped}"
             f"{', edited' if self.edits else ''}>"
         )
 
