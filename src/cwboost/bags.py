@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from . import _core
 from .binned import Binned
 from .checks import is_number, is_whole, threads_for
 from .data import Data, Split, hold_out, read_weights
+from .effects import kept_iterations
 from .fit import SLOT_F, Begin, Halt, How, Interrupted, Problem
 from .model import Bags, Model, Path
 from .progress import Progress, face
@@ -53,14 +54,23 @@ def check_bags(bags: Any, validation: Any, callback: Any) -> None:
         raise ValueError("callback: is told of the iterations of one fit, and bags= makes several")
 
 
-def draw_bags(bags: Any, share: Any, data: Data, seed: int, table: Any, weights: Any) -> Masks:
-    """(bags, n) marks of the rows of `data` that every bag leaves out."""
+class Draw(NamedTuple):
+    """The rows that every bag leaves out."""
+
+    held: Masks  # (bags, n)
+    share: float | None = None  # drawn at random by this seed; None: the masks were given
+    seed: int = 0
+
+
+def draw_bags(bags: Any, share: Any, data: Data, seed: int, table: Any, weights: Any) -> Draw:
+    """Bags of the rows of `data`, as `fit` is asked for them."""
     if not is_whole(bags):
-        return _given(bags, data, table, weights)
+        return Draw(_given(bags, data, table, weights))
     classes = data.y if data.classes else None
     seeds = np.random.SeedSequence(seed).generate_state(int(bags), np.uint64).tolist()
     left = LEFT_OUT if share is None else float(share)
-    return np.array([hold_out(left, data.weights, classes, s, "bags") for s in seeds])
+    held = [hold_out(left, data.weights, classes, s, "bags") for s in seeds]
+    return Draw(np.array(held), left, seed)
 
 
 def _given(bags: Any, data: Data, table: Any, weights: Any) -> Masks:
@@ -95,11 +105,9 @@ class Bag:
     scores: Floats  # (q, rows) of those that it left out, at the bins
 
 
-def fit_bags(
-    binned: Binned, held: Masks, how: How, seed: int, n_threads: int | None, bar: Progress
-) -> Model:
-    """The average of fits, each without the rows that are marked as held."""
-    began = time.perf_counter()
+def fit_bags(binned: Binned, draw: Draw, how: How, n_threads: int | None, bar: Progress) -> Model:
+    """The average of fits, each without the rows that its bag leaves out."""
+    held, began = draw.held, time.perf_counter()
     threads = threads_for(n_threads, sys.maxsize)
     begin = Begin.of(binned.data, binned.data.split, how.start, how.scale)
     whole = Problem.make(binned, binned.data.split, how.optimizer, begin, began)
@@ -117,8 +125,8 @@ def fit_bags(
     except KeyboardInterrupt:
         if len(done) < 2:
             raise
-        raise Interrupted(_average(whole, held, done, how, seed)) from None
-    return _average(whole, held, done, how, seed)
+        raise Interrupted(_average(whole, draw, done, how)) from None
+    return _average(whole, draw, done, how)
 
 
 def _fit_bag(
@@ -145,7 +153,8 @@ def _fit_bag(
     )
     path, m = model.path, model.best_iteration
     coef = {name: term.beta for name, term in model.terms.items() if term.chosen}
-    picked = np.bincount(path.choices[:m], minlength=len(model.terms)).tolist()
+    kept = path.choices[kept_iterations(model)]
+    picked = np.bincount(kept, minlength=len(model.terms)).tolist()
     counts = dict(zip(model.terms, picked, strict=True))
     return Bag(
         model.start_vector,
@@ -160,7 +169,8 @@ def _fit_bag(
 
 def _scores(problem: Problem, model: Model) -> Floats:
     """(q, n) scores of all rows of the problem, at the bins and without the offset."""
-    binned, batch = problem.binned, [_core.Fill(SLOT_F, list(model.start_vector))]
+    binned = problem.binned
+    batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
     for k, term in enumerate(model.terms.values()):
         if term.chosen:
             effect = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
@@ -169,7 +179,7 @@ def _scores(problem: Problem, model: Model) -> Floats:
     return problem.rows.read(SLOT_F)
 
 
-def _average(whole: Problem, held: Masks, done: dict[int, Bag], how: How, seed: int) -> Model:
+def _average(whole: Problem, draw: Draw, done: dict[int, Bag], how: How) -> Model:
     """One model of all bags that were fitted: means of starts and coefficients, centred and judged
     on all rows."""
     numbers = sorted(done)
@@ -199,25 +209,26 @@ def _average(whole: Problem, held: Masks, done: dict[int, Bag], how: How, seed: 
         tuple(bag.validation_risk for bag in fitted),
         before,
     )
-    watched = _held_out_risk(whole, held[numbers], fitted)
+    watched = _held_out_risk(whole, draw.held[numbers], fitted)
     stopped = f"average of {len(fitted)} bags"
-    if len(fitted) < len(held):
-        stopped += f" of {len(held)}, interrupted"
-    share = float(np.mean(held))
+    if len(fitted) < len(draw.held):
+        stopped += f" of {len(draw.held)}, interrupted"
+    kind: Any = "rows" if draw.share is None else "fraction"
     return replace(
         model,
         columns=whole.drawable(model, moved),
         path=_no_path(after, watched, stopped),
         shares=whole.shares(model, moved),
         bags=bags,
-        settings=replace(model.settings, seed=seed, validation="fraction", fraction=share),
+        settings=replace(model.settings, seed=draw.seed, validation=kind, fraction=draw.share),
     )
 
 
 def _no_path(risk: float, validation_risk: float, stopped: str) -> Path:
-    none = [np.empty(0, dtype=np.int32) for _ in range(4)]
-    risks = np.array([risk]), np.array([validation_risk])
-    return Path(*none, np.empty(0), np.empty(0), *risks, -1, -1, stopped)
+    """That of an average: the risks where it is."""
+    path = Path.from_core(_core.Path())
+    held = np.array([validation_risk])
+    return replace(path, risk=np.array([risk]), validation_risk=held, stopped=stopped)
 
 
 def _risk(whole: Problem, scores: Floats) -> float:

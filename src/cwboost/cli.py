@@ -236,7 +236,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
-    stopped = model.stopped == "interrupted"
+    stopped = model.stopped.endswith("interrupted")
     if a.output is not None:
         with replaced(a.output) as temporary:
             model.save(temporary)
@@ -254,7 +254,8 @@ def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds
         "output": a.output,
     }
     where = "" if a.output is None else f"; the model so far is in {a.output}"
-    message = f"interrupted after {model.n_iter} iterations{where}"
+    done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+    message = f"interrupted after {done}{where}"
     if a.output is None:
         print(_summary(model))
         message = message if stopped else f"fitted in {seconds:.1f} s; -o FILE stores the model"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +16,9 @@ import numpy as np
 from . import _core
 from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
 from .bins import UNSEEN, Cuts, Levels, Values
-from .checks import is_whole
+from .checks import is_number, is_whole
 from .data import read_weights, read_y
-from .model import ColumnFacts, Model, Term
+from .model import Bags, Bands, ColumnFacts, Model, Term
 from .table import Floats, Labels, Numbers, read
 
 TENSOR_GRID = 40  # points per numeric axis
@@ -25,6 +26,7 @@ SURFACE_GRID = 100  # the same in a picture
 MAX_STAIRS = 150  # whole numbers that are drawn one by one
 MAX_ROWS = 12  # so few values of a column are shown one by one on a surface
 BAR = 24  # characters of the longest bar
+BAND_GRID = 100  # points per column at which a band holds all draws at once
 
 
 class Columns(dict[str, Any]):
@@ -61,33 +63,46 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     if not is_whole(n) or n < 2:
         raise ValueError(f"effect: n must be a whole number of at least 2, got {n!r}")
     terms = _terms_of(model, which)
+    axes = _grid(model, terms, n)
+    out = Columns(zip(terms[0].columns, axes, strict=True))
+    _add(out, model, {"effect": _total(model, terms, axes)})
+    return out
+
+
+def _grid(model: Model, terms: list[Term], n: int) -> list[Any]:
+    """Per column the values of all points at which an effect is shown."""
     columns = terms[0].columns
     axes = [_axis(model.columns[c], [t for t in terms if c in t.columns], c, n) for c in columns]
-    if len(axes) == 2:
-        i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
-        axes = [axes[0][i], axes[1][j]]
-    total = _total(model, terms, axes)
-    out = Columns(zip(columns, axes, strict=True))
-    if model.n_outputs == 1:
-        key = "effect"
-        while key in out:  # a column of this name
-            key += "_"
-        out[key] = total[:, 0]
-    else:
-        for o in range(model.n_outputs):
-            label = model.classes[o] if model.classes else o
-            out[f"effect[{label}]"] = total[:, o]
-    return out
+    if len(axes) == 1:
+        return axes
+    i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
+    return [axes[0][i], axes[1][j]]
+
+
+def _add(out: Columns, model: Model, blocks: Mapping[str, Floats]) -> None:
+    """Adds blocks (n, q) to a table, a column per output."""
+    for o in range(model.n_outputs):
+        label = model.classes[o] if model.classes else o
+        for name, block in blocks.items():
+            key = name if model.n_outputs == 1 else f"{name}[{label}]"
+            while key in out:  # a column of this name
+                key += "_"
+            out[key] = block[:, o]
 
 
 def _total(model: Model, terms: list[Term], axes: list[Any]) -> Floats:
     """(n, q) sum of the terms' effects at values of their columns."""
+    total = np.zeros((len(axes[0]), model.n_outputs))
+    for term, values in zip(terms, _encoded(terms, axes), strict=True):
+        total = total + term.effect_at(values)
+    return total
+
+
+def _encoded(terms: list[Term], axes: list[Any]) -> list[Floats]:
+    """Values of the columns of terms as each of them encodes them."""
     columns = terms[0].columns
     grid = {name: _as_column(axis, name) for name, axis in zip(columns, axes, strict=True)}
-    total = np.zeros((len(axes[0]), model.n_outputs))
-    for term in terms:
-        total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
-    return total
+    return [term.plan.encode([grid[c] for c in term.columns]) for term in terms]
 
 
 def _terms_of(model: Model, which: str) -> list[Term]:
@@ -131,6 +146,87 @@ def _as_column(axis: Any, name: str) -> Numbers | Labels:
     levels = tuple(dict.fromkeys(v for v in axis if v is not None))
     position = {level: i for i, level in enumerate(levels)}
     return Labels(name, np.array([position.get(v, -1) for v in axis], dtype=np.int64), levels)
+
+
+# --- bands ----------------------------------------------------------------------------------------
+
+
+def band(model: Model, which: str, n: int, level: float, kind: str) -> Columns:
+    """See Model.band."""
+    if not is_whole(n) or n < 2:
+        raise ValueError(f"band: n must be a whole number of at least 2, got {n!r}")
+    if model.bands is None and model.bags is None:
+        raise ValueError(
+            "band: the model does not know how certain its effects are; call "
+            "model.with_bands(table, y), or fit with bags="
+        )
+    terms = _terms_of(model, which)
+    axes = _grid(model, terms, n)
+    found = band_at(model, terms, axes, level, kind)
+    if found is None:
+        raise ValueError(f"band: the effect of {which!r} was edited after the fit; it has no band")
+    out = Columns(zip(terms[0].columns, axes, strict=True))
+    _add(out, model, {"effect": _total(model, terms, axes), "lower": found[0], "upper": found[1]})
+    return out
+
+
+def band_at(
+    model: Model, terms: list[Term], axes: list[Any], level: float, kind: str
+) -> tuple[Floats, Floats] | None:
+    """(n, q) ends of the band around a sum of terms at values of their columns; None: there is
+    none, or a term was edited."""
+    _check_band(level, kind)
+    names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
+    if any(edit.term in names for edit in model.edits):
+        return None
+    if model.bands is not None:
+        center, draws = _replicates(model, model.bands, terms, axes)
+        sd = draws.std(axis=0, ddof=1)
+        reach: Any = NormalDist().inv_cdf(0.5 + level / 2)
+        if kind == "simultaneous":
+            reach = np.maximum(reach, _reach(model, terms, level))
+        return center - reach * sd, center + reach * sd
+    if model.bags is not None:
+        _, draws = _replicates(model, model.bags, terms, axes)
+        return draws.min(axis=0), draws.max(axis=0)
+    return None
+
+
+def _check_band(level: Any, kind: Any) -> None:
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    if kind not in ("pointwise", "simultaneous"):
+        raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
+
+
+def _replicates(
+    model: Model, of: Bands | Bags, terms: list[Term], axes: list[Any]
+) -> tuple[Floats, Floats]:
+    """(n, q) the middle and (replicates, n, q) the effects of all replicates, centred as the
+    model's."""
+    n, q = len(axes[0]), model.n_outputs
+    center, draws = np.zeros((n, q)), np.zeros((len(of), n, q))
+    for term, values in zip(terms, _encoded(terms, axes), strict=True):
+        if term.name in of.coef:
+            basis = term.plan.basis
+            assert basis.mean is not None
+            matrix = np.asarray(basis.matrix(values) - basis.mean)
+            middle = of.center[term.name] if isinstance(of, Bands) else term.beta
+            center += matrix @ middle
+            draws += matrix @ of.coef[term.name].astype(np.float64)
+    return center, draws
+
+
+def _reach(model: Model, terms: list[Term], level: float) -> Floats:
+    """(q,) how many standard deviations hold so many of the draws at all points of the effect."""
+    assert model.bands is not None
+    _, draws = _replicates(model, model.bands, terms, _grid(model, terms, BAND_GRID))
+    sd = draws.std(axis=0, ddof=1)
+    away = np.abs(draws - draws.mean(axis=0))
+    # Where hardly any draw moves, the ratio says nothing.
+    moved = sd > 1e-3 * sd.max(axis=0, keepdims=True)
+    ratio = np.divide(away, sd, out=np.zeros_like(away), where=moved)
+    return np.asarray(np.quantile(ratio.max(axis=1), level, axis=0))
 
 
 # --- shapes: effects as they are drawn ------------------------------------------------------------
@@ -350,6 +446,7 @@ def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, fl
     if rows["table"] is not None and kind == "path":
         raise TypeError("importance: kind='path' is of the fit's own rows and takes no others")
     if kind == "path":
+        model._refuse_bags("importance(kind='path')")
         model._refuse_edited("importance(kind='path')")
         shares = _path_shares(model)
     elif rows["table"] is not None:
@@ -426,11 +523,29 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
 
 def summary(model: Model) -> str:
     """See Model.summary."""
-    path, m = model.path, model.best_iteration
-    lines = [
-        f"{model.loss!r} loss, {model.optimizer!r}",
-        f"iteration {m} of {model.n_iter} ({model.stopped})",
+    lines = [f"{model.loss!r} loss, {model.optimizer!r}"]
+    lines += _path_lines(model) if model.bags is None else _bag_lines(model, model.bags)
+    lines.append(f"intercept {np.round(model.intercept, 6)}")
+    if model.edits:
+        lines += ["", "edited after the fit (the risks are the fit's):"]
+        lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
+    chosen = [name for name, term in model.terms.items() if term.chosen]
+    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
+    return "\n".join(lines)
+
+
+def _bag_lines(model: Model, bags: Bags) -> list[str]:
+    low, high = min(bags.best_iteration), max(bags.best_iteration)
+    return [
+        f"{model.stopped}, {low} to {high} iterations each",
+        f"training risk {bags.risk_at_start:.6g} -> {model.risk[0]:.6g}",
+        f"risk of every row by the bags that left it out {model.path.validation_risk[0]:.6g}",
     ]
+
+
+def _path_lines(model: Model) -> list[str]:
+    path, m = model.path, model.best_iteration
+    lines = [f"iteration {m} of {model.n_iter} ({model.stopped})"]
     if path.switched_after >= 0:
         lines.append(
             f"accelerated until iteration {path.switched_after}, went on from {path.rewound_to}"
@@ -449,18 +564,14 @@ def summary(model: Model) -> str:
         trained = since >= 0 and getattr(model.optimizer, "then", "") == "all" and m > since
         note = f" (these rows are trained on since iteration {since})" if trained else ""
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
-    lines.append(f"intercept {np.round(model.intercept, 6)}")
-    if model.edits:
-        lines += ["", "edited after the fit (the risks are the fit's):"]
-        lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
-    chosen = [name for name, term in model.terms.items() if term.chosen]
-    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
-    return "\n".join(lines)
+    return lines
 
 
 def _term_lines(model: Model, chosen: list[str]) -> list[str]:
-    kept = _kept_iterations(model)
+    kept = kept_iterations(model)
     picked = Counter(model.choices[i] for i in kept)
+    if model.bags is not None:
+        picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
     shares = importance(model, "integral", {"table": None}) if model.shares is not None else {}
     order = list(shares) or sorted(chosen, key=lambda name: -picked[name])
@@ -495,7 +606,7 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
     ]
 
 
-def _kept_iterations(model: Model) -> list[int]:
+def kept_iterations(model: Model) -> list[int]:
     """Positions in the path of the iterations that led to the model, a rewind's left out."""
     path, m = model.path, model.best_iteration
     left = range(path.rewound_to, path.switched_after) if path.switched_after < m else range(0)

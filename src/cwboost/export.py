@@ -4,7 +4,8 @@ loading; a file can give wrong numbers at worst, never run code.
 A file mirrors the dataclasses of a model: an object has the fields of its class as keys, all of
 them, and says its class under "type" where there is a choice. The annotations of the fields say
 what is read back; relations between fields are checked after that. Packed are only the updates of
-the path (one coefficient vector per iteration), as base64 of little-endian 64-bit floats.
+the path (one coefficient vector per iteration) and the coefficients of bags, as base64 of
+little-endian 64-bit floats.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
 from .losses import LOSSES, Loss, PythonLoss
-from .model import ColumnFacts, Edit, Model, Path, Settings, Spread, Term
+from .model import Bags, ColumnFacts, Edit, Model, Path, Settings, Spread, Term
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 from .whole import whole
 
-FORMAT, VERSION = "cwboost model", 2
-READABLE = (1, 2)
+FORMAT, VERSION = "cwboost model", 3
+READABLE = (1, 2, 3)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+    "bags",
 )  # fmt: skip
 TERM_KEYS = (
     "name",
@@ -113,7 +115,7 @@ def to_dict(model: Model) -> dict[str, Any]:
     for key in ("risk", "validation_risk"):  # JSON has no word for nan and inf
         path[key] = [v if math.isfinite(v) else str(v) for v in path[key]]
     for key in ("updates", "correction_updates"):
-        path[key] = base64.b64encode(getattr(model.path, key).astype("<f8").tobytes()).decode()
+        path[key] = _packed(getattr(model.path, key))
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -131,7 +133,19 @@ def to_dict(model: Model) -> dict[str, Any]:
         "edits": _plain(model.edits),
         "path": path,
         "settings": _plain(model.settings),
+        "bags": None if model.bags is None else _bags(model.bags),
     }
+
+
+def _bags(bags: Bags) -> dict[str, Any]:
+    """Small numbers as they are; coefficients packed, term by term."""
+    plain: dict[str, Any] = {"coef": {name: _packed(coef) for name, coef in bags.coef.items()}}
+    plain["chosen"] = {name: list(counts) for name, counts in bags.chosen.items()}
+    return {f.name: plain.get(f.name, _plain(getattr(bags, f.name))) for f in fields(bags)}
+
+
+def _packed(numbers: Floats) -> str:
+    return base64.b64encode(numbers.astype("<f8").tobytes()).decode()
 
 
 def _term(term: Term) -> dict[str, Any]:
@@ -206,8 +220,11 @@ def from_dict(data: Any) -> Model:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A file of version 1 as one of version 2: how rows spread over columns is not known, and the
-    first files did not count evaluations."""
+    """A file of version 1 or 2 as one of version 3. In version 1 how rows spread over columns is
+    not known, and its first files did not count evaluations."""
+    data = {**data, "bags": None}
+    if data["version"] == 2:
+        return data
     columns, path = data.get("columns"), data.get("path")
     if isinstance(columns, dict):
         columns = {
@@ -248,6 +265,7 @@ def _model(data: dict[str, Any]) -> Model:
         _require(len(edit.shift) == q, f"{where}.shift", f"expected {q} numbers", edit.shift)
         fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
         _require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
+    bags = None if data["bags"] is None else _read_bags(data["bags"], terms, q)
     return Model(
         loss,
         optimizer,
@@ -261,7 +279,51 @@ def _model(data: dict[str, Any]) -> Model:
         settings,
         shares,
         edits,
+        bags,
     )
+
+
+def _read_bags(data: Any, terms: dict[str, Term], q: int) -> Bags:
+    _check_keys(data, [f.name for f in fields(Bags)], "bags")
+    starts = [
+        _read(Floats, row, f"bags.start[{b}]")
+        for b, row in enumerate(_read(list, data["start"], "bags.start"))
+    ]
+    k = len(starts)
+    fits = k >= 2 and all(len(row) == q for row in starts)
+    _require(fits, "bags.start", f"expected {q} numbers for each of 2 or more bags", data["start"])
+    lists = {
+        key: _read(tuple[kind, ...], data[key], f"bags.{key}")  # type: ignore[valid-type]
+        for key, kind in (("n_iter", int), ("best_iteration", int), ("validation_risk", float))
+    }
+    chosen: dict[str, tuple[int, ...]] = _read(
+        dict[str, tuple[int, ...]], data["chosen"], "bags.chosen"
+    )
+    for key, found in [*lists.items(), *chosen.items()]:
+        _require(len(found) == k, f"bags.{key}", f"expected {k} numbers", list(found))
+    coef = {}
+    for name, packed in _read(dict[str, str], data["coef"], "bags.coef").items():
+        where = f"bags.coef.{name}"
+        _require(name in terms, where, "expected a term of the model", name)
+        shape = (k, *terms[name].beta.shape)
+        coef[name] = _unpacked(packed, int(np.prod(shape)), where).reshape(shape)
+    _require(list(coef) == list(chosen), "bags.chosen", "expected the terms of coef", [*chosen])
+    risk = _read(float, data["risk_at_start"], "bags.risk_at_start")
+    return Bags(
+        np.array(starts), MappingProxyType(coef), MappingProxyType(chosen), **lists,
+        risk_at_start=risk,
+    )  # fmt: skip
+
+
+def _unpacked(text: Any, n: int, where: str) -> Floats:
+    try:
+        raw = base64.b64decode(_read(str, text, where), validate=True)
+        out = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    except ValueError:
+        raise ModelFileError(f"{where}: damaged (not base64 of 64-bit floats)") from None
+    fits = len(out) == n and bool(np.isfinite(out).all())
+    _require(fits, where, f"expected {n} finite numbers", len(out))
+    return out
 
 
 def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[str, Term]:
@@ -349,14 +411,7 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
 
     def updates(key: str, terms: Any) -> Floats:
         n = q * sum(sizes[k] for k in terms if k >= 0)
-        try:
-            raw = base64.b64decode(_read(str, data[key], f"path.{key}"), validate=True)
-            out = np.frombuffer(raw, dtype="<f8").astype(np.float64)
-        except ValueError:
-            raise ModelFileError(f"path.{key}: damaged (not base64 of 64-bit floats)") from None
-        fits = len(out) == n and bool(np.isfinite(out).all())
-        _require(fits, f"path.{key}", f"expected {n} finite numbers", len(out))
-        return out
+        return _unpacked(data[key], n, f"path.{key}")
 
     choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, accelerated)
     return Path(

@@ -50,7 +50,8 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; `.model` is the model fitted so far."""
 
     def __init__(self, model: Model) -> None:
-        super().__init__(f"interrupted after {model.n_iter} iterations; .model has them")
+        done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+        super().__init__(f"interrupted after {done}; .model has them")
         self.model = model
 
     def __reduce__(self) -> Any:
@@ -161,9 +162,9 @@ def fit(
 
         check_bags(bags, validation, callback)
         binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
-        held = draw_bags(bags, validation, binned.data, seed, table, weights)
+        draw = draw_bags(bags, validation, binned.data, seed, table, weights)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
-        return fit_bags(binned, held, how, seed, n_threads, bar)
+        return fit_bags(binned, draw, how, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
@@ -201,33 +202,15 @@ def extend(
     began, bar = time.perf_counter(), face(progress)
     _check_counts(n, None, time_limit, n_threads)
     old = model.settings
-    if y is None:
-        y = old.target
-    if y is None:
-        raise TypeError("extend: y was an array in the fit; pass it again")
     if validation is None:
         validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
         raise TypeError("extend: the fit had validation rows; pass the same validation= again")
-    if old.needs_offset and offset is None and exposure is None:
-        raise TypeError("extend: the fit had an offset or exposure; pass the same again")
-    given = Given(
-        table,
-        y,
-        old.weights if weights is None else weights,
-        old.offset if offset is None else offset,
-        old.exposure if exposure is None else exposure,
-        validation,
-    )
-    data = read_data(given, model.loss, old.seed, model.classes)
-    plans = [term.plan for term in model.terms.values()]
-    threads = threads_for(n_threads, len(data.y))
-    names = dict.fromkeys(name for plan in plans for name in plan.columns)
-    seen = look_at(names, data.table, data.sample, threads)
-    binned = Binned.make(data, plans, seen, old, threads)
+    given = Given(table, y, weights, offset, exposure, validation)
+    binned = bin_again(model, given, n_threads, "extend")
     begin = Begin(model.start_vector, model.scale)
     smoothing = [term.smoothing for term in model.terms.values()]
-    problem = Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
+    problem = Problem.make(binned, binned.data.split, model.optimizer, begin, began, smoothing)
     history = problem.history(model)
     return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
 
@@ -248,6 +231,25 @@ def bin_rows(data: Data, learners: Sequence[Learner], settings: Settings, n_thre
     seen = look_at(names, data.table, data.sample, n_threads)
     plans = plan_terms(list(learners), data.table, data.sample, seen, n_threads)
     return Binned.make(data, plans, seen, settings, n_threads)
+
+
+def bin_again(model: Model, given: Given, n_threads: int | None, what: str) -> Binned:
+    """The rows of a fit, given again, for the terms of its model. What the fit was given by the
+    name of a column need not be given."""
+    old = model.settings
+    if given.y is None and old.target is None:
+        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    if old.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
+    names = {"y": old.target, "weights": old.weights, "offset": old.offset}
+    names["exposure"] = old.exposure
+    named = {key: name for key, name in names.items() if getattr(given, key) is None}
+    data = read_data(replace(given, **named), model.loss, old.seed, model.classes)
+    plans = [term.plan for term in model.terms.values()]
+    threads = threads_for(n_threads, len(data.y))
+    columns = dict.fromkeys(name for plan in plans for name in plan.columns)
+    seen = look_at(columns, data.table, data.sample, threads)
+    return Binned.make(data, plans, seen, old, threads)
 
 
 def prepare(

@@ -316,6 +316,43 @@ class Bags:
 
 
 @dataclass(frozen=True, eq=False)
+class Bands:
+    """Fits to bootstrap draws of the rows, from which bands around the effects are made.
+
+    Attributes
+    ----------
+    center : mapping of term to array (n_coef, q)
+        The fit to all rows that the others vary around: as the model, with `longer` times as many
+        iterations, so that what is left of its bias is small beside its variance.
+    coef : mapping of the same terms to arrays (draws, n_coef, q) of 32-bit floats
+        The fits to the draws, with as many iterations.
+    n_iter : tuple
+        Iterations of each of them.
+    longer : float
+    """
+
+    center: Mapping[str, Floats]
+    coef: Mapping[str, NDArray[np.float32]]
+    n_iter: tuple[int, ...]
+    longer: float
+
+    def __post_init__(self) -> None:
+        for coef in self.center.values():
+            coef.flags.writeable = False
+        for draws in self.coef.values():
+            draws.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.n_iter)
+
+    def __repr__(self) -> str:
+        return f"<Bands: {len(self)} draws, {self.longer:g} times the iterations of the model>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        return Bands, (dict(self.center), dict(self.coef), self.n_iter, self.longer)
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A sum of terms: score = intercept + offset + effects of the columns.
 
@@ -337,6 +374,8 @@ class Model:
         The fits that this model is the average of. An average has no path of its own: `n_iter` is
         0, `risk` that of all rows, `validation_risk` that of every row by the bags that left it
         out.
+    bands : Bands or None
+        What `with_bands` has found of how certain the effects are.
     """
 
     loss: Loss
@@ -352,6 +391,7 @@ class Model:
     shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
     edits: tuple[Edit, ...] = ()
     bags: Bags | None = None
+    bands: Bands | None = None
 
     # --- the path ---------------------------------------------------------------------------------
 
@@ -432,6 +472,7 @@ class Model:
             path=path,
             best_iteration=int(m),
             shares=self.shares if same else None,
+            bands=self.bands if same else None,
         )
 
     @property
@@ -474,7 +515,7 @@ class Model:
         self._refuse_bags("extend")
         self._refuse_edited("extend")
         return extend(
-            self,
+            replace(self, bands=None),
             n,
             table,
             y,
@@ -645,6 +686,102 @@ class Model:
         from .effects import effect
 
         return effect(self, which, n)
+
+    def with_bands(
+        self,
+        table: Any,
+        y: Any = None,
+        *,
+        n_boot: int = 100,
+        longer: float = 4.0,
+        nested: bool = False,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Model:
+        """The model with what bootstrap draws of its rows say about how certain its effects are.
+
+        `band` then gives the bands, and pictures and the report show them. Boosting that stops
+        where it predicts best smooths too much for bands to hold the true curve as often as they
+        say; so the fits to the draws, and the one to all rows in the middle of the band, run
+        `longer` times as many iterations (docs/uncertainty.md has the coverage that was measured).
+
+        Parameters
+        ----------
+        table, y, weights, offset, exposure
+            The rows of the fit again, as of `extend`; all are used, those of validation too.
+        n_boot : int
+            Draws of as many rows as there are, with replacement, of every class alike.
+        longer : float
+            How many times the iterations of the model; 1 gives narrower bands that are
+            too optimistic where the curve is bent.
+        nested : bool
+            Choose the number of iterations anew in every draw, by the rows that it lacks. Always
+            so after Accelerated and Hybrid: momentum cannot go on for longer, so that the draws
+            are fitted by Plain with the same rate, which takes more iterations.
+        random_state : int or numpy Generator
+        n_threads, progress
+            As of `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=400)
+        >>> y = np.sin(6 * x) + rng.normal(0, 0.3, 400)
+        >>> model = cb.fit({"x": x}, y).with_bands({"x": x}, y, n_boot=20)
+        >>> band = model.band("x")
+        >>> list(band), bool(np.all(band["lower"] < band["upper"]))
+        (['x', 'effect', 'lower', 'upper'], True)
+        """
+        from .bootstrap import with_bands
+
+        return with_bands(
+            self,
+            table,
+            y,
+            n_boot=n_boot,
+            longer=longer,
+            nested=nested,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=random_state,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
+    def band(
+        self,
+        which: str,
+        n: int = 200,
+        *,
+        level: float = 0.95,
+        kind: Literal["pointwise", "simultaneous"] = "pointwise",
+    ) -> dict[str, Any]:
+        """The effect of a term or column with a band around it, as a table.
+
+        Of a model with `bands` the band holds the true effect with probability `level`: at every
+        single point ("pointwise"), or at all points of the effect at once ("simultaneous"). Of an
+        average of bags without them it goes from the lowest to the highest of the bags, whatever
+        the level: how far the fits differ, not how far they are from the truth.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=400)
+        >>> model = cb.fit({"x": x}, 3 * x + rng.normal(size=400), bags=4)
+        >>> band = model.band("x", n=3)
+        >>> bool(np.all((band["lower"] <= band["effect"]) & (band["effect"] <= band["upper"])))
+        True
+        """
+        from .effects import band
+
+        return band(self, which, n, level, kind)
 
     def importance(
         self,

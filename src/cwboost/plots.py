@@ -1007,6 +1007,7 @@ class RiskDisplay:
         ax : matplotlib axes, optional
         """
         model = _model(model)
+        model._refuse_bags("the picture of the risk")
         made = cls(model, log=_is_log(log, model))
         return made if ax is LATER else made.plot(ax)
 

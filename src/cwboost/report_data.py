@@ -22,7 +22,7 @@ from .effects import importance, level_shares
 from .growth import coefficients_at, key_iterations
 from .lookup import as_in_training
 from .losses import PythonLoss
-from .model import ColumnFacts, Model, Term
+from .model import Bags, ColumnFacts, Model, Term
 from .pieces import link_of, outputs_of
 from .quality import Judged, aims_at, calibration, metrics
 from .table import Floats, Labels, Table
@@ -77,6 +77,7 @@ def contents(
         "facts": facts(model),
         "repeat": repeat(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
+        "bags": None if model.bags is None else _bags(model, model.bags),
         "judged": None if judged is None else _judged(judged),
         "rows": [] if data is None else _rows(model, data, columns, n_rows),
     }
@@ -217,8 +218,12 @@ def frames(model: Model, room: int) -> dict[str, Any]:
     terms = shown_terms(model)
     size = sum(t.beta.size for t in terms)
     bytes_each = max(1, size * 8 // 3)  # two bytes per number, in base64
-    at = key_iterations(fitted, int(np.clip(room // bytes_each, 2, FRAMES)))
-    beta = coefficients_at(fitted, at)
+    if model.bags is None:
+        at = key_iterations(fitted, int(np.clip(room // bytes_each, 2, FRAMES)))
+        beta = coefficients_at(fitted, at)
+    else:  # there is no path, only where it would end
+        at = np.zeros(1, dtype=np.int64)
+        beta = {name: term.beta[None] for name, term in fitted.terms.items()}
     path, m = fitted.path, fitted.n_iter
     watched = fitted.validation_risk
     number = {name: k for k, name in enumerate(model.terms)}
@@ -236,6 +241,17 @@ def frames(model: Model, room: int) -> dict[str, Any]:
         if watched is None
         else [finite(v) for v in watched[points].tolist()],
         "terms": [_packed(beta[t.name]) | _chosen(model, number[t.name], at) for t in terms],
+    }
+
+
+def _bags(model: Model, bags: Bags) -> dict[str, Any]:
+    """What is told of an average instead of its path."""
+    return {
+        "n": len(bags),
+        "iterations": [min(bags.best_iteration), max(bags.best_iteration)],
+        "risk": [finite(bags.risk_at_start), finite(float(model.risk[0]))],
+        "left_out": finite(float(model.path.validation_risk[0])),
+        "chosen": {name: sum(counts) for name, counts in bags.chosen.items()},
     }
 
 
@@ -277,8 +293,12 @@ def facts(model: Model) -> list[list[str]]:
         what = "their weights" if settings.weights is not None else "training"
         out.append(["rows", f"{rows[0]:,.10g} ({what})"])
     out.append(["terms", f"{chosen} chosen of {len(model.terms)}, on {len(model.columns)} columns"])
-    which = "" if m == model.n_iter else f"{m:,} of "
-    out.append(["iterations", f"{which}{model.n_iter:,} ({path.stopped})"])
+    if model.bags is None:
+        which = "" if m == model.n_iter else f"{m:,} of "
+        out.append(["iterations", f"{which}{model.n_iter:,} ({path.stopped})"])
+    else:
+        low, high = min(model.bags.best_iteration), max(model.bags.best_iteration)
+        out.append(["iterations", f"{path.stopped}, {low:,} to {high:,} each"])
     if path.switched_after >= 0:
         words = f"iteration {path.switched_after:,}, went on from {path.rewound_to:,}"
         out.append(["accelerated until", words])
@@ -309,7 +329,9 @@ def _validation(model: Model) -> str:
     if settings.validation == "none":
         return "no rows held out"
     if settings.validation == "fraction":
-        return f"{settings.fraction:.0%} of the rows, held out at random (seed {settings.seed})"
+        by = " by every bag" if model.bags is not None else ""
+        rows = f"{settings.fraction:.0%} of the rows, held out{by}"
+        return f"{rows} at random (seed {settings.seed})"
     return "rows held out" if settings.held is None else f"rows marked by column {settings.held}"
 
 
@@ -345,7 +367,7 @@ def repeat(model: Model) -> str:
         "]",
         f"loss={loss}",
         f"optimizer=cb.{model.optimizer!r}",
-        f"n_iter={model.n_iter}",
+        f"n_iter={model.n_iter if model.bags is None else max(model.bags.n_iter)}",
         f"bins={_bins_code(settings.bins)}",
     ]
     for role in ("weights", "offset", "exposure"):
@@ -356,7 +378,12 @@ def repeat(model: Model) -> str:
     if settings.validation == "fraction":
         lines += [f"validation={settings.fraction!r}", f"random_state={settings.seed}"]
     elif settings.validation == "rows":
-        lines.append("validation=" + ("held_out" if settings.held is None else repr(settings.held)))
+        held = "held_out" if settings.held is None else repr(settings.held)
+        lines += [f"validation={held}"] if model.bags is None else []
+    if model.bags is not None:
+        lines.append(
+            "bags=" + (f"{len(model.bags)}" if settings.validation == "fraction" else "bags")
+        )
     lines.append(f"patience={settings.patience}")
     ended = [x if x.endswith(("[", ",")) else f"{x}," for x in lines]
     code = ["import cwboost as cb", "", "model = cb.fit(", *(f"    {x}" for x in ended), ")"]
