@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "fit": {"binned", "formula", "progress", "terms"},
     "bags": {"effects", "fit", "quality", "replicates"},
     "bootstrap": {"fit", "replicates"},
+    "intervals": {"bags"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},

@@ -32,6 +32,7 @@ from sklearn.utils.validation import (
 
 from .checks import is_whole
 from .fit import _seed, fit
+from .intervals import Intervals
 from .learners import Learner
 from .losses import Loss, as_loss
 from .model import Model
@@ -666,6 +667,38 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.predict(
             self._read(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
+        )
+
+    def intervals(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        *,
+        level: float = 0.9,
+        kind: Any = "cv+",
+        folds: Any = 10,
+    ) -> Intervals:
+        """Between which ends a new y lies with probability `level`; see `cwboost.Model.intervals`.
+
+        Given the rows of `fit` again; the result's `predict(X)` has the columns lower and upper.
+        """
+        check_is_fitted(self)
+        table, target, weights = self._rows(X, y, sample_weight)
+        return self.model_.intervals(
+            table,
+            target,
+            level=level,
+            kind=kind,
+            folds=folds,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=self.random_state,
+            n_threads=self._n_threads(),
+            progress=self._shown(),
         )
 
     def score(

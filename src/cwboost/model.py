@@ -24,6 +24,7 @@ from .optimizers import Optimizer
 from .table import Column, Floats, Numbers, Table, read
 
 if TYPE_CHECKING:
+    from .intervals import Intervals
     from .lookup import Lookup
 
 Ints = NDArray[np.int32]
@@ -670,6 +671,76 @@ class Model:
                 "exposure= for these rows, or offset=0 for none"
             )
         return read_offset(data, chosen[0], chosen[1], self.loss, self.n_outputs)
+
+    def intervals(
+        self,
+        table: Any,
+        y: Any = None,
+        *,
+        level: float = 0.9,
+        kind: Literal["cv+", "split", "cqr", "quantiles", "bags"] = "cv+",
+        folds: Any = 10,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Intervals:
+        """Between which ends a new y lies with probability `level`; `predict` of the result gives
+        them for rows.
+
+        The model is fitted again, with its own settings, to parts of the rows, and how far it is
+        off in the others says how wide the intervals must be: whatever the distribution of y, they
+        hold so many of new rows that come as these did (docs/uncertainty.md).
+
+        Parameters
+        ----------
+        table, y, weights, offset, exposure
+            The rows of the fit again, as of `extend`; all are used, those of validation too.
+        level : float
+        kind : "cv+", "split", "cqr", "quantiles" or "bags"
+            "cv+": about the same width everywhere, calibrated by folds. "split": one fit to three
+            quarters of the rows, calibrated by the rest. "cqr": models of the lower and the upper
+            quantile, calibrated by folds, wide where y varies much. "quantiles": these models as
+            they are, which promise nothing. "bags": of an average of bags, calibrated by the rows
+            that they left out; nothing is fitted.
+        folds : int or array of shape (n,)
+            Of "cv+" and "cqr": how many, or the fold of every row (groups, times).
+        random_state : int or numpy Generator
+        n_threads, progress
+            As of `fit`.
+
+        Returns
+        -------
+        cwboost.intervals.Intervals
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> table = {"x": rng.uniform(size=500)}
+        >>> y = table["x"] * rng.normal(size=500)
+        >>> ends = cb.fit(table, y).intervals(table, y, kind="cqr").predict({"x": [0.1, 0.9]})
+        >>> bool(np.diff(ends["upper"] - ends["lower"])[0] > 1)  # wide where y varies
+        True
+        """
+        from .intervals import intervals
+
+        return intervals(
+            self,
+            table,
+            y,
+            level=level,
+            kind=kind,
+            folds=folds,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=random_state,
+            n_threads=n_threads,
+            progress=progress,
+        )
 
     # --- looking at it ----------------------------------------------------------------------------
 
