@@ -216,6 +216,7 @@ def test_file_is_readable(tmp_path):
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
         "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+        "bags", "bands",
     ]  # fmt: skip
     assert list(data["terms"][0]) == [
         "name", "learner", "encoders", "basis", "net_df_aimed_at", "smoothing", "df", "net_df",
@@ -227,7 +228,7 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 3}
+    data = {**to_dict(fit("linear")), "version": 4}
     with pytest.raises(ModelFileError, match=r"version 4 .* reads 1 and 2 and 3; update cwboost"):
         from_dict(data)
 

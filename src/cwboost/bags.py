@@ -21,7 +21,7 @@ from .binned import Binned
 from .checks import is_number, is_whole, threads_for
 from .data import Data, Split, hold_out, read_weights
 from .effects import kept_iterations
-from .fit import SLOT_F, Begin, Halt, How, Interrupted, Problem
+from .fit import Begin, Halt, How, Interrupted, Problem
 from .model import Bags, Model, Path
 from .progress import Progress, face
 from .quality import risk
@@ -163,20 +163,8 @@ def _fit_bag(
         path.n_iter,
         m,
         float(path.validation_risk[m]),
-        _scores(problem, model)[:, held],
+        problem.scores(model)[:, held],
     )
-
-
-def _scores(problem: Problem, model: Model) -> Floats:
-    """(q, n) scores of all rows of the problem, at the bins and without the offset."""
-    binned = problem.binned
-    batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
-    for k, term in enumerate(model.terms.values()):
-        if term.chosen:
-            effect = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
-            batch.append(_core.Add(SLOT_F, binned.sets.of_term[k], effect.ravel()))
-    problem.rows.run(batch)
-    return problem.rows.read(SLOT_F)
 
 
 def _average(whole: Problem, draw: Draw, done: dict[int, Bag], how: How) -> Model:
@@ -197,7 +185,7 @@ def _average(whole: Problem, draw: Draw, done: dict[int, Bag], how: How) -> Mode
     starts = np.array([bag.start for bag in fitted])
     model = replace(template, terms=MappingProxyType(terms), start_vector=starts.mean(axis=0))
     moved = [k for k, name in enumerate(terms) if name in coef]
-    before, after = (_risk(whole, s) for s in (model.start_vector[:, None], _scores(whole, model)))
+    before, after = (_risk(whole, s) for s in (model.start_vector[:, None], whole.scores(model)))
     bags = Bags(
         starts,
         MappingProxyType(coef),

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
-from .data import Given, Split
+from .data import Data, Given, Split
 from .fit import Problem, _seed, bin_again
 from .model import Bands, Model
 from .optimizers import Optimizer, Plain
@@ -25,9 +25,23 @@ from .replicates import run_all
 from .table import Floats
 
 LEAST = 10  # draws that a standard deviation takes
-MOST_NESTED = 5000  # iterations that a draw is looked at for its best
-PATIENCE = 100  # without a better one
-Drawn = tuple[int, dict[str, Floats]]  # iterations, and coefficients of the chosen terms
+MOST_NESTED = 2000  # iterations that a draw is looked at for its best
+PATIENCE = 50  # without a better one
+RATE = 0.5  # at the least: coverage and width are those of smaller ones, in fewer iterations
+
+
+class Drawn(NamedTuple):
+    """What is kept of the fit to a draw.
+
+    Residuals of rows that a fit has seen are too small, those of others too large. If df are a
+    share d of the rows, of which 0.632 are in a draw, the ratio of their squares is 1 + 3.16 d to
+    first order, while the variance between draws lacks a factor of 1 + d: about the sixth root of
+    the ratio is what the standard deviation lacks.
+    """
+
+    n_iter: int
+    coef: dict[str, Floats]  # of the chosen terms
+    ratio: float  # mean squared residual of the rows that were not drawn, by that of the others
 
 
 def with_bands(
@@ -53,38 +67,37 @@ def with_bands(
     binned = replace(bin_again(model, given, n_threads, "with_bands"), n_threads=1)
     optimizer, m = _how(model, nested)
 
-    def job(counts: Floats, n_iter: int | None) -> Callable[[Callable[[], bool]], Drawn]:
-        return lambda halt: _fit(binned, counts, optimizer, n_iter, longer, halt)
+    def job(number: int) -> Callable[[Callable[[], bool]], Drawn]:
+        return lambda halt: _fit(binned, draw(binned.data, number), optimizer, m, longer, halt)
 
-    drawn = [job(counts, m) for counts in draws(binned, n_boot, seed)]
-    found = run_all(drawn, threads_for(n_threads, sys.maxsize), bar, "draw")
-    iterations = tuple(n for n, _ in found)
+    seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
+    found = run_all([job(s) for s in seeds], threads_for(n_threads, sys.maxsize), bar, "draw")
+    iterations = tuple(one.n_iter for one in found)
     # In the middle: all rows, for as long as the draws were fitted.
-    longest = round(float(np.median(iterations)) / longer)
-    _, middle = job(np.ones(len(binned.data.y)), max(1, longest))(lambda: False)
-    names = [
-        name for name in model.terms if any(name in c for c in (middle, *(x[1] for x in found)))
-    ]
+    usual = max(1, round(float(np.median(iterations)) / longer))
+    whole = np.ones(len(binned.data.y))
+    middle = _fit(binned, whole, optimizer, usual, longer, lambda: False).coef
+    names = [n for n in model.terms if n in middle or any(n in one.coef for one in found)]
     zero = {name: np.zeros_like(model.terms[name].beta) for name in names}
     center = {name: middle.get(name, zero[name]) for name in names}
     coef = {
-        name: np.array([c.get(name, zero[name]) for _, c in found], dtype=np.float32)
+        name: np.array([one.coef.get(name, zero[name]) for one in found], dtype=np.float32)
         for name in names
     }
-    bands = Bands(MappingProxyType(center), MappingProxyType(coef), iterations, float(longer))
-    return replace(model, bands=bands)
+    maps = MappingProxyType(center), MappingProxyType(coef)
+    inflation = float(np.mean([one.ratio for one in found])) ** (1 / 6)
+    return replace(model, bands=Bands(*maps, iterations, float(longer), max(1.0, inflation)))
 
 
 def _how(model: Model, nested: bool) -> tuple[Optimizer, int | None]:
-    """The optimizer of the draws, and the iterations of the model; None: each finds its own."""
-    optimizer = model.optimizer
-    if not isinstance(optimizer, Plain):  # momentum runs away if it goes on
-        return Plain(optimizer.rate), None
-    if nested:
-        return optimizer, None
-    if model.bags is not None:
-        return optimizer, max(1, round(float(np.mean(model.bags.best_iteration))))
-    return optimizer, max(1, model.best_iteration)
+    """The optimizer of the draws, and its iterations to where the model is; None: each finds its
+    own. Momentum would run away if it went on, so that they are all Plain."""
+    rate = model.optimizer.rate
+    fast = Plain(max(rate, RATE))
+    if nested or not isinstance(model.optimizer, Plain):
+        return fast, None
+    m = model.best_iteration if model.bags is None else np.mean(model.bags.best_iteration)
+    return fast, max(1, round(float(m) * rate / fast.rate))
 
 
 def _fit(
@@ -107,7 +120,14 @@ def _fit(
     if model is None or model.n_iter < m:
         model = problem.fit(m, after=model, halt=halt)
     model = model.at(min(m, model.n_iter))
-    return model.n_iter, {name: term.beta for name, term in model.terms.items() if term.chosen}
+    coef = {name: term.beta for name, term in model.terms.items() if term.chosen}
+    return Drawn(model.n_iter, coef, _ratio(problem.residuals(model), w, counts))
+
+
+def _ratio(residuals: Floats, w: Floats, counts: Floats) -> float:
+    squares, others = (residuals**2).sum(axis=0), w * (counts == 0)
+    seen = float(np.average(squares, weights=w * counts))
+    return float(np.average(squares, weights=others)) / seen if others.any() and seen > 0 else 1.0
 
 
 def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
@@ -118,15 +138,13 @@ def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
         raise ValueError(f"longer must be a number of at least 1, got {longer!r}")
 
 
-def draws(binned: Binned, n_boot: int, seed: int) -> list[Floats]:
-    """How often each row is drawn: as many rows as there are, with replacement, of every class its
-    own number."""
-    data = binned.data
+def draw(data: Data, seed: int) -> Floats:
+    """(n,) how often each row is drawn: as many rows as there are, with replacement, of every class
+    its own number."""
     rng = np.random.default_rng(seed)
     kinds = data.y if data.classes else np.zeros(len(data.y))
-    groups = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
-    out = [np.zeros(len(kinds)) for _ in range(n_boot)]
-    for counts in out:
-        for rows in groups:
-            counts[rows] = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
-    return out
+    counts = np.zeros(len(kinds))
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        counts[rows] = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
+    return counts

@@ -155,11 +155,7 @@ def band(model: Model, which: str, n: int, level: float, kind: str) -> Columns:
     """See Model.band."""
     if not is_whole(n) or n < 2:
         raise ValueError(f"band: n must be a whole number of at least 2, got {n!r}")
-    if model.bands is None and model.bags is None:
-        raise ValueError(
-            "band: the model does not know how certain its effects are; call "
-            "model.with_bands(table, y), or fit with bags="
-        )
+    check_band(model, level, kind)
     terms = _terms_of(model, which)
     axes = _grid(model, terms, n)
     found = band_at(model, terms, axes, level, kind)
@@ -175,13 +171,12 @@ def band_at(
 ) -> tuple[Floats, Floats] | None:
     """(n, q) ends of the band around a sum of terms at values of their columns; None: there is
     none, or a term was edited."""
-    _check_band(level, kind)
     names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
     if any(edit.term in names for edit in model.edits):
         return None
     if model.bands is not None:
         center, draws = _replicates(model, model.bands, terms, axes)
-        sd = draws.std(axis=0, ddof=1)
+        sd = model.bands.inflation * draws.std(axis=0, ddof=1)
         reach: Any = NormalDist().inv_cdf(0.5 + level / 2)
         if kind == "simultaneous":
             reach = np.maximum(reach, _reach(model, terms, level))
@@ -192,7 +187,21 @@ def band_at(
     return None
 
 
-def _check_band(level: Any, kind: Any) -> None:
+def band_words(model: Model, level: float, kind: str) -> str:
+    """What a band is, for a legend."""
+    if model.bands is None:
+        return f"from lowest to highest of {len(model.bags or ())} bags"
+    where = "at each point" if kind == "pointwise" else "of the whole curve"
+    return f"{100 * level:g}% band {where}, {len(model.bands)} bootstrap draws"
+
+
+def check_band(model: Model, level: Any, kind: Any) -> None:
+    """Whether there can be such a band."""
+    if model.bands is None and model.bags is None:
+        raise ValueError(
+            "band: the model does not know how certain its effects are; call "
+            "model.with_bands(table, y), or fit with bags="
+        )
     if not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     if kind not in ("pointwise", "simultaneous"):
@@ -233,6 +242,16 @@ def _reach(model: Model, terms: list[Term], level: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
+class Band:
+    """The ends of a band around an effect, at the points of its shape."""
+
+    words: str  # what it is
+    lower: Floats  # (points, q)
+    upper: Floats
+    missing: tuple[Floats, Floats] | None  # (q,) both ends for a missing cell
+
+
+@dataclass(frozen=True, eq=False)
 class Shape:
     """An effect with what is needed to draw it; effects are centred, on the score.
 
@@ -248,6 +267,7 @@ class Shape:
     shares : per column the share of the training rows at each level; None for numbers
     density : (points a, points b) of a surface, 0 where no training row is near; else None
     parts : per term that is added up its effect and that of a missing cell; none for one term
+    band : Band around the effect, or None if the model knows none, or it is a surface
     """
 
     kind: Literal["curve", "levels", "surface"]
@@ -259,10 +279,18 @@ class Shape:
     shares: tuple[Floats | None, ...]
     density: Floats | None = None
     parts: Mapping[str, tuple[Floats, Floats | None]] = field(default_factory=dict)
+    band: Band | None = None
 
 
-def shape(model: Model, which: str, n: int = 200) -> Shape:
-    """The effect of a term, or of a column (its terms added up), as it is drawn.
+def shape(
+    model: Model,
+    which: str,
+    n: int = 200,
+    band: str | None = "pointwise",
+    level: float = 0.95,
+) -> Shape:
+    """The effect of a term, or of a column (its terms added up), as it is drawn, with a band of
+    that kind if the model knows one.
 
     Examples
     --------
@@ -282,8 +310,10 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
         axis = _axis(facts, terms, column, n)
     gone = np.array([v is None or v != v for v in axis])
 
+    at_points = [np.round(axis) if stairs else axis]
+
     def effects(terms: list[Term]) -> tuple[Floats, Floats | None]:
-        values = _total(model, terms, [np.round(axis) if stairs else axis])
+        values = _total(model, terms, at_points)
         return values[~gone], values[gone][0] if gone.any() else None
 
     values, missing = effects(terms)
@@ -292,7 +322,13 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
     shares = (level_shares(model, column) if levels else None,)
     kind: Literal["curve", "levels"] = "levels" if levels else "curve"
     at = (axis[~gone],)
-    return Shape(kind, (column,), names, at, values, missing, shares, None, parts)
+    around = None
+    ends = None if band is None else band_at(model, terms, at_points, level, band)
+    if ends is not None and band is not None:
+        lower, upper = ends
+        apart = (lower[gone][0], upper[gone][0]) if gone.any() else None
+        around = Band(band_words(model, level, band), lower[~gone], upper[~gone], apart)
+    return Shape(kind, (column,), names, at, values, missing, shares, None, parts, around)
 
 
 def _stairs(facts: ColumnFacts) -> Floats | None:

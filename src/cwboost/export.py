@@ -4,8 +4,8 @@ loading; a file can give wrong numbers at worst, never run code.
 A file mirrors the dataclasses of a model: an object has the fields of its class as keys, all of
 them, and says its class under "type" where there is a choice. The annotations of the fields say
 what is read back; relations between fields are checked after that. Packed are only the updates of
-the path (one coefficient vector per iteration) and the coefficients of bags, as base64 of
-little-endian 64-bit floats.
+the path (one coefficient vector per iteration) and the coefficients of bags and of bootstrap draws,
+as base64 of little-endian floats: of 64 bits, those of the draws of 32.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from types import MappingProxyType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
 from .losses import LOSSES, Loss, PythonLoss
-from .model import Bags, ColumnFacts, Edit, Model, Path, Settings, Spread, Term
+from .model import Bags, Bands, ColumnFacts, Edit, Model, Path, Settings, Spread, Term
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 from .whole import whole
@@ -39,7 +40,7 @@ READABLE = (1, 2, 3)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
-    "bags",
+    "bags", "bands",
 )  # fmt: skip
 TERM_KEYS = (
     "name",
@@ -134,6 +135,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "path": path,
         "settings": _plain(model.settings),
         "bags": None if model.bags is None else _bags(model.bags),
+        "bands": None if model.bands is None else _bands(model.bands),
     }
 
 
@@ -144,8 +146,18 @@ def _bags(bags: Bags) -> dict[str, Any]:
     return {f.name: plain.get(f.name, _plain(getattr(bags, f.name))) for f in fields(bags)}
 
 
-def _packed(numbers: Floats) -> str:
-    return base64.b64encode(numbers.astype("<f8").tobytes()).decode()
+def _bands(bands: Bands) -> dict[str, Any]:
+    return {
+        "center": {name: _packed(coef) for name, coef in bands.center.items()},
+        "coef": {name: _packed(coef, "<f4") for name, coef in bands.coef.items()},
+        "n_iter": list(bands.n_iter),
+        "longer": bands.longer,
+        "inflation": bands.inflation,
+    }
+
+
+def _packed(numbers: NDArray[Any], kind: str = "<f8") -> str:
+    return base64.b64encode(numbers.astype(kind).tobytes()).decode()
 
 
 def _term(term: Term) -> dict[str, Any]:
@@ -222,7 +234,7 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
     """A file of version 1 or 2 as one of version 3. In version 1 how rows spread over columns is
     not known, and its first files did not count evaluations."""
-    data = {**data, "bags": None}
+    data = {**data, "bags": None, "bands": None}
     if data["version"] == 2:
         return data
     columns, path = data.get("columns"), data.get("path")
@@ -266,6 +278,7 @@ def _model(data: dict[str, Any]) -> Model:
         fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
         _require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
     bags = None if data["bags"] is None else _read_bags(data["bags"], terms, q)
+    bands = None if data["bands"] is None else _read_bands(data["bands"], terms)
     return Model(
         loss,
         optimizer,
@@ -280,6 +293,7 @@ def _model(data: dict[str, Any]) -> Model:
         shares,
         edits,
         bags,
+        bands,
     )
 
 
@@ -301,12 +315,7 @@ def _read_bags(data: Any, terms: dict[str, Term], q: int) -> Bags:
     )
     for key, found in [*lists.items(), *chosen.items()]:
         _require(len(found) == k, f"bags.{key}", f"expected {k} numbers", list(found))
-    coef = {}
-    for name, packed in _read(dict[str, str], data["coef"], "bags.coef").items():
-        where = f"bags.coef.{name}"
-        _require(name in terms, where, "expected a term of the model", name)
-        shape = (k, *terms[name].beta.shape)
-        coef[name] = _unpacked(packed, int(np.prod(shape)), where).reshape(shape)
+    coef = _read_coef(data["coef"], terms, (k,), "bags.coef")
     _require(list(coef) == list(chosen), "bags.chosen", "expected the terms of coef", [*chosen])
     risk = _read(float, data["risk_at_start"], "bags.risk_at_start")
     return Bags(
@@ -315,12 +324,38 @@ def _read_bags(data: Any, terms: dict[str, Term], q: int) -> Bags:
     )  # fmt: skip
 
 
-def _unpacked(text: Any, n: int, where: str) -> Floats:
+def _read_bands(data: Any, terms: dict[str, Term]) -> Bands:
+    _check_keys(data, [f.name for f in fields(Bands)], "bands")
+    n_iter: tuple[int, ...] = _read(tuple[int, ...], data["n_iter"], "bands.n_iter")
+    _require(len(n_iter) >= 2, "bands.n_iter", "expected 2 or more numbers", list(n_iter))
+    factors = [_read(float, data[key], f"bands.{key}") for key in ("longer", "inflation")]
+    center = _read_coef(data["center"], terms, (), "bands.center")
+    coef = _read_coef(data["coef"], terms, (len(n_iter),), "bands.coef", "<f4")
+    fits = list(center) == list(coef)
+    _require(fits, "bands.center", "expected the terms of coef", list(center))
+    return Bands(MappingProxyType(center), MappingProxyType(coef), n_iter, *factors)
+
+
+def _read_coef(
+    data: Any, terms: dict[str, Term], of: tuple[int, ...], where: str, kind: str = "<f8"
+) -> dict[str, NDArray[Any]]:
+    """Coefficients of some terms, of each several if `of` says how many."""
+    out = {}
+    for name, packed in _read(dict[str, str], data, where).items():
+        _require(name in terms, f"{where}.{name}", "expected a term of the model", name)
+        shape = (*of, *terms[name].beta.shape)
+        found = _unpacked(packed, int(np.prod(shape)), f"{where}.{name}", kind)
+        out[name] = found.reshape(shape)
+    return out
+
+
+def _unpacked(text: Any, n: int, where: str, kind: str = "<f8") -> NDArray[Any]:
     try:
         raw = base64.b64decode(_read(str, text, where), validate=True)
-        out = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+        out = np.frombuffer(raw, dtype=kind).astype(kind[1:])
     except ValueError:
-        raise ModelFileError(f"{where}: damaged (not base64 of 64-bit floats)") from None
+        bits = 8 * np.dtype(kind).itemsize
+        raise ModelFileError(f"{where}: damaged (not base64 of {bits}-bit floats)") from None
     fits = len(out) == n and bool(np.isfinite(out).all())
     _require(fits, where, f"expected {n} finite numbers", len(out))
     return out

@@ -537,6 +537,22 @@ class Problem:
         _warn_of_divergence(model)
         return model
 
+    def scores(self, model: Model) -> Floats:
+        """(q, n) scores of all rows by a model of this problem, at the bins and without offset."""
+        batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
+        for k, term in enumerate(model.terms.values()):
+            if term.chosen:
+                effect = np.ascontiguousarray((self.binned.bin_effects[k] @ term.beta).T)
+                batch.append(_core.Add(SLOT_F, self.binned.sets.of_term[k], effect.ravel()))
+        self.rows.run(batch)
+        return self.rows.read(SLOT_F)
+
+    def residuals(self, model: Model) -> Floats:
+        """(q, n) residuals of all rows by a model of this problem."""
+        self.scores(model)
+        self.rows.run([_core.Residual(SLOT_F, SLOT_R, [ALL])])
+        return self.rows.read(SLOT_R)
+
     def shares(self, model: Model, moved: Sequence[int]) -> Floats:
         """Importance of every term on the training rows, given the numbers of those that have been
         moved."""

@@ -323,19 +323,23 @@ class Bands:
     Attributes
     ----------
     center : mapping of term to array (n_coef, q)
-        The fit to all rows that the others vary around: as the model, with `longer` times as many
-        iterations, so that what is left of its bias is small beside its variance.
+        The fit to all rows that the others vary around: as the model, but `longer` times as far, so
+        that what is left of its bias is small beside its variance.
     coef : mapping of the same terms to arrays (draws, n_coef, q) of 32-bit floats
         The fits to the draws, with as many iterations.
     n_iter : tuple
         Iterations of each of them.
     longer : float
+    inflation : float
+        Factor of the standard deviations between the draws, for residuals of rows that a fit has
+        seen are too small.
     """
 
     center: Mapping[str, Floats]
     coef: Mapping[str, NDArray[np.float32]]
     n_iter: tuple[int, ...]
     longer: float
+    inflation: float
 
     def __post_init__(self) -> None:
         for coef in self.center.values():
@@ -347,10 +351,11 @@ class Bands:
         return len(self.n_iter)
 
     def __repr__(self) -> str:
-        return f"<Bands: {len(self)} draws, {self.longer:g} times the iterations of the model>"
+        return f"<Bands: {len(self)} draws, {self.longer:g} times as far as the model>"
 
     def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
-        return Bands, (dict(self.center), dict(self.coef), self.n_iter, self.longer)
+        maps = dict(self.center), dict(self.coef)
+        return Bands, (*maps, self.n_iter, self.longer, self.inflation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -764,7 +769,7 @@ class Model:
         y: Any = None,
         *,
         n_boot: int = 100,
-        longer: float = 4.0,
+        longer: float = 8.0,
         nested: bool = False,
         weights: Any = None,
         offset: Any = None,
@@ -778,7 +783,7 @@ class Model:
         `band` then gives the bands, and pictures and the report show them. Boosting that stops
         where it predicts best smooths too much for bands to hold the true curve as often as they
         say; so the fits to the draws, and the one to all rows in the middle of the band, run
-        `longer` times as many iterations (docs/uncertainty.md has the coverage that was measured).
+        `longer` times as far (docs/uncertainty.md has the coverage that was measured).
 
         Parameters
         ----------
@@ -788,7 +793,8 @@ class Model:
             Draws of as many rows as there are, with replacement, of every class alike.
         longer : float
             How many times the iterations of the model; 1 gives narrower bands that are
-            too optimistic where the curve is bent.
+            too optimistic where the curve is bent. A rate below 0.5 is raised to it, and there
+            are fewer iterations in turn: the bands are the same, and sooner there.
         nested : bool
             Choose the number of iterations anew in every draw, by the rows that it lacks. Always
             so after Accelerated and Hybrid: momentum cannot go on for longer, so that the draws
