@@ -1,4 +1,4 @@
-"""How often bands hold the true effects, and intervals new values: the tables of docs/uncertainty.md.
+"""How often bands hold the true effects, and intervals new values; see docs/uncertainty.md.
 
     python -m benchmarks.coverage bands 1000 squared 100
     python -m benchmarks.coverage intervals 500 100

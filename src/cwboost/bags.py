@@ -185,7 +185,9 @@ def _average(whole: Problem, draw: Draw, done: dict[int, Bag], how: How) -> Mode
     starts = np.array([bag.start for bag in fitted])
     model = replace(template, terms=MappingProxyType(terms), start_vector=starts.mean(axis=0))
     moved = [k for k, name in enumerate(terms) if name in coef]
-    before, after = (_risk(whole, s) for s in (model.start_vector[:, None], whole.scores(model)))
+    data = whole.binned.data
+    before = risk(data.loss, data.y, data.offset + model.start_vector, data.weights)
+    after = risk(data.loss, data.y, whole.scores(model).T, data.weights)
     bags = Bags(
         starts,
         MappingProxyType(coef),
@@ -197,7 +199,7 @@ def _average(whole: Problem, draw: Draw, done: dict[int, Bag], how: How) -> Mode
         tuple(bag.validation_risk for bag in fitted),
         before,
     )
-    watched = _held_out_risk(whole, draw.held[numbers], fitted)
+    watched = _held_out_risk(data, draw.held[numbers], fitted)
     stopped = f"average of {len(fitted)} bags"
     if len(fitted) < len(draw.held):
         stopped += f" of {len(draw.held)}, interrupted"
@@ -219,17 +221,11 @@ def _no_path(risk: float, validation_risk: float, stopped: str) -> Path:
     return replace(path, risk=np.array([risk]), validation_risk=held, stopped=stopped)
 
 
-def _risk(whole: Problem, scores: Floats) -> float:
-    data = whole.binned.data
-    return risk(data.loss, data.y, scores.T + data.offset, data.weights)
-
-
-def _held_out_risk(whole: Problem, held: Masks, fitted: list[Bag]) -> float:
+def _held_out_risk(data: Data, held: Masks, fitted: list[Bag]) -> float:
     """Risk of the rows that any bag left out, by the mean score of those that did."""
-    data = whole.binned.data
     total, times = np.zeros(data.offset.T.shape), held.sum(axis=0)
     for marks, bag in zip(held, fitted, strict=True):
         total[:, marks] += bag.scores
     some = times > 0
-    scores = (total[:, some] / times[some]).T + data.offset[some]
-    return risk(data.loss, data.y[some], np.ascontiguousarray(scores), data.weights[some])
+    scores = (total[:, some] / times[some]).T
+    return risk(data.loss, data.y[some], scores, data.weights[some])

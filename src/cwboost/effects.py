@@ -299,7 +299,13 @@ def shape(
     >>> found.kind, found.at[0].tolist(), found.shares[0].round(2)
     ('levels', ['a', 'b'], array([0.33, 0.67]))
     """
-    terms = _terms_of(model, which)
+    return shape_of(model, _terms_of(model, which), n, band, level)
+
+
+def shape_of(
+    model: Model, terms: list[Term], n: int, band: str | None, level: float = 0.95
+) -> Shape:
+    """The sum of terms of the same columns, as it is drawn."""
     names = tuple(t.name for t in terms)
     if len(terms[0].columns) == 2:
         return _surface(model, terms[0])

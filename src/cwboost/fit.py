@@ -538,7 +538,7 @@ class Problem:
         return model
 
     def scores(self, model: Model) -> Floats:
-        """(q, n) scores of all rows by a model of this problem, at the bins and without offset."""
+        """(q, n) scores of all rows by a model of this problem, at the bins."""
         batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
         for k, term in enumerate(model.terms.values()):
             if term.chosen:

@@ -18,7 +18,7 @@ import numpy as np
 from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from .bins import Cuts, Encoder, Levels
 from .edit import unedited
-from .effects import importance, level_shares
+from .effects import band_words, importance, level_shares, shape_of
 from .growth import coefficients_at, key_iterations
 from .lookup import as_in_training
 from .losses import PythonLoss
@@ -29,6 +29,7 @@ from .table import Floats, Labels, Table
 
 FRAMES = 80  # key frames of the path, if there is room for them
 RISKS = 400  # points of the risk curves
+BAND_POINTS = 100  # of a band around a curve
 STEPS = 32767  # of a frame's coefficient, on either side of zero
 
 
@@ -78,6 +79,7 @@ def contents(
         "repeat": repeat(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
         "bags": None if model.bags is None else _bags(model, model.bags),
+        "bands": _bands(model, columns),
         "judged": None if judged is None else _judged(judged),
         "rows": [] if data is None else _rows(model, data, columns, n_rows),
     }
@@ -106,6 +108,30 @@ def finite(value: float | None) -> float | None:
 
 
 # --- columns and terms ----------------------------------------------------------------------------
+
+
+def _bands(model: Model, columns: list[str]) -> dict[str, Any] | None:
+    """The bands around the effects of all columns, at points or levels of their own."""
+    if model.bands is None and model.bags is None:
+        return None
+    found: list[dict[str, Any] | None] = []
+    for name in columns:
+        terms = [t for t in model.terms.values() if t.columns == (name,)]
+        drawn = shape_of(model, terms, BAND_POINTS, "pointwise") if terms else None
+        if drawn is None or drawn.band is None:
+            found.append(None)
+            continue
+        band, levels = drawn.band, drawn.kind == "levels"
+        found.append(
+            {
+                "levels": drawn.at[0].tolist() if levels else None,
+                "at": None if levels else floats(drawn.at[0]),
+                "lower": floats(band.lower),
+                "upper": floats(band.upper),
+                "missing": None if band.missing is None else [floats(end) for end in band.missing],
+            }
+        )
+    return {"words": band_words(model, 0.95, "pointwise"), "of": found}
 
 
 def _column(model: Model, name: str, terms: list[Term]) -> dict[str, Any]:
