@@ -237,7 +237,7 @@ def test_an_average_is_edited_exported_and_reported(bagged, tmp_path):
 
 
 def test_extremes_of_the_bags_are_the_band(bagged):
-    table, y, model = bagged
+    _, _, model = bagged
     band = model.band("x", n=7)
     curves = []
     matrix = model.terms["x"].plan.basis.matrix(band["x"]) - model.terms["x"].plan.basis.mean

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from . import _core
 from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
@@ -177,7 +177,7 @@ def band_at(
     if model.bands is not None:
         center, draws = _replicates(model, model.bands, terms, axes)
         sd = model.bands.inflation * draws.std(axis=0, ddof=1)
-        reach: Any = NormalDist().inv_cdf(0.5 + level / 2)
+        reach: Any = stdtrit(len(draws) - 1, 0.5 + level / 2)  # Student's t
         if kind == "simultaneous":
             reach = np.maximum(reach, _reach(model, terms, level))
         return center - reach * sd, center + reach * sd
@@ -192,7 +192,7 @@ def band_words(model: Model, level: float, kind: str) -> str:
     if model.bands is None:
         return f"from lowest to highest of {len(model.bags or ())} bags"
     where = "at each point" if kind == "pointwise" else "of the whole curve"
-    return f"{100 * level:g}% band {where}, {len(model.bands)} bootstrap draws"
+    return f"{100 * level:g}% bootstrap band {where}"
 
 
 def check_band(model: Model, level: Any, kind: Any) -> None:
@@ -227,15 +227,18 @@ def _replicates(
 
 
 def _reach(model: Model, terms: list[Term], level: float) -> Floats:
-    """(q,) how many standard deviations hold so many of the draws at all points of the effect."""
+    """(q,) how many standard deviations hold so many of the draws at all points of the effect. Each
+    is compared with the mean and the deviation of the others, as the truth is with all."""
     assert model.bands is not None
     _, draws = _replicates(model, model.bands, terms, _grid(model, terms, BAND_GRID))
-    sd = draws.std(axis=0, ddof=1)
-    away = np.abs(draws - draws.mean(axis=0))
+    k = len(draws)
+    away = np.square(draws - draws.mean(axis=0))
+    total = away.sum(axis=0)
+    without = (total - away * k / (k - 1)) / (k - 2)
     # Where hardly any draw moves, the ratio says nothing.
-    moved = sd > 1e-3 * sd.max(axis=0, keepdims=True)
-    ratio = np.divide(away, sd, out=np.zeros_like(away), where=moved)
-    return np.asarray(np.quantile(ratio.max(axis=1), level, axis=0))
+    moved = (without > 0) & (total > 1e-6 * total.max(axis=0, keepdims=True))
+    ratio = np.divide(away, without, out=np.zeros_like(away), where=moved).max(axis=1) * k / (k - 1)
+    return np.asarray(np.quantile(np.sqrt(ratio), level, axis=0))
 
 
 # --- shapes: effects as they are drawn ------------------------------------------------------------

@@ -793,8 +793,9 @@ class Model:
             Draws of as many rows as there are, with replacement, of every class alike.
         longer : float
             How many times the iterations of the model; 1 gives narrower bands that are
-            too optimistic where the curve is bent. A rate below 0.5 is raised to it, and there
-            are fewer iterations in turn: the bands are the same, and sooner there.
+            too optimistic where the curve is bent. A small rate is raised (to 0.5 for the squared
+            loss, 2 for classes), with fewer iterations in turn: the bands are the same, and sooner
+            there.
         nested : bool
             Choose the number of iterations anew in every draw, by the rows that it lacks. Always
             so after Accelerated and Hybrid: momentum cannot go on for longer, so that the draws
