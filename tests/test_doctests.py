@@ -29,6 +29,7 @@ PAGES = (
     "stopping",
     "terms",
     "tuning",
+    "uncertainty",
 )
 MODULES = ["cwboost"] + [
     module.name

@@ -105,6 +105,9 @@ def _fit_arguments(command: Any) -> None:
     add("--validation", metavar="ROWS", default="auto",
         help="rows held out to find the best iteration: a share such as 0.2, the column that "
         "marks them, last (fifth) or none; default 0.2 at random from 1,000 rows on")  # fmt: skip
+    add("--bags", type=_whole_positive, metavar="K",
+        help="the average of K fits, each without a share of the rows (that of --validation, or "
+        "0.2)")  # fmt: skip
     add("--seed", type=_whole, default=0, help="for the rows held out (default 0)")
     add("--threads", type=_whole_positive, help="the result does not depend on it")
     add("--time-limit", type=_positive, metavar="SECONDS", help="stop after so long")

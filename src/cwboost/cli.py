@@ -96,7 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost fit`."""
     _check_wanted(a)
-    if a.optimizer == "hybrid" and a.validation == "none":
+    if a.bags is not None and (a.validation == "last" or not _is_share(a.validation)):
+        a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
+                       "can only say which share of them")  # fmt: skip
+    if a.optimizer == "hybrid" and a.validation == "none" and a.bags is None:
         a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
     if a.output is not None:
         check_output(a.output, table=False)
@@ -199,7 +202,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
         options["validation"] = (
             shares[a.validation] if a.validation in shares else float(a.validation)
         )
-    given = {"terms": a.terms, "n_iter": a.iterations, "optimizer": a.optimizer}
+    given = {"terms": a.terms, "bags": a.bags, "n_iter": a.iterations, "optimizer": a.optimizer}
     options |= {name: value for name, value in given.items() if value is not None}
     if classes:
         estimator = CWBClassifier(**options)
@@ -207,7 +210,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
         loss = "squared" if a.loss is None else a.loss
         estimator = CWBRegressor(loss, exposure=a.exposure, **options)
     if a.rate is not None:  # the optimizer that the estimator would take, but for its rate
-        watched = a.validation != "none"
+        watched = a.validation != "none" or a.bags is not None
         estimator.optimizer = estimator._optimizer(watched).set_params(rate=a.rate)
     return estimator
 
@@ -263,7 +266,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
-    stopped = model.stopped == "interrupted"
+    stopped = model.stopped.endswith("interrupted")
     if a.output is not None:
         with replaced(a.output) as temporary:
             model.save(temporary)
@@ -281,7 +284,8 @@ def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds
         "output": a.output,
     }
     where = "" if a.output is None else f"; the model so far is in {a.output}"
-    message = f"interrupted after {model.n_iter} iterations{where}"
+    done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+    message = f"interrupted after {done}{where}"
     if a.output is None:
         print(_summary(model))
         message = message if stopped else f"fitted in {seconds:.1f} s; -o FILE stores the model"

@@ -233,7 +233,7 @@ def _validation_weights(
     if _is_fraction(validation):
         if not is_number(validation) or not 0.0 < validation < 1.0:
             raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
-        return np.where(_split(float(validation), w, classes, seed), w, 0.0)
+        return np.where(hold_out(float(validation), w, classes, seed), w, 0.0)
     if isinstance(validation, list) and not all(isinstance(v, int | float) for v in validation):
         raise TypeError(
             "validation: expected a fraction, a mask or weights over the rows, or a tuple "
@@ -247,7 +247,9 @@ def _validation_weights(
     return np.where(held > 0, w, 0.0) if mask else held
 
 
-def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDArray[np.bool_]:
+def hold_out(
+    fraction: float, w: Floats, classes: Floats | None, seed: int, what: str = "validation"
+) -> NDArray[np.bool_]:
     """Rows held out at random; of every class its share."""
     rng = np.random.default_rng(seed)
     held = np.zeros(len(w), bool)
@@ -257,7 +259,7 @@ def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDA
         held[rows[: int(np.floor(fraction * len(rows) + 0.5))]] = True
     if not held.any():
         raise ValueError(
-            f"validation: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
+            f"{what}: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
         )
     return held
 

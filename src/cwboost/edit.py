@@ -12,7 +12,7 @@ each B-spline, B'W1 / sum(w), which stands in for the Gram matrix B'WB: its rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from math import ceil, log10
@@ -254,7 +254,8 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
 
 
 def unedited(model: Model) -> Model:
-    """The model as it was fitted, its coefficients replayed from the path (without importance).
+    """The model as it was fitted, its coefficients replayed from the path, or averaged anew from
+    its bags (without importance).
 
     Examples
     --------
@@ -266,7 +267,13 @@ def unedited(model: Model) -> Model:
     if not model.edits:
         return model
     start = model.start_vector - np.sum([edit.shift for edit in model.edits], axis=0)
-    terms = with_coefficients(model.terms, model.path, model.best_iteration, model.optimizer, model)
+    if model.bags is not None:
+        means = {name: coef.mean(axis=0) for name, coef in model.bags.coef.items()}
+        averaged = {name: replace(model.terms[name], beta=beta) for name, beta in means.items()}
+        terms: Mapping[str, Term] = MappingProxyType({**model.terms, **averaged})
+    else:
+        m, optimizer = model.best_iteration, model.optimizer
+        terms = with_coefficients(model.terms, model.path, m, optimizer, model)
     return replace(model, terms=terms, start_vector=start, edits=())
 
 

@@ -32,6 +32,7 @@ from sklearn.utils.validation import (
 
 from .checks import is_whole
 from .fit import _seed, fit
+from .intervals import Intervals
 from .learners import Learner
 from .losses import Loss, as_loss
 from .model import Model
@@ -111,6 +112,8 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         groups : array of shape (n_samples,), optional
             Rows of a group are held out together.
         """
+        if self.bags is not None and self.warm_start:
+            raise ValueError("warm_start: an average of bags cannot go on; set bags=None")
         if self.warm_start and hasattr(self, "model_"):
             self._refuse_changes()
             asked = self._n_iter_asked(self.model_.settings.validation != "none")
@@ -130,16 +133,21 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             return self
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
         seed = _seed(self.random_state)
-        held = self._held_out(validation, groups, len(codes), weights, seed)
+        bags = self.bags
+        if bags is None:
+            held = self._held_out(validation, groups, len(codes), weights, seed)
+        else:
+            bags, held = self._bags(validation, groups, len(codes), seed)
         offset, exposure = self._or_own(offset, exposure)
-        asked = self._n_iter_asked(held is not None)
+        watched = held is not None or bags is not None
+        asked = self._n_iter_asked(watched)
         told = _Told(self, asked, X, y, sample_weight)
         model = fit(
             table,
             codes,
             self._learners(table, weights, (offset, exposure, *self._or_own(None, None), held)),
             self._loss(),
-            self._optimizer(held is not None),
+            self._optimizer(watched),
             asked,
             self.bins,
             weights=weights,
@@ -147,10 +155,11 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             exposure=exposure,
             validation=held,
             patience=self.patience,
-            callback=told.callback,
+            callback=told.callback if bags is None else None,
             time_limit=self.time_limit,
             random_state=seed,
             n_threads=self._n_threads(),
+            bags=bags,
             progress=self._shown(),
         )
         self._keep(model, asked)
@@ -323,6 +332,22 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         mask[next(split.split(mask, groups=groups))[1]] = True
         return mask
 
+    def _bags(self, given: Any, groups: Any, n: int, seed: int) -> tuple[Any, float | None]:
+        """The engine's `bags` and the share that each leaves out."""
+        share = HOLD_OUT if self.validation in ("auto", None) else self.validation
+        if given is not None or isinstance(share, str):
+            raise ValueError(
+                "validation: every bag is watched by the rows that it leaves out; with bags= give "
+                f"the share of them, or 'auto'; got {given if share is None else share!r}"
+            )
+        if groups is None or not is_whole(self.bags):
+            return self.bags, share
+        split = GroupShuffleSplit(self.bags, test_size=share, random_state=seed % 2**32)
+        inside = np.zeros((self.bags, n), dtype=bool)
+        for marks, (rows, _) in zip(inside, split.split(inside[0], groups=groups), strict=True):
+            marks[rows] = True
+        return inside, None
+
     def _n_iter_asked(self, watched: bool) -> Any:
         if isinstance(self.n_iter, str) and self.n_iter == "auto":
             return N_ITER_WATCHED if watched else N_ITER_BLIND
@@ -434,8 +459,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
 
     @property
     def n_iter_(self) -> int:
-        """Iterations run; `model_.best_iteration` is the one that was kept."""
-        return int(self.model_.n_iter)
+        """Iterations run (of bags the most); `model_.best_iteration` is the one that was kept."""
+        bags = self.model_.bags
+        return int(self.model_.n_iter) if bags is None else max(bags.n_iter)
 
     @property
     def intercept_(self) -> Any:
@@ -560,6 +586,10 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
     offset, exposure : name of a column of X, optional
         Fixed part of the score; exposure is exp(offset). The column is then no feature, and
         `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.
+    bags : int, optional
+        The average of so many fits, each without a share of the rows (`validation`; "auto" and
+        None: 0.2) that finds its best iteration; with groups, without whole groups. Better
+        predictions and a band around every effect, for so many times the time.
     warm_start : bool
         Go on from the last fit when `fit` is called again with a larger `n_iter`, on the same data.
     time_limit : float, optional
@@ -606,6 +636,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         patience: int | None = 50,
         offset: str | None = None,
         exposure: str | None = None,
+        bags: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
         random_state: Any = 0,
@@ -615,7 +646,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         super().__init__(
             loss=loss, terms=terms, learners=learners, exclude=exclude, optimizer=optimizer,
             n_iter=n_iter, bins=bins, validation=validation, patience=patience, offset=offset,
-            exposure=exposure, warm_start=warm_start, time_limit=time_limit,
+            exposure=exposure, bags=bags, warm_start=warm_start, time_limit=time_limit,
             random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
@@ -636,6 +667,38 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.predict(
             self._read(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
+        )
+
+    def intervals(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        *,
+        level: float = 0.9,
+        kind: Any = "cv+",
+        folds: Any = 10,
+    ) -> Intervals:
+        """Between which ends a new y lies with probability `level`; see `cwboost.Model.intervals`.
+
+        Given the rows of `fit` again; the result's `predict(X)` has the columns lower and upper.
+        """
+        check_is_fitted(self)
+        table, target, weights = self._rows(X, y, sample_weight)
+        return self.model_.intervals(
+            table,
+            target,
+            level=level,
+            kind=kind,
+            folds=folds,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=self.random_state,
+            n_threads=self._n_threads(),
+            progress=self._shown(),
         )
 
     def score(
@@ -667,7 +730,7 @@ class CWBClassifier(ClassifierMixin, _CWB):  # type: ignore[misc]
         Weights of the classes, multiplied with `sample_weight`.
     offset : name of a column of X, optional
         Fixed part of the score. The column is then no feature. Arrays go to `fit`.
-    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, warm_start, \
+    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, bags, warm_start, \
 time_limit, random_state, n_jobs, verbose
         As of `CWBRegressor`.
 
@@ -700,6 +763,7 @@ time_limit, random_state, n_jobs, verbose
         validation: Any = "auto",
         patience: int | None = 50,
         offset: str | None = None,
+        bags: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
         random_state: Any = 0,
@@ -709,8 +773,8 @@ time_limit, random_state, n_jobs, verbose
         super().__init__(
             class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
             optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
-            patience=patience, offset=offset, warm_start=warm_start, time_limit=time_limit,
-            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            patience=patience, offset=offset, bags=bags, warm_start=warm_start,
+            time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:

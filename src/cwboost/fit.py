@@ -50,7 +50,8 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; `.model` is the model fitted so far."""
 
     def __init__(self, model: Model) -> None:
-        super().__init__(f"interrupted after {model.n_iter} iterations; .model has them")
+        done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+        super().__init__(f"interrupted after {done}; .model has them")
         self.model = model
 
     def __reduce__(self) -> Any:
@@ -77,6 +78,7 @@ def fit(
     n_threads: int | None = None,
     *,
     exposure: Any = None,
+    bags: Any = None,
     search: str = "auto",
     progress: Any = None,
 ) -> Model:
@@ -118,6 +120,11 @@ def fit(
         For a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
+    bags : int or masks of shape (bags, n), optional
+        The average of so many fits, each to a random share of the rows and watched by the rest:
+        again one model, with one effect per term. `validation` is then the share that every bag
+        leaves out, of every class alike (0.2 if it is not given). Masks mark the rows of each bag,
+        for instance whole groups.
     search : "auto", "full", "certified" or "row-free"
         How the best term of an iteration is found; all find the same. "full" evaluates every term,
         "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
@@ -150,6 +157,14 @@ def fit(
             f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
         )
     seed = _seed(random_state)
+    if bags is not None:
+        from .bags import check_bags, draw_bags, fit_bags
+
+        check_bags(bags, validation, callback)
+        binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+        draw = draw_bags(bags, validation, binned.data, seed, table, weights)
+        how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
+        return fit_bags(binned, draw, how, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
@@ -199,40 +214,17 @@ def pose_again(
     n_threads: int | None,
     names: Sequence[str] | None = None,
 ) -> Problem:
-    """The problem whose solution a model is, from its rows given again for `what`: arrays again,
-    what the fit had by name only if it is to be another. `names`: with some of its terms only."""
-    began = time.perf_counter()
-    data = read_data(_restored(model, given, what), model.loss, model.settings.seed, model.classes)
-    terms = list(model.terms.values()) if names is None else [model.terms[x] for x in names]
-    threads = threads_for(n_threads, len(data.y))
-    columns = dict.fromkeys(name for term in terms for name in term.columns)
-    seen = look_at(columns, data.table, data.sample, threads)
-    binned = Binned.make(data, [term.plan for term in terms], seen, model.settings, threads)
-    begin = Begin(model.start_vector, model.scale)
-    smoothing = [term.smoothing for term in terms]
-    return Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
-
-
-def _restored(model: Model, given: Given, what: str) -> Given:
-    """The rows given again, with what the fit was given by the name of a column."""
-    old = model.settings
-    y, validation = old.target if given.y is None else given.y, given.validation
-    if y is None:
-        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    """The problem whose solution a model is, from its rows given again for `what`; a validation
+    fraction need not be given. `names`: with some of its terms only."""
+    began, old, validation = time.perf_counter(), model.settings, given.validation
     if validation is None:
         validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
         raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
-    if old.needs_offset and given.offset is None and given.exposure is None:
-        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
-    return Given(
-        given.table,
-        y,
-        old.weights if given.weights is None else given.weights,
-        old.offset if given.offset is None else given.offset,
-        old.exposure if given.exposure is None else given.exposure,
-        validation,
-    )
+    binned = bin_again(model, replace(given, validation=validation), what, n_threads, names)
+    begin = Begin(model.start_vector, model.scale)
+    smoothing = [model.terms[plan.name].smoothing for plan in binned.plans]
+    return Problem.make(binned, binned.data.split, model.optimizer, begin, began, smoothing)
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
@@ -284,6 +276,31 @@ def read_all(
     return Unbinned(data, chosen, _settings(given, data, rule, 0))
 
 
+def bin_again(
+    model: Model,
+    given: Given,
+    what: str,
+    n_threads: int | None,
+    names: Sequence[str] | None = None,
+) -> Binned:
+    """The rows of a fit, given again for `what`, binned for the terms of its model, or for some.
+    What the fit was given by the name of a column need not be given."""
+    old = model.settings
+    if given.y is None and old.target is None:
+        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    if old.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
+    by_name = {"y": old.target, "weights": old.weights, "offset": old.offset}
+    by_name["exposure"] = old.exposure
+    named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
+    data = read_data(replace(given, **named), model.loss, old.seed, model.classes)
+    plans = [model.terms[name].plan for name in (model.terms if names is None else names)]
+    threads = threads_for(n_threads, len(data.y))
+    columns = dict.fromkeys(name for plan in plans for name in plan.columns)
+    seen = look_at(columns, data.table, data.sample, threads)
+    return Binned.make(data, plans, seen, old, threads)
+
+
 def prepare(
     table: Any,
     y: Any,
@@ -331,6 +348,18 @@ class Begin(NamedTuple):
         y, w, offset = map(split.of_training, (data.y, split.training, data.offset))
         start = _start(start, data.loss, y, w, offset)
         return cls(start, _scale(scale, data.loss, y, w, offset, start))
+
+
+class How(NamedTuple):
+    """How each of several fits to the same binned rows is made."""
+
+    optimizer: Optimizer
+    n_iter: int
+    patience: int | None = None
+    start: Any = None
+    scale: Any = "auto"
+    time_limit: float | None = None
+    search: str = "auto"
 
 
 class Halt:
@@ -488,10 +517,9 @@ class Problem:
         """The path of a model of this problem, to go on from."""
         return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
 
-    def drawable(self, model: Model) -> Mapping[str, ColumnFacts]:
-        """The columns, with the spread of those that the path has moved."""
-        moved = np.union1d(model.path.choices, model.path.corrections)
-        names = {name for k in moved[moved >= 0] for name in self.plans[k].columns}
+    def drawable(self, model: Model, moved: Sequence[int]) -> Mapping[str, ColumnFacts]:
+        """The columns, with the spread of those of terms that have been moved."""
+        names = {name for k in moved for name in self.plans[k].columns}
         lacking = {name for name in names if model.columns[name].spread is None}
         found = self.binned.spreads(lacking) if lacking else {}
         facts = {name: _facts(self.binned.seen[name], spread) for name, spread in found.items()}
@@ -588,15 +616,33 @@ class Problem:
         m = best_iteration(path, model.optimizer, self.split.validation is not None)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
-        model = replace(model, columns=self.drawable(model))
+        moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
+        model = replace(model, columns=self.drawable(model, moved))
         if path.stopped == "interrupted":
             raise Interrupted(replace(model, shares=None))
-        model = replace(model, shares=self.shares(model))
+        model = replace(model, shares=self.shares(model, moved))
         _warn_of_divergence(model)
         return model
 
-    def shares(self, model: Model) -> Floats:
-        """Importance of every term on the training rows."""
+    def scores(self, model: Model) -> Floats:
+        """(q, n) scores of all rows by a model of this problem, at the bins."""
+        batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
+        for k, term in enumerate(model.terms.values()):
+            if term.chosen:
+                effect = np.ascontiguousarray((self.binned.bin_effects[k] @ term.beta).T)
+                batch.append(_core.Add(SLOT_F, self.binned.sets.of_term[k], effect.ravel()))
+        self.rows.run(batch)
+        return self.rows.read(SLOT_F)
+
+    def residuals(self, model: Model) -> Floats:
+        """(q, n) residuals of all rows by a model of this problem."""
+        self.scores(model)
+        self.rows.run([_core.Residual(SLOT_F, SLOT_R, [ALL])])
+        return self.rows.read(SLOT_R)
+
+    def shares(self, model: Model, moved: Sequence[int]) -> Floats:
+        """Importance of every term on the training rows, given the numbers of those that have been
+        moved."""
         q, total = model.n_outputs, float(self.split.training.sum())
         binned, of_term = self.binned, self.binned.sets.of_term
         batch: list[Any] = [
@@ -605,9 +651,9 @@ class Problem:
         ]
         effects = {}
         terms = list(model.terms.values())
-        for k in np.union1d(model.path.choices, model.path.corrections).tolist():
+        for k in moved:
             term = terms[k]
-            if k >= 0 and term.chosen:
+            if term.chosen:
                 effects[k] = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
                 batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
         batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))
