@@ -70,6 +70,10 @@ class Basis:
         """Basis rows at known values."""
         raise NotImplementedError
 
+    def ones(self) -> Floats:
+        """(n_coef,) coefficients of the constant 1."""
+        return np.ones(self.n_coef)
+
     def removed(self) -> Floats | None:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""
         return None
@@ -212,6 +216,9 @@ class PowerBasis(Basis):
     def null_dim(self) -> int:
         return 1 - self.first
 
+    def ones(self) -> Floats:
+        return np.eye(self.n_coef)[0]
+
     def penalty(self) -> Floats:
         return _power_penalty(self.first, self.degree)
 
@@ -305,10 +312,15 @@ class MarkBasis(Basis):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TensorBasis(Basis):
-    """Products of the rows of two bases: coefficient (i, j) stands at i * b.n_coef + j."""
+    """Products of the rows of two bases: coefficient (i, j) stands at i * b.n_coef + j.
+
+    With `orthogonal` the learner is kept orthogonal to all functions of one margin, which the
+    products hold.
+    """
 
     a: Basis
     b: Basis
+    orthogonal: bool = False
     kind: ClassVar[str] = "tensor"
 
     @property
@@ -323,6 +335,13 @@ class TensorBasis(Basis):
         """The Kronecker sum of the margins' penalties."""
         a, b = (p if p.ndim == 2 else np.diag(p) for p in (self.a.penalty(), self.b.penalty()))
         return np.kron(a, np.eye(len(b))) + np.kron(np.eye(len(a)), b)
+
+    def removed(self) -> Floats | None:
+        if not self.orthogonal:
+            return None
+        of_a = np.kron(np.eye(self.a.n_coef), self.b.ones())
+        of_b = np.kron(self.a.ones(), np.eye(self.b.n_coef))
+        return np.vstack([of_a, of_b[1:]])  # the constant is in both
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool)  # the margins fill their own unknowns

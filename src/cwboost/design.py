@@ -285,7 +285,7 @@ def _plan_tensor(
             f"Tensor{learner.columns}: {a.n_coef} x {b.n_coef} coefficients are more than "
             f"{MAX_TENSOR_COEF}; take fewer knots or levels"
         )
-    return Plan(name, learner, tuple(encoders), TensorBasis(a=a, b=b), net_df)
+    return Plan(name, learner, tuple(encoders), TensorBasis(a=a, b=b, orthogonal=learner.orthogonal), net_df)
 
 
 # --- sets ----------------------------------------------------------------------------------------
@@ -463,6 +463,8 @@ def make_systems(
     systems: list[System | None] = [None] * len(plans)
     of_size: dict[int, list[tuple[int, Any]]] = {}  # terms that the core can solve, and penalties
     for k, plan in enumerate(plans):
+        if isinstance(plan.basis, TensorBasis) and plan.basis.orthogonal:
+            continue
         penalty = plan.basis.penalty()
         if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
             of_size.setdefault(len(penalty), []).append((k, penalty))
@@ -524,6 +526,8 @@ def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) ->
     else:
         left, right = (r.matrix(basis.n_coef) for r in (rows._replace(value=weighted), rows))
         gram = np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
+    if isinstance(basis, TensorBasis) and basis.orthogonal:
+        return _make_pair(plan, gram, penalty, mean, total, given)
     # The spectrum is that of weights summing to one; so is tau, and lambda is scaled back.
     spec = spectrum(gram / total, penalty, basis.null_dim, mean)
     smoothing = plan.learner.smoothing if given is None else given
@@ -532,6 +536,24 @@ def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) ->
     df, net_df = (f(smoothing / total, kind) for f in (spec.df, spec.net_df))
     factor = factorize(gram, penalty, smoothing)
     return _finished(plan, System(gram, factor, mean, smoothing, df, net_df))
+
+
+def _make_pair(
+    plan: Plan, gram: Floats, penalty: Floats, mean: Floats, total: float, given: float | None
+) -> System:
+    removed = plan.basis.removed()
+    assert removed is not None
+    onto = gram @ removed.T
+    weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
+    rest = gram - onto @ weigher
+    rest = (rest + rest.T) / 2
+    spec = spectrum(rest / total, penalty, 0, np.zeros(len(mean)))
+    smoothing = plan.learner.smoothing if given is None else given
+    if smoothing is None:
+        smoothing = total * _smoothing(plan, spec)
+    df = spec.df(smoothing / total, plan.learner.df_kind)
+    factor = factorize(rest, penalty, smoothing)
+    return System(gram, factor, mean, smoothing, df, df, removed, weigher)
 
 
 def _smoothing(plan: Plan, spec: Spectrum) -> float:

@@ -38,6 +38,7 @@ from .checks import is_number, is_whole
 from .table import Table
 
 STEP_BINS = 128
+PAIR_BINS = 10
 TENSOR_KNOTS = 10
 MIN_STEP, MAX_SIZE = 1e-300, 1e307  # inverses and continuations are still numbers
 DfKind = Literal["df2", "df1"]
@@ -465,6 +466,10 @@ class Tensor(Learner):
         splines).
     bins : rule, optional
         Of either axis, at most 255.
+    orthogonal : bool
+        Without the main effects: whatever the surface has of a function of one of the columns
+        alone is taken out of it, so that the terms of a and b keep their meaning. A numeric
+        column's name then stands for Step(column, bins=10), and df count no main effects.
 
     Examples
     --------
@@ -477,6 +482,7 @@ class Tensor(Learner):
     b: str | Learner
     df: float | None = None
     bins: Any = None
+    orthogonal: bool = False
 
     def _check(self) -> None:
         who = self._who
@@ -516,7 +522,9 @@ class Tensor(Learner):
         def margin(m: str | Learner) -> Learner:
             if isinstance(m, Learner):
                 return m
-            return Spline(m, knots=TENSOR_KNOTS) if is_number(m) else Category(m)
+            if not is_number(m):
+                return Category(m)
+            return Step(m, bins=PAIR_BINS) if self.orthogonal else Spline(m, knots=TENSOR_KNOTS)
 
         return margin(self.a), margin(self.b)
 
