@@ -284,23 +284,29 @@ inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
   return total;
 }
 
-inline bool solve(const System& system) {
-  const Size d = system.mean.size();
-  const Real total = find_gram(system.basis, system.weights, system.gram, system.mean);
-  Vec unit(system.gram.begin(), system.gram.end());
+// lambda as aimed at for A of weights with this sum, df, net df; and the factor of A + lambda P.
+inline bool settle(In gram, Real total, In penalty, In mean, const Aim& aim, Out factor,
+                   Out numbers) {
+  const Size d = mean.size();
+  Vec unit(gram.begin(), gram.end());
   for (Real& x : unit) x /= total;
   Spectrum spectrum;
-  const Aim& aim = system.aim;
-  if (!find_spectrum(unit, system.penalty, system.mean, aim.null_dim, spectrum)) return false;
+  if (!find_spectrum(unit, penalty, mean, aim.null_dim, spectrum)) return false;
   const bool given = aim.smoothing == aim.smoothing;
   const Real lambda = given ? aim.smoothing : total * (find_rho(spectrum, aim) * spectrum.tau);
   const Real rho = spectrum.tau > 0.0 ? lambda / total / spectrum.tau : 0.0;
   if (rho != rho) return false;
-  system.numbers[0] = lambda;
-  system.numbers[1] = spectrum.df(rho, aim.trace_h, false).first;
-  system.numbers[2] = spectrum.df(rho, aim.trace_h, true).first;
-  for (Size i = 0; i < d * d; ++i) system.factor[i] = system.gram[i] + lambda * system.penalty[i];
-  return dense::cholesky(system.factor, d);
+  numbers[0] = lambda;
+  numbers[1] = spectrum.df(rho, aim.trace_h, false).first;
+  numbers[2] = spectrum.df(rho, aim.trace_h, true).first;
+  for (Size i = 0; i < d * d; ++i) factor[i] = gram[i] + lambda * penalty[i];
+  return dense::cholesky(factor, d);
+}
+
+inline bool solve(const System& system) {
+  const Real total = find_gram(system.basis, system.weights, system.gram, system.mean);
+  return settle(system.gram, total, system.penalty, system.mean, system.aim, system.factor,
+                system.numbers);
 }
 
 inline void check(const BasisRows& basis, Size n_coef) {

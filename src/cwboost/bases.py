@@ -22,6 +22,7 @@ from .memory import Room
 from .table import Floats
 
 Extrapolate = Literal["linear", "constant"]
+MAX_CACHED = 256  # cells of a table whose penalty is kept for others of its shape
 
 
 class BasisRows(NamedTuple):
@@ -336,6 +337,11 @@ class TensorBasis(Basis):
         a, b = (p if p.ndim == 2 else np.diag(p) for p in (self.a.penalty(), self.b.penalty()))
         return np.kron(a, np.eye(len(b))) + np.kron(np.eye(len(a)), b)
 
+    def table(self) -> bool:
+        """Whether every coefficient is a cell of a table without its additive part."""
+        levels = isinstance(self.a, LevelBasis) and isinstance(self.b, LevelBasis)
+        return self.orthogonal and levels and min(self.a.n_coef, self.b.n_coef) > 1
+
     def removed(self) -> Floats | None:
         if not self.orthogonal:
             return None
@@ -356,3 +362,36 @@ class TensorBasis(Basis):
         i, j = a.begin[row] + p // in_b[row], b.begin[row] + p % in_b[row]
         column = a.column[i] * np.int32(self.b.n_coef) + b.column[j]
         return BasisRows(begin, column, a.value[i] * b.value[j])
+
+
+def inner_penalty(a: LevelBasis, b: LevelBasis) -> tuple[Floats, int]:
+    """The penalty of a table without its additive part, for the cells (i, j) with i, j > 0, and how
+    many dimensions it leaves free.
+
+    Those cells parametrise tables but for additive ones f(i) + g(j); of these the one that makes
+    the penalty least counts: P - P M (M'PM)^- M'P with M all additive tables.
+    """
+    sizes = (a.n_levels, a.differences, a.missing), (b.n_levels, b.differences, b.missing)
+    make = _inner_penalty if a.n_coef * b.n_coef <= MAX_CACHED else _inner_penalty.__wrapped__
+    return make(*sizes)
+
+
+@lru_cache(maxsize=512)
+def _inner_penalty(
+    a: tuple[int, int, bool], b: tuple[int, int, bool]
+) -> tuple[Floats, int]:
+    margins = [LevelBasis(n_levels=n, differences=d, missing=m) for n, d, m in (a, b)]
+    basis = TensorBasis(a=margins[0], b=margins[1], orthogonal=True)
+    full, additive = basis.penalty(), basis.removed()
+    assert additive is not None
+    onto = full @ additive.T
+    full -= onto @ np.linalg.pinv(additive @ onto, hermitian=True) @ onto.T
+    cells = np.arange(basis.n_coef).reshape(len(margins[0].penalty()), -1)[1:, 1:].ravel()
+    inner = full[np.ix_(cells, cells)]
+    inner = (inner + inner.T) / 2
+    # Two columns for missing cells leave their joint cell free, which may have no rows.
+    free = int(all(m.differences > 0 and m.missing for m in margins))
+    if free:
+        inner += 1e-9 * np.trace(inner) / len(inner) * np.eye(len(inner))
+    inner.flags.writeable = False
+    return inner, free

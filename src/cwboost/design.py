@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis, inner_penalty
 from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Sample, Seen, Values, look, pair
 from .learners import (
     Category,
@@ -462,8 +462,11 @@ def make_systems(
     """
     systems: list[System | None] = [None] * len(plans)
     of_size: dict[int, list[tuple[int, Any]]] = {}  # terms that the core can solve, and penalties
+    pairs: list[int] = []
     for k, plan in enumerate(plans):
         if isinstance(plan.basis, TensorBasis) and plan.basis.orthogonal:
+            if plan.basis.table():
+                pairs.append(k)
             continue
         penalty = plan.basis.penalty()
         if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
@@ -480,6 +483,8 @@ def make_systems(
             smoothing, df, net_df, fine = found
             if fine:
                 systems[k] = _finished(plans[k], System(*task[4:], smoothing, df, net_df))
+    if pairs:
+        _solve_pairs(plans, rows, weights, given, pairs, systems, n_threads)
     if None in systems:
         with one_blas_thread():  # many small systems; threads only wait
             for k, plan in enumerate(plans):
@@ -536,6 +541,28 @@ def _make_system(plan: Plan, rows: BasisRows, w: Floats, given: float | None) ->
     df, net_df = (f(smoothing / total, kind) for f in (spec.df, spec.net_df))
     factor = factorize(gram, penalty, smoothing)
     return _finished(plan, System(gram, factor, mean, smoothing, df, net_df))
+
+
+def _solve_pairs(plans, rows, weights, given, pairs, systems, n_threads) -> None:
+    tasks, means = [], []
+    for k in pairs:
+        basis = plans[k].basis
+        w = np.repeat(weights[k], np.diff(rows[k].begin))
+        if np.any(rows[k].value[w != 0] != 1.0):
+            continue
+        table = np.bincount(rows[k].column, w, basis.n_coef).reshape(basis.a.n_coef, -1)
+        penalty, free = inner_penalty(basis.a, basis.b)
+        aim = (*_aim(plans[k], given[k])[:4], free)
+        tasks.append((table, penalty, aim, np.empty(penalty.shape)))
+        means.append((k, table.ravel() / table.sum()))
+    numbers = np.empty((len(tasks), 4))
+    _core.solve_pairs(tasks, numbers, n_threads)
+    for (k, mean), task, found in zip(means, tasks, numbers.tolist(), strict=True):
+        smoothing, df, _, fine = found
+        if fine:
+            systems[k] = System(
+                task[0].ravel(), task[3], mean, smoothing, df, df, n_b=task[0].shape[1]
+            )
 
 
 def _make_pair(
@@ -599,4 +626,4 @@ def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> l
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:
-    return _core.Learner(number, *rows, system.gram, system.factor, system.removed, system.weigher)
+    return _core.Learner(number, *rows, *system[:2], *system[-3:])
