@@ -12,6 +12,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "kernels.hpp"
 #include "types.hpp"
 
 namespace cwboost {
@@ -160,37 +161,40 @@ class Cells {
   Vec inverse_;  // (n_b, n_b) of C
 };
 
-// A dense Cholesky factor by columns, so that its solves go along them.
+// x := (L L')^-1 x, L a Cholesky factor by columns from the diagonal down, end to end.
+CWBOOST_KERNEL inline void solve_columns(const Real* l, Size d, Real* x) {
+  for (Size j = 0; j < d; l += d - j, ++j) {
+    const Real z = x[j] /= l[0];
+    for (Size i = 1; i < d - j; ++i) x[j + i] -= l[i] * z;
+  }
+  for (Size j = d; j-- > 0;) {
+    const Size n = d - j;
+    l -= n;
+    std::array<Real, lanes> sums{};
+    Size i = 1;
+    for (; i + lanes <= n; i += lanes)
+      for (Size c = 0; c < lanes; ++c) sums[c] += l[i + c] * x[j + i + c];
+    Real sum = 0.0;
+    for (; i < n; ++i) sum += l[i] * x[j + i];
+    for (const Real part : sums) sum += part;
+    x[j] = (x[j] - sum) / l[0];
+  }
+}
+
+// A dense Cholesky factor.
 class Triangle {
  public:
   Triangle() = default;
   Triangle(In lower, Size d) : d_(d) {
-    values_.reserve(d * (d + 1) / 2);
+    columns_.reserve(d * (d + 1) / 2);
     for (Size j = 0; j < d; ++j)
-      for (Size i = j; i < d; ++i) values_.push_back(lower[i * d + j]);
+      for (Size i = j; i < d; ++i) columns_.push_back(lower[i * d + j]);
   }
-
-  void solve(Out x) const {  // x := (L L')^-1 x
-    const Real* l = values_.data();
-    for (Size j = 0; j < d_; l += d_ - j, ++j) {
-      const Real z = x[j] /= l[0];
-      for (Size i = 1; i < d_ - j; ++i) x[j + i] -= l[i] * z;
-    }
-    for (Size j = d_; j-- > 0;) {
-      l -= d_ - j;
-      std::array<Real, 4> sum{};
-      const Size n = d_ - j;
-      Size i = 1;
-      for (; i + 4 <= n; i += 4)
-        for (Size c = 0; c < 4; ++c) sum[c] += l[i + c] * x[j + i + c];
-      for (; i < n; ++i) sum[0] += l[i] * x[j + i];
-      x[j] = (x[j] - ((sum[0] + sum[1]) + (sum[2] + sum[3]))) / l[0];
-    }
-  }
+  void solve(Out x) const { solve_columns(columns_.data(), d_, x.data()); }
 
  private:
   Size d_ = 0;
-  Vec values_;  // the columns from the diagonal down, end to end
+  Vec columns_;
 };
 
 }  // namespace cwboost

@@ -22,7 +22,8 @@ from .memory import Room
 from .table import Floats
 
 Extrapolate = Literal["linear", "constant"]
-MAX_CACHED = 256  # cells of a table whose penalty is kept for others of its shape
+MAX_KEPT = 256  # cells of a table whose penalty is kept for others of its shape
+FREE = 1e-11  # share of a trace that holds what nothing else decides
 
 
 class BasisRows(NamedTuple):
@@ -316,7 +317,8 @@ class TensorBasis(Basis):
     """Products of the rows of two bases: coefficient (i, j) stands at i * b.n_coef + j.
 
     With `orthogonal` the learner is kept orthogonal to all functions of one margin, which the
-    products hold.
+    products hold: they are additive, f + g. Coefficients with i, j > 0, the inner ones, are those
+    of all functions but for additive ones.
     """
 
     a: Basis
@@ -330,17 +332,23 @@ class TensorBasis(Basis):
 
     @property
     def null_dim(self) -> int:
-        return self.a.null_dim * self.b.null_dim
+        a, b = self.a.null_dim, self.b.null_dim
+        return max(0, a - 1) * max(0, b - 1) if self.orthogonal else a * b
+
+    @property
+    def is_table(self) -> bool:
+        """Whether coefficients are the cells of a table of levels, without its additive part."""
+        return self.orthogonal and all(isinstance(m, LevelBasis) for m in (self.a, self.b))
+
+    @property
+    def inner(self) -> NDArray[np.intp]:
+        """Numbers of the inner coefficients."""
+        return np.arange(self.n_coef).reshape(self.a.n_coef, -1)[1:, 1:].ravel()
 
     def penalty(self) -> Floats:
         """The Kronecker sum of the margins' penalties."""
         a, b = (p if p.ndim == 2 else np.diag(p) for p in (self.a.penalty(), self.b.penalty()))
         return np.kron(a, np.eye(len(b))) + np.kron(np.eye(len(a)), b)
-
-    def table(self) -> bool:
-        """Whether every coefficient is a cell of a table without its additive part."""
-        levels = isinstance(self.a, LevelBasis) and isinstance(self.b, LevelBasis)
-        return self.orthogonal and levels and min(self.a.n_coef, self.b.n_coef) > 1
 
     def removed(self) -> Floats | None:
         if not self.orthogonal:
@@ -348,6 +356,14 @@ class TensorBasis(Basis):
         of_a = np.kron(np.eye(self.a.n_coef), self.b.ones())
         of_b = np.kron(self.a.ones(), np.eye(self.b.n_coef))
         return np.vstack([of_a, of_b[1:]])  # the constant is in both
+
+    def inner_penalty(self) -> Floats:
+        """(m, m) the penalty of the inner coefficients: of functions that differ by an additive one
+        the least. It is the same for all tables of one shape."""
+        if self.is_table and self.n_coef <= MAX_KEPT:
+            shape = [(m.n_levels, m.differences, m.missing) for m in (self.a, self.b)]  # type: ignore[attr-defined]
+            return _inner_penalty_of(*shape)
+        return _inner_penalty(self)
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool)  # the margins fill their own unknowns
@@ -364,34 +380,22 @@ class TensorBasis(Basis):
         return BasisRows(begin, column, a.value[i] * b.value[j])
 
 
-def inner_penalty(a: LevelBasis, b: LevelBasis) -> tuple[Floats, int]:
-    """The penalty of a table without its additive part, for the cells (i, j) with i, j > 0, and how
-    many dimensions it leaves free.
-
-    Those cells parametrise tables but for additive ones f(i) + g(j); of these the one that makes
-    the penalty least counts: P - P M (M'PM)^- M'P with M all additive tables.
-    """
-    sizes = (a.n_levels, a.differences, a.missing), (b.n_levels, b.differences, b.missing)
-    make = _inner_penalty if a.n_coef * b.n_coef <= MAX_CACHED else _inner_penalty.__wrapped__
-    return make(*sizes)
-
-
-@lru_cache(maxsize=512)
-def _inner_penalty(
-    a: tuple[int, int, bool], b: tuple[int, int, bool]
-) -> tuple[Floats, int]:
-    margins = [LevelBasis(n_levels=n, differences=d, missing=m) for n, d, m in (a, b)]
-    basis = TensorBasis(a=margins[0], b=margins[1], orthogonal=True)
-    full, additive = basis.penalty(), basis.removed()
+def _inner_penalty(basis: TensorBasis) -> Floats:
+    """P - P M (M'PM)^- M'P, M the additive functions, for the inner coefficients."""
+    full, additive, inner = basis.penalty(), basis.removed(), basis.inner
     assert additive is not None
     onto = full @ additive.T
-    full -= onto @ np.linalg.pinv(additive @ onto, hermitian=True) @ onto.T
-    cells = np.arange(basis.n_coef).reshape(len(margins[0].penalty()), -1)[1:, 1:].ravel()
-    inner = full[np.ix_(cells, cells)]
-    inner = (inner + inner.T) / 2
-    # Two columns for missing cells leave their joint cell free, which may have no rows.
-    free = int(all(m.differences > 0 and m.missing for m in margins))
-    if free:
-        inner += 1e-9 * np.trace(inner) / len(inner) * np.eye(len(inner))
-    inner.flags.writeable = False
-    return inner, free
+    out = full[np.ix_(inner, inner)]
+    out -= onto[inner] @ np.linalg.pinv(additive @ onto, hermitian=True) @ onto[inner].T
+    out = (out + out.T) / 2
+    if basis.null_dim:  # what it leaves free may have no rows, as cells that lack both values
+        out += FREE * np.trace(out) / len(out) * np.eye(len(out))
+    out.flags.writeable = False
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _inner_penalty_of(a: tuple[int, int, bool], b: tuple[int, int, bool]) -> Floats:
+    """That of a table, whose margins have so many levels, differences and a level for missing."""
+    margins = [LevelBasis(n_levels=n, differences=d, missing=m) for n, d, m in (a, b)]
+    return _inner_penalty(TensorBasis(a=margins[0], b=margins[1], orthogonal=True))

@@ -25,9 +25,17 @@ from .data import Data, Given, Split, read_data
 from .design import Plan, centred, check_learners, complete, look_at, plan_terms
 from .formula import is_formula, parse
 from .learners import Learner
+from .interactions import (
+    Pairs,
+    check_interactions,
+    check_pairs,
+    how_many,
+    pair_learners,
+    rank,
+)
 from .losses import Loss, as_loss
 from .memory import collector_at_rest
-from .model import ColumnFacts, Model, Path, Settings, Spread, Term, with_coefficients
+from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .progress import Progress, face
 from .smoothing import System
@@ -79,6 +87,7 @@ def fit(
     exposure: Any = None,
     search: str = "auto",
     progress: Any = None,
+    interactions: Any = None,
 ) -> Model:
     """Fits a sum of terms by componentwise gradient boosting.
 
@@ -117,6 +126,11 @@ def fit(
         For a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
+    interactions : int, "auto" or list of pairs of names, optional
+        Pairs of columns that act together: so many, or these, or as many as seem to be more than
+        noise. The fit then has two stages of `n_iter` iterations: main effects first, then
+        main effects and pairs, `Tensor(a, b, orthogonal=True)`, together. All pairs are ranked by
+        their gain on the residuals of the first stage; `model.interactions` has the ranking.
     search : "auto", "full", "certified" or "row-free"
         How the best term of an iteration is found; all find the same, as long as what is left to
         gain is more than rounding. "full" evaluates every term,
@@ -153,8 +167,11 @@ def fit(
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
+    wanted = check_interactions(interactions)
     with collector_at_rest():
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
+        if isinstance(wanted, list):
+            check_pairs(wanted, data.table)
         if search == "row-free" and data.loss.name != "squared":
             raise ValueError(
                 f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
@@ -165,7 +182,20 @@ def fit(
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
         problem = Problem.make(binned, data.split, optimizer, begin, began)
         model = problem.template(patience)
-    return problem.boost(model, _core.Path(), n_iter, callback, time_limit, bar, search)
+    history = _core.Path()
+    if wanted is not None:
+        half = None if time_limit is None else time_limit / 2
+        main = problem.boost(model, history, n_iter, callback, half, bar, search)
+        with collector_at_rest():
+            binned, ranking = with_pairs(binned, main, wanted, bar)
+            if len(binned.plans) == len(main.terms):
+                return replace(main, interactions=ranking)
+            problem = Problem.make(binned, data.split, optimizer, begin, began)
+            model = replace(problem.template(patience), interactions=ranking)
+        if not isinstance(optimizer, Hybrid):  # it ends on all rows, with none left to watch
+            model, history = problem.going_on(model, main)
+            n_iter += model.n_iter
+    return problem.boost(model, history, n_iter, callback, time_limit, bar, search)
 
 
 def extend(
@@ -234,6 +264,27 @@ def bin_rows(data: Data, learners: Sequence[Learner], settings: Settings, n_thre
     seen = look_at(names, data.table, data.sample, n_threads)
     plans = plan_terms(list(learners), data.table, data.sample, seen, n_threads)
     return Binned.make(data, plans, seen, settings, n_threads)
+
+
+def with_pairs(
+    binned: Binned, main: Model, wanted: int | str | Pairs, bar: Progress
+) -> tuple[Binned, Ranking | None]:
+    """The rows with pairs as further terms: those that are wanted, or that a model of main effects
+    leaves to be wished for."""
+    data, seen, threads = binned.data, binned.seen, binned.n_threads
+    ranking = None
+    if not isinstance(wanted, list):
+        ranking = rank(main, data, binned.columns, seen, binned.settings.seed, threads, bar)
+        ranking = replace(ranking, chosen=how_many(wanted, ranking))
+        wanted = ranking.pairs[: ranking.chosen]
+    learners = pair_learners(wanted, binned.plans)
+    if not learners:
+        return binned, ranking
+    names = dict.fromkeys(name for learner in learners for name in learner.columns)
+    seen = {**look_at([n for n in names if n not in seen], data.table, data.sample, threads), **seen}
+    plans = plan_terms(learners, data.table, data.sample, seen, threads, binned.plans)
+    more = Binned.make(data, plans, seen, binned.settings, threads)
+    return replace(binned.joined(more), seen=seen), ranking
 
 
 def prepare(
@@ -444,6 +495,11 @@ class Problem:
     def history(self, model: Model) -> _core.Path:
         """The path of a model of this problem, to go on from."""
         return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
+
+    def going_on(self, model: Model, main: Model) -> tuple[Model, _core.Path]:
+        """A model of this problem at the best iterate of one of its first terms, and its path."""
+        before = main.at(main.best_iteration)
+        return replace(model, path=before.path), self.history(before)
 
     def drawable(self, model: Model) -> Mapping[str, ColumnFacts]:
         """The columns, with the spread of those that the path has moved."""
