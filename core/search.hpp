@@ -145,6 +145,7 @@ class Search final : public Chooser {
  public:
   static constexpr Size least_rows = 2000;    // fewer: a pass costs less than a cross-Gram
   static constexpr double worthwhile = 15.0;  // uses that pay for a cross-Gram
+  static constexpr Size rows_per_entry = 16;  // of a cross-Gram that saves more than it costs
 
   Search(bool full, int n_iter) : full_(full), left_(n_iter) {}
   bool live() const override { return true; }
@@ -295,13 +296,19 @@ class Search final : public Chooser {
            !grams_->too_many();
   }
 
+  // Whether a product with the cross-Gram is small beside the pass that it may save.
+  static bool pays(const Point& point, Size j, Size k) {
+    const Learners& learners = *point.learners();
+    return learners[j]->n_coef() * learners[k]->n_coef() * rows_per_entry <= point.rows().n_rows();
+  }
+
   // A learner that was evaluated for want of a cross-Gram with the foreseen one, a second time.
-  void want_grams(const std::vector<Size>& which) {
+  void want_grams(const Point& point, const std::vector<Size>& which) {
     if (foreseen_factor_ == 0.0) return;
     const auto k = static_cast<Size>(last_.learner);
     std::vector<Grams::Pair> pairs;
     for (const Size j : which)
-      if (!grams_->has(j, k) && ++missed_[j * known_[0].root.size() + k] >= 2)
+      if (!grams_->has(j, k) && pays(point, j, k) && ++missed_[j * known_[0].root.size() + k] >= 2)
         pairs.emplace_back(j, k);
     evaluations_ += grams_->make(pairs);
   }
@@ -338,7 +345,7 @@ class Search final : public Chooser {
           else
             known_[t].make_exact(learners, j, u, theta_);
         }
-    want_grams(which);
+    want_grams(point, which);
   }
 
   // r alone is evaluated: what was wrong with its sums was as wrong in those of c.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from .binned import Binned
 from .checks import is_number, is_whole, threads_for
 from .data import Data, Split, hold_out, read_weights
 from .effects import kept_iterations
-from .fit import Begin, Halt, How, Interrupted, Problem
+from .fit import Begin, Halt, How, Interrupted, Problem, with_pairs
+from .interactions import Pairs
 from .model import Bags, Model, Path
 from .progress import Progress, face
 from .quality import risk
@@ -103,10 +104,38 @@ class Bag:
     best_iteration: int
     validation_risk: float
     scores: Floats  # (q, rows) of those that it left out, at the bins
+    model: Model
 
 
-def fit_bags(binned: Binned, draw: Draw, how: How, n_threads: int | None, bar: Progress) -> Model:
-    """The average of fits, each without the rows that its bag leaves out."""
+def fit_bags(
+    binned: Binned,
+    draw: Draw,
+    how: How,
+    wanted: int | str | Pairs | None,
+    n_threads: int | None,
+    bar: Progress,
+) -> Model:
+    """The average of fits, each without the rows that its bag leaves out. If pairs are wanted, they
+    are ranked on the average of main effects, from which every bag goes on."""
+    if wanted is None:
+        return _fit_all(binned, draw, how, n_threads, bar)[0]
+    how = how if how.time_limit is None else how._replace(time_limit=how.time_limit / 2)
+    main, bags = _fit_all(binned, draw, how, n_threads, bar)
+    binned, ranking = with_pairs(binned, main, wanted, bar)
+    if len(binned.plans) > len(main.terms):
+        main, _ = _fit_all(binned, draw, how, n_threads, bar, bags)
+    return replace(main, interactions=ranking)
+
+
+def _fit_all(
+    binned: Binned,
+    draw: Draw,
+    how: How,
+    n_threads: int | None,
+    bar: Progress,
+    after: Mapping[int, Bag] = MappingProxyType({}),
+) -> tuple[Model, dict[int, Bag]]:
+    """The average, and the bags; each goes on from what it was before."""
     held, began = draw.held, time.perf_counter()
     threads = threads_for(n_threads, sys.maxsize)
     begin = Begin.of(binned.data, binned.data.split, how.start, how.scale)
@@ -116,7 +145,8 @@ def fit_bags(binned: Binned, draw: Draw, how: How, n_threads: int | None, bar: P
     inner, alone = max(1, threads // len(held)), replace(binned, n_threads=1)
 
     def job(number: int) -> Callable[[Callable[[], bool]], Bag]:
-        return lambda halt: _fit_bag(alone, held[number], how, limit, inner, halt)
+        main = after[number].model if after else None
+        return lambda halt: _fit_bag(alone, held[number], how, main, limit, inner, halt)
 
     done: dict[int, Bag] = {}
     try:
@@ -126,13 +156,14 @@ def fit_bags(binned: Binned, draw: Draw, how: How, n_threads: int | None, bar: P
         if len(done) < 2:
             raise
         raise Interrupted(_average(whole, draw, done, how)) from None
-    return _average(whole, draw, done, how)
+    return _average(whole, draw, done, how), done
 
 
 def _fit_bag(
     binned: Binned,
     held: NDArray[np.bool_],
     how: How,
+    main: Model | None,
     time_limit: float | None,
     n_threads: int,
     halt: Callable[[], bool],
@@ -142,10 +173,13 @@ def _fit_bag(
     problem = Problem.pose(
         binned, split, how.optimizer, start=how.start, scale=how.scale, n_threads=n_threads
     )
+    model, history = problem.template(how.patience), _core.Path()
+    if main is not None:
+        model, history = problem.going_on(model, main)
     model = problem.boost(
-        problem.template(how.patience),
-        _core.Path(),
-        how.n_iter,
+        model,
+        history,
+        model.n_iter + how.n_iter,
         Halt(halt),
         time_limit,
         face(False),
@@ -164,6 +198,7 @@ def _fit_bag(
         m,
         float(path.validation_risk[m]),
         problem.scores(model)[:, held],
+        model,
     )
 
 

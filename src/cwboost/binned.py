@@ -92,6 +92,20 @@ class Binned:
             bin_effects=[self.bin_effects[k] for k in numbers],
         )
 
+    def joined(self, more: Binned) -> Binned:
+        """These terms and others of the same rows."""
+        offset = len(self.sets.sets)
+        numbers = [*self.sets.of_term, *(offset + k for k in more.sets.of_term)]
+        return replace(
+            self,
+            plans=[*self.plans, *more.plans],
+            sets=Sets([*self.sets.sets, *more.sets.sets], numbers),
+            core_sets=[*self.core_sets, *more.core_sets],
+            matrices=[*self.matrices, *more.matrices],
+            bin_effects=[*self.bin_effects, *more.bin_effects],
+            bin_weights=[*self.bin_weights, *more.bin_weights],
+        )
+
     # --- what depends on the weights of the rows --------------------------------------------------
 
     def weigh(self, weights: Floats) -> Sequence[Floats]:

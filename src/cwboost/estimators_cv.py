@@ -22,6 +22,8 @@ class _Folded(_CWB):
     patience = None
     warm_start = False
     time_limit = None
+    bags = None
+    interactions = None
 
     def fit(
         self,

@@ -24,10 +24,18 @@ from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split, read_data
 from .design import Plan, centred, check_learners, complete, look_at, plan_terms
 from .formula import is_formula, parse
+from .interactions import (
+    Pairs,
+    check_interactions,
+    check_pairs,
+    how_many,
+    pair_learners,
+    rank,
+)
 from .learners import Learner
 from .losses import Loss, as_loss
 from .memory import collector_at_rest
-from .model import ColumnFacts, Model, Path, Settings, Spread, Term, with_coefficients
+from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .progress import Progress, face
 from .smoothing import System
@@ -78,6 +86,7 @@ def fit(
     n_threads: int | None = None,
     *,
     exposure: Any = None,
+    interactions: Any = None,
     bags: Any = None,
     search: str = "auto",
     progress: Any = None,
@@ -120,6 +129,11 @@ def fit(
         For a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
+    interactions : int, "auto" or list of pairs of names, optional
+        Pairs of columns that act together: so many, or these, or as many as seem to be more than
+        noise. The fit then has two stages of `n_iter` iterations: main effects first, then
+        main effects and pairs, `Tensor(a, b, orthogonal=True)`, together. All pairs are ranked by
+        their gain on the residuals of the first stage; `model.interactions` has the ranking.
     bags : int or masks of shape (bags, n), optional
         The average of so many fits, each to a random share of the rows and watched by the rest:
         again one model, with one effect per term. `validation` is then the share that every bag
@@ -156,20 +170,22 @@ def fit(
         raise ValueError(
             f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
         )
-    seed = _seed(random_state)
+    seed, wanted = _seed(random_state), check_interactions(interactions)
     if bags is not None:
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback)
         binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+        check_pairs(wanted, binned.data.table)
         draw = draw_bags(bags, validation, binned.data, seed, table, weights)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
-        return fit_bags(binned, draw, how, n_threads, bar)
+        return fit_bags(binned, draw, how, wanted, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     with collector_at_rest():
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
+        check_pairs(wanted, data.table)
         if search == "row-free" and data.loss.name != "squared":
             raise ValueError(
                 f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
@@ -180,7 +196,19 @@ def fit(
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
         problem = Problem.make(binned, data.split, optimizer, begin, began)
         model = problem.template(patience)
-    return problem.boost(model, _core.Path(), n_iter, callback, time_limit, bar, search)
+    history = _core.Path()
+    if wanted is not None:
+        half = None if time_limit is None else time_limit / 2
+        main = problem.boost(model, history, n_iter, callback, half, bar, search)
+        with collector_at_rest():
+            binned, ranking = with_pairs(binned, main, wanted, bar)
+            if len(binned.plans) == len(main.terms):
+                return replace(main, interactions=ranking)
+            problem = Problem.make(binned, data.split, optimizer, begin, began)
+            model = replace(problem.template(patience), interactions=ranking)
+        model, history = problem.going_on(model, main)
+        n_iter += model.n_iter
+    return problem.boost(model, history, n_iter, callback, time_limit, bar, search)
 
 
 def extend(
@@ -299,6 +327,30 @@ def bin_again(
     columns = dict.fromkeys(name for plan in plans for name in plan.columns)
     seen = look_at(columns, data.table, data.sample, threads)
     return Binned.make(data, plans, seen, old, threads)
+
+
+def with_pairs(
+    binned: Binned, main: Model, wanted: int | str | Pairs, bar: Progress
+) -> tuple[Binned, Ranking | None]:
+    """The rows with pairs as further terms: those that are wanted, or that a model of main effects
+    leaves to be wished for."""
+    data, seen, threads = binned.data, binned.seen, binned.n_threads
+    ranking = None
+    if not isinstance(wanted, list):
+        ranking = rank(main, data, binned.columns, seen, binned.settings.seed, threads, bar)
+        ranking = replace(ranking, chosen=how_many(wanted, ranking))
+        wanted = ranking.pairs[: ranking.chosen]
+    learners = pair_learners(wanted, binned.plans)
+    if not learners:
+        return binned, ranking
+    names = dict.fromkeys(name for learner in learners for name in learner.columns)
+    seen = {
+        **look_at([n for n in names if n not in seen], data.table, data.sample, threads),
+        **seen,
+    }
+    plans = plan_terms(learners, data.table, data.sample, seen, threads, binned.plans)
+    more = Binned.make(data, plans, seen, binned.settings, threads)
+    return replace(binned.joined(more), seen=seen), ranking
 
 
 def prepare(
@@ -516,6 +568,16 @@ class Problem:
     def history(self, model: Model) -> _core.Path:
         """The path of a model of this problem, to go on from."""
         return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
+
+    def going_on(self, model: Model, main: Model) -> tuple[Model, _core.Path]:
+        """A model of this problem at the best iterate of one of its first terms, and its path.
+
+        (A Hybrid that ends on all rows has none left to watch, and begins anew.)
+        """
+        if isinstance(self.optimizer, Hybrid) and self.optimizer.then == "all":
+            return model, _core.Path()
+        before = main.at(main.best_iteration)
+        return replace(model, path=before.path), self.history(before)
 
     def drawable(self, model: Model, moved: Sequence[int]) -> Mapping[str, ColumnFacts]:
         """The columns, with the spread of those of terms that have been moved."""

@@ -38,6 +38,7 @@ from .checks import is_number, is_whole
 from .table import Table
 
 STEP_BINS = 128
+PAIR_BINS = 4, 16  # the fewest and the most steps of a column in a pair without main effects
 TENSOR_KNOTS = 10
 MIN_STEP, MAX_SIZE = 1e-300, 1e307  # inverses and continuations are still numbers
 DfKind = Literal["df2", "df1"]
@@ -465,6 +466,11 @@ class Tensor(Learner):
         splines).
     bins : rule, optional
         Of either axis, at most 255.
+    orthogonal : bool
+        Without the main effects: whatever the surface has of a function of one of the columns
+        alone is taken out of it, so that the terms of a and b keep their meaning. A numeric
+        column's name then stands for a Step of 4 to 16 bins, more where there are more rows, and
+        df count no main effects.
 
     Examples
     --------
@@ -477,6 +483,7 @@ class Tensor(Learner):
     b: str | Learner
     df: float | None = None
     bins: Any = None
+    orthogonal: bool = False
 
     def _check(self) -> None:
         who = self._who
@@ -510,15 +517,35 @@ class Tensor(Learner):
         a, b = (m.bin_rule(rule) if isinstance(m, Learner) else rule for m in (self.a, self.b))
         return a, b
 
-    def margins(self, is_number: Callable[[str], bool]) -> tuple[Learner, Learner]:
-        """The two learners, names replaced by what they stand for."""
+    def margins(self, is_number: Callable[[str], bool], n_rows: int) -> tuple[Learner, Learner]:
+        """The two learners, names replaced by what they stand for with so many rows."""
 
         def margin(m: str | Learner) -> Learner:
             if isinstance(m, Learner):
                 return m
+            if self.orthogonal:
+                return pair_margin(m, is_number(m), pair_bins(n_rows))
             return Spline(m, knots=TENSOR_KNOTS) if is_number(m) else Category(m)
 
         return margin(self.a), margin(self.b)
+
+
+def pair_bins(n_rows: int) -> int:
+    """Steps of a numeric column in a pair without main effects: the cells of the table are about
+    1.7 times the root of the number of rows.
+
+    Examples
+    --------
+    >>> [pair_bins(n) for n in (100, 1_000, 3_500, 10_000, 100_000)]
+    [4, 7, 9, 13, 16]
+    """
+    fewest, most = PAIR_BINS
+    return min(most, max(fewest, int(1.3 * n_rows**0.25)))
+
+
+def pair_margin(column: str, is_number: bool, bins: int) -> Step | Category:
+    """What a column's name stands for in a pair without main effects."""
+    return Step(column, bins=bins) if is_number else Category(column)
 
 
 LEARNERS: dict[str, type[Learner]] = {

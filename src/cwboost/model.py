@@ -271,6 +271,67 @@ class Edit:
     words: str  # what was changed, and by how much
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """Pairs of columns by what they gain on the residual of a model of main effects.
+
+    Attributes
+    ----------
+    a, b : tuple of names
+        The columns of each pair, the pair of largest gain first; the best 1000 at most.
+    gain : array
+        How much of the weighted sum of squares of the residual the pair's learner takes away.
+    by_noise : array
+        How many pairs would gain as much by noise, where the residuals' signs are random.
+    residual : float
+        That sum of squares.
+    n_pairs, n_columns : int
+        How many pairs were ranked, of how many columns.
+    chosen : int
+        How many of the first have a term in the model.
+    left_out : tuple of names
+        Columns with too many levels for a table of pairs.
+    """
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    gain: Floats
+    by_noise: Floats
+    residual: float
+    n_pairs: int
+    n_columns: int
+    chosen: int
+    left_out: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for numbers in (self.gain, self.by_noise):
+            numbers.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.gain)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(zip(self.a, self.b, strict=True))
+
+    @property
+    def share(self) -> Floats:
+        """Gains as shares of the residual's sum of squares."""
+        return self.gain / self.residual if self.residual > 0 else np.zeros(len(self.gain))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Columns a, b, gain, share, by_noise and chosen."""
+        from .effects import Columns
+
+        a, b = (np.array(names, dtype=object) for names in (self.a, self.b))
+        numbers = {"gain": self.gain, "share": self.share, "by_noise": self.by_noise}
+        return Columns(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
+
+    def __repr__(self) -> str:
+        return f"<Ranking of {self.n_pairs} pairs, {self.chosen} chosen>\n{self.table!r}"
+
+
 @dataclass(frozen=True, eq=False)
 class Bags:
     """The fits, to shares of the rows, that a model is the average of.
@@ -384,6 +445,8 @@ class Model:
         out.
     bands : Bands or None
         What `with_bands` has found of how certain the effects are.
+    interactions : Ranking or None
+        The ranking of pairs, if the fit chose some.
     """
 
     loss: Loss
@@ -401,6 +464,7 @@ class Model:
     dropped: tuple[str, ...] = ()
     bags: Bags | None = None
     bands: Bands | None = None
+    interactions: Ranking | None = field(default=None, repr=False)
 
     # --- the path ---------------------------------------------------------------------------------
 

@@ -142,6 +142,7 @@ class System(NamedTuple):
     net_df: float
     removed: Floats | None = None  # G' (k, d)
     weigher: Floats | None = None  # R' (k, d), R = A G (G'A G)^-1
+    n_b: int = 0  # of a table of cells without main effects: levels of its second margin
 
     def solve(self, sums: Floats) -> Floats:
         """Coefficients (d, ..) of sums (d, ..), as the core's learner finds them."""

@@ -1,0 +1,269 @@
+"""Which pairs of columns act together: their ranking, and learners for the chosen ones.
+
+Knows residuals of a model and joint tables of them; knows nothing of boosting. A pair's gain is that
+of the learner `Tensor(a, b, orthogonal=True)` on the residual: how much of its weighted sum of
+squares one step of full length would take away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .bases import LevelBasis, TensorBasis
+from .bins import Levels, Seen
+from .checks import check_threads, is_whole, threads_for
+from .data import Data, Given, read_data
+from .design import NET_DF, Plan, look_at
+from .learners import Learner, Tensor, pair_bins, pair_margin
+from .model import Model, Ranking
+from .progress import Progress, face
+from .table import Floats, Table
+
+MAX_STEPS = 8  # of a numeric column in the ranking, which need not be as fine as the terms
+MAX_LEVELS = 12  # of a text column in the ranking: the most frequent ones, and all others as one
+MAX_CELLS = 1024  # of a pair's table; larger ones are not chosen by themselves
+FLIPS = 5  # draws of the residuals' signs that show what noise gains
+MAX_FALSE = 0.7  # "auto": share of the chosen pairs that may be there by noise
+PER_COLUMN = 3  # so many pairs per column at most,
+MAX_AUTO = 400  # and so many in all
+MAX_KEPT = 1000  # pairs that a model remembers
+AT_A_TIME = 500  # pairs ranked between two looks at Ctrl-C
+
+Pairs = list[tuple[str, str]]
+
+
+class Margin(NamedTuple):
+    """A column as pairs see it."""
+
+    index: NDArray[np.uint8]  # (n,) level of every row
+    basis: LevelBasis
+    n_coef: int  # of the margin that is fitted
+
+
+def rank_interactions(
+    model: Model,
+    table: Any,
+    y: Any = None,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    random_state: int = 0,
+    n_threads: int | None = None,
+    progress: Any = None,
+) -> Ranking:
+    """Ranks all pairs of a model's columns by what they gain on the residuals it leaves.
+
+    Parameters
+    ----------
+    model : Model
+        Mostly one of main effects; of others what is left after their pairs.
+    table : data frame, array or mapping
+        The rows that it was fitted to, or others.
+    y : array or name of a column
+        By default the column that the model was fitted to.
+    weights, offset, exposure : array or name of a column, optional
+        As in the fit.
+    random_state : int
+        For the random signs that show what noise gains.
+    n_threads : int, optional
+        The result does not depend on it.
+    progress : None, bool or Progress
+
+    Returns
+    -------
+    Ranking
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(1)
+    >>> table = {name: rng.uniform(size=500) for name in "abc"}
+    >>> y = table["a"] + table["b"] * table["c"]
+    >>> model = cb.fit(table, y)
+    >>> cb.rank_interactions(model, table, y).pairs[0]
+    ('b', 'c')
+    """
+    check_threads(n_threads)
+    old = model.settings
+    y = old.target if y is None else y
+    if y is None:
+        raise TypeError("rank_interactions: y was an array in the fit; pass it again")
+    given = Given(
+        table,
+        y,
+        old.weights if weights is None else weights,
+        old.offset if offset is None else offset,
+        old.exposure if exposure is None else exposure,
+    )
+    if old.needs_offset and offset is None and exposure is None:
+        raise TypeError("rank_interactions: the fit had an offset or exposure; pass the same again")
+    data = read_data(given, model.loss, 0, model.classes)
+    threads = threads_for(n_threads, len(data.y))
+    names = list(dict.fromkeys(name for term in model.terms.values() for name in term.columns))
+    seen = look_at(names, data.table, data.sample, threads)
+    return rank(model, data, names, seen, random_state, threads, face(progress))
+
+
+def rank(
+    model: Model,
+    data: Data,
+    names: Sequence[str],
+    seen: Mapping[str, Seen],
+    seed: int,
+    n_threads: int,
+    bar: Progress,
+) -> Ranking:
+    """The pairs of some columns, those that do not vary left out."""
+    margins: dict[str, Margin] = {}
+    left_out = []
+    for name in names:
+        if seen[name].varies:
+            margin = _margin(name, data, seen[name])
+            if 2 * margin.n_coef <= MAX_CELLS:
+                margins[name] = margin
+            else:
+                left_out.append(name)
+    columns = list(margins)
+    candidates = [
+        (i, j)
+        for i, j in combinations(range(len(columns)), 2)
+        if margins[columns[i]].n_coef * margins[columns[j]].n_coef <= MAX_CELLS
+    ]
+    w, r = data.split.training, residuals(model, data, n_threads)
+    gains = _gains(list(margins.values()), candidates, w, r, seed, n_threads, bar)
+    q = r.shape[1]
+    gain = gains[:, :q].sum(axis=1)
+    noise = np.sort(gains[:, q:].reshape(len(gains), FLIPS, q).sum(axis=2), axis=None)
+    order = np.argsort(-gain, kind="stable")[:MAX_KEPT]
+    by_noise = (len(noise) - np.searchsorted(noise, gain[order])) / FLIPS
+    return Ranking(
+        a=tuple(columns[candidates[k][0]] for k in order),
+        b=tuple(columns[candidates[k][1]] for k in order),
+        gain=gain[order],
+        by_noise=by_noise,
+        residual=float(np.sum(w[:, None] * r**2)),
+        n_pairs=len(candidates),
+        n_columns=len(columns),
+        chosen=0,
+        left_out=tuple(left_out),
+    )
+
+
+def residuals(model: Model, data: Data, n_threads: int) -> Floats:
+    """(n, q) minus the gradient of the loss at the model's scores."""
+    q = model.n_outputs
+    score = data.offset + model._constant
+    model._lookup.add(data.table, score, n_threads)
+    rows = _core.LocalRows(
+        data.loss.core(data.y), data.y, np.ascontiguousarray(score.T), [], [data.weights], n_threads
+    )
+    rows.run([_core.Fill(0, [0.0] * q), _core.Residual(0, 1, [0])])
+    return rows.read(1).reshape(q, -1).T
+
+
+def _margin(name: str, data: Data, seen: Seen) -> Margin:
+    bins = min(pair_bins(data.sample.n_rows), MAX_STEPS)
+    learner = pair_margin(name, seen.kind == "numbers" and not seen.boolean, bins)
+    encoder = learner.encoder(data.table, seen, data.sample)
+    basis = learner.basis(data.table, encoder, seen, data.sample)
+    assert isinstance(basis, LevelBasis)
+    bins = encoder.bin(data.table[name], seen)  # type: ignore[union-attr]
+    # Values that training rows lack weigh nothing and may have any level.
+    known = np.where(basis.known(bins.values), bins.values, 0.0)
+    level = np.where(np.isnan(known), basis.n_levels, known).astype(np.int64)
+    n_coef = basis.n_coef
+    if isinstance(encoder, Levels) and n_coef > MAX_LEVELS:
+        weight = np.bincount(level[bins.index], data.split.training, n_coef)
+        place = np.full(n_coef, MAX_LEVELS - 1)
+        place[np.argsort(-weight, kind="stable")[: MAX_LEVELS - 1]] = np.arange(MAX_LEVELS - 1)
+        level, basis = place[level], LevelBasis(n_levels=MAX_LEVELS)
+    return Margin(level.astype(np.uint8)[bins.index], basis, n_coef)
+
+
+def _gains(
+    margins: list[Margin],
+    candidates: list[tuple[int, int]],
+    w: Floats,
+    r: Floats,
+    seed: int,
+    n_threads: int,
+    bar: Progress,
+) -> Floats:
+    """(pairs, q (1 + FLIPS)) gains on the residuals, and on residuals with random signs."""
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(len(w), FLIPS))
+    noise = [r * signs[:, [k]] for k in range(FLIPS)]
+    values = np.column_stack([w, *(w[:, None] * x for x in (r, *noise))])
+    out = np.empty((len(candidates), values.shape[1]))
+    given = []
+    for i, j in candidates:
+        basis = TensorBasis(a=margins[i].basis, b=margins[j].basis, orthogonal=True)
+        given.append((i, j, basis.inner_penalty(), basis.null_dim))
+    index = [m.index for m in margins]
+    n_bins = [m.basis.n_coef for m in margins]
+    with bar.work(len(candidates), "pair"):
+        for first in range(0, len(candidates), AT_A_TIME):
+            some = slice(first, first + AT_A_TIME)
+            _core.rank_pairs(index, n_bins, values, given[some], NET_DF, out[some], n_threads)
+            bar.step(min(first + AT_A_TIME, len(candidates)))
+    return np.nan_to_num(np.maximum(out[:, :-1], 0.0))
+
+
+# --- which pairs ----------------------------------------------------------------------------------
+
+
+def check_interactions(interactions: Any) -> int | str | Pairs | None:
+    """A number, "auto" or pairs of names."""
+    if interactions is None or (isinstance(interactions, str) and interactions == "auto"):
+        return interactions
+    if is_whole(interactions):
+        if interactions < 0:
+            raise ValueError(f"interactions must be 0 or more, got {interactions!r}")
+        return int(interactions)
+    said = f"interactions: expected a number, 'auto' or pairs of columns, got {interactions!r}"
+    if isinstance(interactions, str) or not isinstance(interactions, Sequence):
+        raise TypeError(said)
+    for pair in interactions:
+        names = isinstance(pair, list | tuple) and all(isinstance(name, str) for name in pair)
+        if not names or len(pair) != 2:
+            raise TypeError(f"{said[: said.index(', got')]} such as ('age', 'job'), got {pair!r}")
+    return [(a, b) for a, b in interactions]
+
+
+def check_pairs(wanted: int | str | Pairs | None, table: Table) -> None:
+    """Pairs by name must be there."""
+    for a, b in wanted if isinstance(wanted, list) else []:
+        for name in (a, b):
+            if name not in table:
+                table[name]  # raises, and says what the table has
+        if a == b:
+            raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
+
+
+def pair_learners(pairs: Pairs, beside: Sequence[Plan]) -> list[Learner]:
+    """The learners of pairs that have no term yet."""
+    there = {frozenset(plan.columns) for plan in beside if len(plan.columns) == 2}
+    names = {plan.name for plan in beside}
+    out: list[Learner] = []
+    for a, b in pairs:
+        if frozenset((a, b)) not in there:
+            there.add(frozenset((a, b)))
+            name = None if f"{a}:{b}" not in names else f"({a}):({b})"
+            out.append(Tensor(a, b, orthogonal=True, name=name))
+    return out
+
+
+def how_many(wanted: int | str, ranking: Ranking) -> int:
+    """How many of the first pairs get a term: those that gain anything, as many as are wanted;
+    "auto": as long as at most half of them would be there by noise, a few per column at most."""
+    if wanted != "auto":
+        return min(int(np.sum(ranking.gain > 0.0)), int(wanted))
+    fine = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))
+    found = int(fine[-1]) + 1 if len(fine) else 0
+    return min(found, PER_COLUMN * ranking.n_columns, MAX_AUTO)
