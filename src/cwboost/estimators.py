@@ -59,6 +59,9 @@ HOLD_OUT = 0.2  # share of the rows, or of the groups
 N_ITER_WATCHED = 2000  # with validation rows to stop at the best (docs/defaults.md: all of these)
 N_ITER_BLIND = 200  # without: diabetes and Friedman's data are best at 100-200 and lose at 1000
 RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without validation rows Plain()
+# With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps, and
+# bags average out what haste costs (docs/quality.md).
+LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
 FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
 
 
@@ -365,7 +368,12 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
                     f"cb.Plain(rate=0.05), got {found!r}"
                 )
             if found == "hybrid":
-                return Hybrid(RATE, MOMENTUM, then="training") if watched else Plain()
+                if not watched:
+                    return Plain()
+                many = self.bags is not None or self.interactions is not None
+                large = many and self._loss().name == "binomial"
+                steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
+                return Hybrid(*steps, then="training")
             return names[found]()
         if isinstance(found, Hybrid) and not watched and self.validation is not None:
             return Plain(rate=found.rate)
@@ -571,8 +579,9 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
     exclude : list of column names, optional
         Columns that get no term.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
-        "hybrid" is `cb.Hybrid(rate=0.3, then="training")`, and `cb.Plain()` without validation
-        rows; the other names are the optimizers with their own defaults. An object such as
+        "hybrid" is `cb.Hybrid(rate=0.3, then="training")` (with bags or interactions of two
+        classes `cb.Hybrid(rate=4, momentum=0.0034, then="training")`), and `cb.Plain()` without
+        validation rows; the other names are the optimizers with their own defaults. An object such as
         `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
         Most iterations; "auto": 2000 with validation rows to stop at the best, else 200.
