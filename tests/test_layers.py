@@ -30,14 +30,16 @@ MAY_IMPORT = {
     "optimizers": {"checks"},
     "learners": {"bases"},
     "moments": {"bases"},
-    "design": {"learners", "moments", "smoothing", "threads"},
+    "pairs": {"bases", "smoothing"},
+    "design": {"learners", "moments", "pairs", "smoothing", "threads"},
     "data": {"checks", "losses"},
     "model": {"data", "design", "optimizers"},
     "terms": {"learners"},
     "formula": {"terms"},
     "binned": {"model"},
     "replicates": {"progress"},
-    "fit": {"binned", "formula", "progress", "terms"},
+    "interactions": {"model", "progress"},
+    "fit": {"binned", "formula", "interactions", "progress", "terms"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},
@@ -49,6 +51,7 @@ MAY_IMPORT = {
     "growth": {"effects"},
     "pictures": {"explain", "growth", "lookup"},
     "plots": {"pictures"},
+    "plots_interactions": {"plots"},
     "notebook": {"pictures"},
     "quality": {"model"},
     "report_data": {"edit", "growth", "lookup", "quality"},
@@ -61,16 +64,17 @@ MAY_IMPORT = {
 }
 # Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
 # imports plots inside its body.
-TOP = {"cli", "estimators", "plots"}
+TOP = {"cli", "estimators", "plots", "plots_interactions"}
 KNOWS_NARWHALS = {"table"}
-KNOWS_MATPLOTLIB = {"plots"}
+KNOWS_MATPLOTLIB = {"plots", "plots_interactions"}
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),
     "kernels.hpp": {"types.hpp"},
     "basis.hpp": {"types.hpp"},
     "loss.hpp": {"kernels.hpp"},
-    "learner.hpp": {"basis.hpp"},
+    "cells.hpp": {"kernels.hpp"},
+    "learner.hpp": {"basis.hpp", "cells.hpp"},
     "parallel.hpp": {"types.hpp"},
     "sums.hpp": {"basis.hpp", "kernels.hpp"},
     "moments.hpp": {"sums.hpp"},
@@ -81,9 +85,10 @@ CPP_MAY_INCLUDE = {
     "search.hpp": {"gram_rows.hpp"},
     "boost.hpp": {"search.hpp"},
     "setup.hpp": {"kernels.hpp"},
-    "system.hpp": {"parallel.hpp"},
+    "system.hpp": {"kernels.hpp", "parallel.hpp"},
+    "pairs.hpp": {"cells.hpp", "system.hpp"},
     "predict.hpp": {"parallel.hpp"},
-    "bindings.cpp": {"boost.hpp", "predict.hpp", "setup.hpp", "system.hpp"},
+    "bindings.cpp": {"boost.hpp", "pairs.hpp", "predict.hpp", "setup.hpp", "system.hpp"},
 }
 
 

@@ -15,6 +15,7 @@ from .bins import Bins
 from .export import load
 from .fit import Interrupted, fit
 from .formula import FormulaError
+from .interactions import rank_interactions
 from .learners import (
     Category,
     Centered,
@@ -36,7 +37,7 @@ from .losses import (
     Squared,
     Tweedie,
 )
-from .model import Edit, Model, Term
+from .model import Edit, Model, Ranking, Term
 from .optimizers import Accelerated, Hybrid, Plain
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_interactions import InteractionsDisplay
 
 __version__ = "0.1.0"
 
@@ -72,6 +74,7 @@ __all__ = [
     "Huber",
     "Hybrid",
     "ImportanceDisplay",
+    "InteractionsDisplay",
     "Interrupted",
     "Linear",
     "Missing",
@@ -81,6 +84,7 @@ __all__ = [
     "Poisson",
     "Polynomial",
     "Quantile",
+    "Ranking",
     "RiskDisplay",
     "Spline",
     "Squared",
@@ -91,6 +95,7 @@ __all__ = [
     "Tweedie",
     "fit",
     "load",
+    "rank_interactions",
 ]
 
 # Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
@@ -102,6 +107,7 @@ _LAZY = {
     "EffectsDisplay": "plots",
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
+    "InteractionsDisplay": "plots_interactions",
     "RiskDisplay": "plots",
     "TracesDisplay": "plots",
 }

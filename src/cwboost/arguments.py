@@ -19,6 +19,7 @@ POINTS = 20  # about so many rows of a curve are printed
 STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
+KINDS = ("effects", "importance", "risk", "traces", "explanation", "interactions")
 TABLE = "CSV, Parquet or JSON lines; - is standard input"
 
 
@@ -77,6 +78,7 @@ def _fit_arguments(command: Any) -> None:
         "and booleans are classes.",
         "cwboost fit people.csv --target income -o model.json",
         "cwboost fit claims.parquet --target n --loss poisson --exposure years -o claims.json",
+        "cwboost fit people.csv --target income --interactions auto -o model.json",
         "cwboost fit people.csv --formula 'income ~ s(age, df=4) + job' --exclude id -o model.json",
         "cat people.csv | cwboost fit - --target income --log-json -o model.json",
     )
@@ -96,6 +98,8 @@ def _fit_arguments(command: Any) -> None:
         help=f"{', '.join(LOSSES)}; or quantile:0.9, huber:1.5, tweedie:1.7")  # fmt: skip
     add("--terms", choices=list(STYLES), help="what columns of numbers get (default auto)")
     add("--exclude", metavar=COLUMN, nargs="+", action="extend", default=[], help="not a feature")
+    add("--interactions", metavar="WHICH", nargs="+", action="extend",
+        help="pairs of columns that act together: auto, a number, or age:job ...")  # fmt: skip
     add("--weights", metavar=COLUMN, help="weights of the rows")
     add("--offset", metavar=COLUMN, help="fixed part of the score")
     add("--exposure", metavar=COLUMN, help="exp(offset), for losses with a log link")
@@ -181,7 +185,7 @@ def _model_arguments(command: Any) -> None:
                       help="a term, or a column (its terms added up); default: all")  # fmt: skip
     made.add_argument("-o", "--output", metavar="FILE", required=True,
                       help=f"{', '.join(PICTURES)}; - prints a PNG")  # fmt: skip
-    made.add_argument("--kind", choices=["effects", "importance", "risk", "traces", "explanation"],
+    made.add_argument("--kind", choices=KINDS,
                       help="of the picture (default effects)")  # fmt: skip
     made.add_argument("--scale", choices=["score", "response", "ratio"],
                       help="of effects: on the score, as predictions, or as factors")  # fmt: skip

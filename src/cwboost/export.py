@@ -28,16 +28,17 @@ from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
 from .losses import LOSSES, Loss, PythonLoss
-from .model import ColumnFacts, Edit, Model, Path, Settings, Spread, Term
+from .model import ColumnFacts, Edit, Model, Path, Ranking, Settings, Spread, Term
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 from .whole import whole
 
-FORMAT, VERSION = "cwboost model", 2
-READABLE = (1, 2)
+FORMAT, VERSION = "cwboost model", 3
+READABLE = (1, 2, 3)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+    "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "path",
+    "settings",
 )  # fmt: skip
 TERM_KEYS = (
     "name",
@@ -127,6 +128,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "iteration": model.best_iteration,
         "columns": {name: _plain(facts) for name, facts in model.columns.items()},
         "terms": [_term(term) for term in model.terms.values()],
+        "interactions": _plain(model.interactions),
         "importance": _plain(model.shares) if known else None,
         "edits": _plain(model.edits),
         "path": path,
@@ -197,7 +199,7 @@ def from_dict(data: Any) -> Model:
     if type(version) is not int or version not in READABLE:
         raise ModelFileError(
             f"written in version {_shown(version)} of the format, this cwboost reads "
-            f"{' and '.join(map(str, READABLE))}; update cwboost"
+            f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
         return _model(data if version == VERSION else _upgraded(data))
@@ -206,16 +208,35 @@ def from_dict(data: Any) -> Model:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A file of version 1 as one of version 2: how rows spread over columns is not known, and the
-    first files did not count evaluations."""
-    columns, path = data.get("columns"), data.get("path")
+    """A file of an older version as one of this: version 2 had no interactions without main
+    effects; in version 1 it was not known how rows spread over columns, and the first files did not
+    count evaluations."""
+    columns, path, terms = (data.get(key) for key in ("columns", "path", "terms"))
     if isinstance(columns, dict):
         columns = {
-            name: {**f, "spread": None} if isinstance(f, dict) else f for name, f in columns.items()
+            name: {"spread": None, **f} if isinstance(f, dict) else f for name, f in columns.items()
         }
     if isinstance(path, dict) and isinstance(path.get("choices"), list):
         path = {"evaluations": [0] * len(path["choices"]), **path}
-    return {**data, "columns": columns, "path": path}
+    if isinstance(terms, list):
+        terms = [_with_main_effects(term) for term in terms]
+    return {"interactions": None, **data, "columns": columns, "path": path, "terms": terms}
+
+
+def _with_main_effects(term: Any) -> Any:
+    """A term of the time when tensors always had them."""
+    if not isinstance(term, dict):
+        return term
+    parts = {key: term.get(key) for key in ("learner", "basis")}
+    tensors = {"learner": "Tensor", "basis": "tensor"}
+    return {
+        **term,
+        **{
+            key: {"orthogonal": False, **part}
+            for key, part in parts.items()
+            if isinstance(part, dict) and part.get("type") == tensors[key]
+        },
+    }
 
 
 def _model(data: dict[str, Any]) -> Model:
@@ -248,6 +269,7 @@ def _model(data: dict[str, Any]) -> Model:
         _require(len(edit.shift) == q, f"{where}.shift", f"expected {q} numbers", edit.shift)
         fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
         _require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
+    interactions: Ranking | None = _read(Ranking | None, data["interactions"], "interactions")
     return Model(
         loss,
         optimizer,
@@ -261,6 +283,7 @@ def _model(data: dict[str, Any]) -> Model:
         settings,
         shares,
         edits,
+        interactions,
     )
 
 
@@ -514,6 +537,10 @@ RULES: tuple[tuple[Any, Any, str], ...] = (
     (Spread, lambda s: len(s.points) == len(s.shares) and _rising(s.points, True),
      "expected increasing points, and a share for each"),
     (Spread, lambda s: bool(np.all(s.shares > 0)), "expected shares > 0"),
+    (Ranking, lambda r: len(r.a) == len(r.b) == len(r.gain) == len(r.by_noise),
+     "expected two names, a gain and what noise does for every pair"),
+    (Ranking, lambda r: 0 <= r.chosen <= len(r.a) <= r.n_pairs, "expected chosen pairs among all"),
+    (Ranking, lambda r: _rising(-r.gain, False) and r.residual >= 0, "expected falling gains"),
     (Optimizer, lambda o: o.core() is not None, "expected parameters that fit"),
     (Settings, lambda s: s.patience is None or 1 <= s.patience < 2**31 - 1,
      "expected patience >= 1"),

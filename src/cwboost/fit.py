@@ -24,7 +24,6 @@ from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split, read_data
 from .design import Plan, centred, check_learners, complete, look_at, plan_terms
 from .formula import is_formula, parse
-from .learners import Learner
 from .interactions import (
     Pairs,
     check_interactions,
@@ -33,6 +32,7 @@ from .interactions import (
     pair_learners,
     rank,
 )
+from .learners import Learner
 from .losses import Loss, as_loss
 from .memory import collector_at_rest
 from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, with_coefficients
@@ -171,7 +171,7 @@ def fit(
     with collector_at_rest():
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
         if isinstance(wanted, list):
-            check_pairs(wanted, data.table)
+            check_pairs(wanted, data.table, given.columns)
         if search == "row-free" and data.loss.name != "squared":
             raise ValueError(
                 f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
@@ -187,12 +187,16 @@ def fit(
         half = None if time_limit is None else time_limit / 2
         main = problem.boost(model, history, n_iter, callback, half, bar, search)
         with collector_at_rest():
-            binned, ranking = with_pairs(binned, main, wanted, bar)
+            try:
+                binned, ranking = with_pairs(binned, main, wanted, bar)
+            except KeyboardInterrupt:
+                raise Interrupted(main) from None
             if len(binned.plans) == len(main.terms):
                 return replace(main, interactions=ranking)
             problem = Problem.make(binned, data.split, optimizer, begin, began)
             model = replace(problem.template(patience), interactions=ranking)
-        if not isinstance(optimizer, Hybrid):  # it ends on all rows, with none left to watch
+        # A hybrid may end on all rows, with none left to watch: it begins anew, with the pairs.
+        if not (isinstance(optimizer, Hybrid) and optimizer.then == "all"):
             model, history = problem.going_on(model, main)
             n_iter += model.n_iter
     return problem.boost(model, history, n_iter, callback, time_limit, bar, search)
@@ -281,7 +285,10 @@ def with_pairs(
     if not learners:
         return binned, ranking
     names = dict.fromkeys(name for learner in learners for name in learner.columns)
-    seen = {**look_at([n for n in names if n not in seen], data.table, data.sample, threads), **seen}
+    seen = {
+        **look_at([n for n in names if n not in seen], data.table, data.sample, threads),
+        **seen,
+    }
     plans = plan_terms(learners, data.table, data.sample, seen, threads, binned.plans)
     more = Binned.make(data, plans, seen, binned.settings, threads)
     return replace(binned.joined(more), seen=seen), ranking
