@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "optimizers": {"checks"},
     "learners": {"bases"},
     "moments": {"bases"},
-    "design": {"learners", "moments", "smoothing", "threads"},
+    "pairs": {"bases", "smoothing"},
+    "design": {"learners", "moments", "pairs", "smoothing", "threads"},
     "data": {"checks", "losses"},
     "model": {"data", "design", "optimizers"},
     "terms": {"learners"},
@@ -51,7 +52,7 @@ MAY_IMPORT = {
     "tune": {"climb"},
     "tune_optuna": {"bench", "schedules"},
     "plots_tuning": {"plots", "tune"},
-    "fit": {"binned", "formula", "progress", "terms"},
+    "fit": {"binned", "formula", "interactions", "progress", "terms"},
     "bounds": {"checks"},
     "groups": set(),
     "stability": {"bounds", "effects", "fit", "groups", "replicates"},
@@ -61,6 +62,7 @@ MAY_IMPORT = {
     "bags": {"effects", "fit", "quality", "replicates"},
     "bootstrap": {"fit", "replicates"},
     "intervals": {"bags"},
+    "interactions": {"model", "progress"},
     "effects": {"model"},
     "export": {"model", "whole"},
     "edit": {"effects"},
@@ -74,6 +76,7 @@ MAY_IMPORT = {
     "plots": {"pictures"},
     "plots_stability": {"plots", "stability"},
     "plots_information": {"information", "plots"},
+    "plots_interactions": {"plots"},
     "notebook": {"pictures"},
     "quality": {"model"},
     "report_data": {"edit", "growth", "lookup", "quality"},
@@ -86,7 +89,9 @@ MAY_IMPORT = {
 }
 # Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
 # imports plots inside its body.
-DRAWING = {"plots", "plots_cv", "plots_information", "plots_stability", "plots_tuning"}
+DRAWING = {"plots"} | {
+    f"plots_{topic}" for topic in ("cv", "information", "interactions", "stability", "tuning")
+}
 TOP = {"cli", "estimators", "estimators_cv", *DRAWING}
 KNOWS_NARWHALS = {"table"}
 KNOWS_MATPLOTLIB = DRAWING
@@ -97,7 +102,8 @@ CPP_MAY_INCLUDE = {
     "kernels.hpp": {"types.hpp"},
     "basis.hpp": {"types.hpp"},
     "loss.hpp": {"kernels.hpp"},
-    "learner.hpp": {"basis.hpp"},
+    "cells.hpp": {"kernels.hpp"},
+    "learner.hpp": {"basis.hpp", "cells.hpp"},
     "parallel.hpp": {"types.hpp"},
     "sums.hpp": {"basis.hpp", "kernels.hpp"},
     "moments.hpp": {"sums.hpp"},
@@ -108,9 +114,10 @@ CPP_MAY_INCLUDE = {
     "search.hpp": {"gram_rows.hpp"},
     "boost.hpp": {"search.hpp"},
     "setup.hpp": {"kernels.hpp"},
-    "system.hpp": {"parallel.hpp"},
+    "system.hpp": {"kernels.hpp", "parallel.hpp"},
+    "pairs.hpp": {"cells.hpp", "system.hpp"},
     "predict.hpp": {"parallel.hpp"},
-    "bindings.cpp": {"boost.hpp", "predict.hpp", "setup.hpp", "system.hpp"},
+    "bindings.cpp": {"boost.hpp", "pairs.hpp", "predict.hpp", "setup.hpp", "system.hpp"},
 }
 
 

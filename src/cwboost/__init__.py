@@ -19,6 +19,7 @@ from .fit import Interrupted, fit
 from .folds import Folds
 from .formula import FormulaError
 from .information import Information, aic
+from .interactions import rank_interactions
 from .learners import (
     Category,
     Centered,
@@ -40,7 +41,7 @@ from .losses import (
     Squared,
     Tweedie,
 )
-from .model import Edit, Model, Term
+from .model import Edit, Model, Ranking, Term
 from .optimizers import Accelerated, Hybrid, Plain
 from .probe import Probe, probe
 from .schedules import Halving, Hyperband, RandomSearch
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     )
     from .plots_cv import CVDisplay
     from .plots_information import InformationDisplay
+    from .plots_interactions import InteractionsDisplay
     from .plots_stability import StabilityDisplay
     from .plots_tuning import TuningDisplay
     from .tune_optuna import optuna_objective
@@ -96,6 +98,7 @@ __all__ = [
     "ImportanceDisplay",
     "Information",
     "InformationDisplay",
+    "InteractionsDisplay",
     "Interrupted",
     "Linear",
     "LogUniform",
@@ -108,6 +111,7 @@ __all__ = [
     "Probe",
     "Quantile",
     "RandomSearch",
+    "Ranking",
     "RiskDisplay",
     "Spline",
     "Squared",
@@ -128,6 +132,7 @@ __all__ = [
     "load",
     "optuna_objective",
     "probe",
+    "rank_interactions",
     "stability",
     "tune",
 ]
@@ -145,6 +150,7 @@ _LAZY = {
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
     "InformationDisplay": "plots_information",
+    "InteractionsDisplay": "plots_interactions",
     "RiskDisplay": "plots",
     "StabilityDisplay": "plots_stability",
     "TracesDisplay": "plots",

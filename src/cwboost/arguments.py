@@ -21,6 +21,7 @@ POINTS = 20  # about so many rows of a curve are printed
 STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
+KINDS_OF_PICTURES = ("effects", "importance", "risk", "traces", "explanation", "interactions")
 TABLE = "CSV, Parquet or JSON lines; - is standard input"
 
 
@@ -83,6 +84,7 @@ def _fit_arguments(command: Any) -> None:
         "and booleans are classes.",
         "cwboost fit people.csv --target income -o model.json",
         "cwboost fit claims.parquet --target n --loss poisson --exposure years -o claims.json",
+        "cwboost fit people.csv --target income --interactions auto -o model.json",
         "cwboost fit people.csv --formula 'income ~ s(age, df=4) + job' --exclude id -o model.json",
         "cat people.csv | cwboost fit - --target income --log-json -o model.json",
     )
@@ -105,6 +107,8 @@ def _fit_arguments(command: Any) -> None:
     add("--validation", metavar="ROWS", default="auto",
         help="rows held out to find the best iteration: a share such as 0.2, the column that "
         "marks them, last (fifth) or none; default 0.2 at random from 1,000 rows on")  # fmt: skip
+    add("--interactions", metavar="WHICH", nargs="+", action="extend",
+        help="pairs of columns that act together: auto, a number, or age:job ...")  # fmt: skip
     add("--bags", type=_whole_positive, metavar="K",
         help="the average of K fits, each without a share of the rows (that of --validation, or "
         "0.2)")  # fmt: skip
@@ -276,7 +280,7 @@ def _model_arguments(command: Any) -> None:
                       help="a term, or a column (its terms added up); default: all")  # fmt: skip
     made.add_argument("-o", "--output", metavar="FILE", required=True,
                       help=f"{', '.join(PICTURES)}; - prints a PNG")  # fmt: skip
-    made.add_argument("--kind", choices=["effects", "importance", "risk", "traces", "explanation"],
+    made.add_argument("--kind", choices=KINDS_OF_PICTURES,
                       help="of the picture (default effects)")  # fmt: skip
     made.add_argument("--scale", choices=["score", "response", "ratio"],
                       help="of effects: on the score, as predictions, or as factors")  # fmt: skip

@@ -219,7 +219,9 @@ class PowerBasis(Basis):
         return 1 - self.first
 
     def ones(self) -> Floats:
-        return np.eye(self.n_coef)[0]
+        out = np.zeros(self.n_coef)
+        out[0] = 1.0
+        return out
 
     def penalty(self) -> Floats:
         return _power_penalty(self.first, self.degree)

@@ -203,6 +203,8 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
             shares[a.validation] if a.validation in shares else float(a.validation)
         )
     given = {"terms": a.terms, "bags": a.bags, "n_iter": a.iterations, "optimizer": a.optimizer}
+    if a.interactions is not None:
+        given["interactions"] = _interactions(a, table)
     options |= {name: value for name, value in given.items() if value is not None}
     if classes:
         estimator = CWBClassifier(**options)
@@ -240,6 +242,26 @@ def _wants_classes(a: argparse.Namespace, table: Table, bar: progress.Progress) 
     if classes and a.exposure is not None:
         raise ValueError("--exposure is for losses with a log link, such as --loss poisson")
     return classes
+
+
+def _interactions(a: argparse.Namespace, table: Table) -> Any:
+    """The estimator's `interactions`: "auto", a number, or pairs of columns."""
+    if len(a.interactions) == 1 and (a.interactions[0] == "auto" or a.interactions[0].isdecimal()):
+        return "auto" if a.interactions[0] == "auto" else int(a.interactions[0])
+    pairs = []
+    for text in a.interactions:
+        parts = text.split(":")
+        halves = [(":".join(parts[:k]), ":".join(parts[k:])) for k in range(1, len(parts))]
+        known = [pair for pair in halves if all(name in table for name in pair)]
+        if not halves:
+            a.parser.error(
+                f"--interactions: expected auto, a number or pairs such as age:job, got {text!r}"
+            )
+        for name in () if known else halves[0]:
+            if name not in table:
+                table[name]  # raises, and says what the table has
+        pairs.append(known[0])
+    return pairs
 
 
 def _is_classes(column: Column) -> bool:

@@ -278,11 +278,12 @@ def _plan_tensor(
     net_df: float | None,
     made: dict[Learner, tuple[Encoder, Basis]],
 ) -> Plan:
-    def is_number(column: str) -> bool:
-        return seen[column].kind == "numbers" and not seen[column].boolean
+    def n_levels(column: str) -> int | None:
+        numeric = seen[column].kind == "numbers" and not seen[column].boolean
+        return None if numeric else len(table[column].labels().levels)
 
     encoders, bases = [], []
-    for margin in learner.margins(is_number, sample.n_rows):
+    for margin in learner.margins(n_levels, sample.n_rows):
         if margin not in made:
             made[margin] = _make_basis(margin, table, sample, seen)
         encoder, basis = made[margin]
@@ -498,10 +499,8 @@ def make_systems(
             smoothing, df, net_df, fine = found
             if fine:
                 systems[k] = _finished(plans[k], System(*task[4:], smoothing, df, net_df))
-    found = solve_pairs(
-        [(plans[k].basis, rows[k], weights[k], _aim(plans[k], given[k])) for k in pairs], n_threads
-    )
-    for k, system in zip(pairs, found, strict=True):
+    aims = [(plans[k].basis, rows[k], weights[k], _aim(plans[k], given[k])) for k in pairs]
+    for k, system in zip(pairs, solve_pairs(aims, n_threads), strict=True):
         if system is None:
             raise _too_few(plans[k])
         systems[k] = system
@@ -611,4 +610,5 @@ def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> l
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:
-    return _core.Learner(number, *rows, *system[:2], *system[-3:])
+    gram, factor, removed, weigher = system.gram, system.factor, system.removed, system.weigher
+    return _core.Learner(number, *rows, gram, factor, removed, weigher, system.n_b)

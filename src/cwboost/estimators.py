@@ -32,6 +32,7 @@ from sklearn.utils.validation import (
 
 from .checks import is_whole
 from .fit import _seed, fit
+from .interactions import check_interactions
 from .intervals import Intervals
 from .learners import Learner
 from .losses import Loss, as_loss
@@ -59,8 +60,8 @@ HOLD_OUT = 0.2  # share of the rows, or of the groups
 N_ITER_WATCHED = 2000  # with validation rows to stop at the best (docs/defaults.md: all of these)
 N_ITER_BLIND = 200  # without: diabetes and Friedman's data are best at 100-200 and lose at 1000
 RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without validation rows Plain()
-# With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps, and
-# bags average out what haste costs (docs/quality.md).
+# With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps,
+# and bags average out what haste costs (docs/quality.md).
 LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
 FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
 
@@ -120,7 +121,8 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         if self.warm_start and hasattr(self, "model_"):
             self._refuse_changes()
             asked = self._n_iter_asked(self.model_.settings.validation != "none")
-            more = asked - self.model_.n_iter
+            done = self.model_.n_iter if self.interactions is None else self._asked
+            more = asked - done  # a fit with pairs has two stages of so many
             if asked < self._asked:
                 raise ValueError(
                     f"warm_start: n_iter = {asked} is less than the {self._asked} of the last fit; "
@@ -144,7 +146,8 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         offset, exposure = self._or_own(offset, exposure)
         watched = held is not None or bags is not None
         asked = self._n_iter_asked(watched)
-        told = _Told(self, asked, X, y, sample_weight)
+        stages = 1 if self.interactions is None else 2
+        told = _Told(self, stages * asked if is_whole(asked) else asked, X, y, sample_weight)
         model = fit(
             table,
             codes,
@@ -164,6 +167,7 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             n_threads=self._n_threads(),
             bags=bags,
             progress=self._shown(),
+            interactions=self._interactions(),
         )
         self._keep(model, asked)
         told.end()
@@ -386,6 +390,15 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             table = table.take(weights > 0)  # a row of weight zero is absent
         return make_learners(table, self.learners, exclude, self.terms, apart)
 
+    def _interactions(self) -> Any:
+        wanted = check_interactions(self.interactions)
+        exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+        for pair in wanted if isinstance(wanted, list) else ():
+            for name in pair:
+                if name in exclude:
+                    raise ValueError(f"interactions: column {name!r} is excluded and gets no term")
+        return wanted
+
     def _n_threads(self) -> int | None:
         return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
 
@@ -578,11 +591,15 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         `...` in the list these and `terms` for the columns that they do not name.
     exclude : list of column names, optional
         Columns that get no term.
+    interactions : int, "auto" or list of pairs of column names, optional
+        Pairs of columns that act together: so many of the best, or these, or as many as seem to be
+        more than noise. They are fitted after the main effects, in `n_iter` more iterations, and
+        without main effects of their own.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
         "hybrid" is `cb.Hybrid(rate=0.3, then="training")` (with bags or interactions of two
         classes `cb.Hybrid(rate=4, momentum=0.0034, then="training")`), and `cb.Plain()` without
-        validation rows; the other names are the optimizers with their own defaults. An object such as
-        `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
+        validation rows; the other names are the optimizers with their own defaults. An object such
+        as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
         Most iterations; "auto": 2000 with validation rows to stop at the best, else 200.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
@@ -638,6 +655,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         terms: Any = "auto",
         learners: Any = None,
         exclude: Any = None,
+        interactions: Any = None,
         optimizer: Any = "hybrid",
         n_iter: int | str = "auto",
         bins: Any = "auto",
@@ -653,10 +671,10 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         verbose: bool | int | None = None,
     ) -> None:
         super().__init__(
-            loss=loss, terms=terms, learners=learners, exclude=exclude, optimizer=optimizer,
-            n_iter=n_iter, bins=bins, validation=validation, patience=patience, offset=offset,
-            exposure=exposure, bags=bags, warm_start=warm_start, time_limit=time_limit,
-            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            loss=loss, terms=terms, learners=learners, exclude=exclude, interactions=interactions,
+            optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
+            patience=patience, offset=offset, exposure=exposure, bags=bags, warm_start=warm_start,
+            time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:
@@ -766,6 +784,7 @@ time_limit, random_state, n_jobs, verbose
         terms: Any = "auto",
         learners: Any = None,
         exclude: Any = None,
+        interactions: Any = None,
         optimizer: Any = "hybrid",
         n_iter: int | str = "auto",
         bins: Any = "auto",
@@ -781,8 +800,9 @@ time_limit, random_state, n_jobs, verbose
     ) -> None:
         super().__init__(
             class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
-            optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
-            patience=patience, offset=offset, bags=bags, warm_start=warm_start,
+            interactions=interactions, optimizer=optimizer, n_iter=n_iter, bins=bins,
+            validation=validation, patience=patience, offset=offset, bags=bags,
+            warm_start=warm_start,
             time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 

@@ -30,7 +30,18 @@ from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
 from .losses import LOSSES, Loss, PythonLoss
-from .model import Bags, Bands, ColumnFacts, Edit, Model, Path, Settings, Spread, Term
+from .model import (
+    Bags,
+    Bands,
+    ColumnFacts,
+    Edit,
+    Model,
+    Path,
+    Ranking,
+    Settings,
+    Spread,
+    Term,
+)
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 from .whole import whole
@@ -39,8 +50,8 @@ FORMAT, VERSION = "cwboost model", 3
 READABLE = (1, 2, 3)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "importance", "edits", "dropped", "path",
-    "settings", "bags", "bands",
+    "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
+    "path", "settings", "bags", "bands",
 )  # fmt: skip
 TERM_KEYS = (
     "name",
@@ -130,6 +141,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "iteration": model.best_iteration,
         "columns": {name: _plain(facts) for name, facts in model.columns.items()},
         "terms": [_term(term) for term in model.terms.values()],
+        "interactions": _plain(model.interactions),
         "importance": _plain(model.shares) if known else None,
         "edits": _plain(model.edits),
         "dropped": _plain(model.dropped),
@@ -224,7 +236,7 @@ def from_dict(data: Any) -> Model:
     if type(version) is not int or version not in READABLE:
         raise ModelFileError(
             f"written in version {_shown(version)} of the format, this cwboost reads "
-            f"{' and '.join(map(str, READABLE))}; update cwboost"
+            f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
         return _model(data if version == VERSION else _upgraded(data))
@@ -233,19 +245,36 @@ def from_dict(data: Any) -> Model:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A file of version 1 or 2 as one of version 3. In version 1 how rows spread over columns is
-    not known, and its first files did not count evaluations."""
+    """A file of an older version as one of this: version 2 had no pairs without main effects, bags
+    or bands; in version 1 it was not known how rows spread over columns, and the first files did
+    not count evaluations."""
     data = {**data, "dropped": [], "bags": None, "bands": None}
-    if data["version"] == 2:
-        return data
-    columns, path = data.get("columns"), data.get("path")
+    columns, path, terms = (data.get(key) for key in ("columns", "path", "terms"))
     if isinstance(columns, dict):
         columns = {
-            name: {**f, "spread": None} if isinstance(f, dict) else f for name, f in columns.items()
+            name: {"spread": None, **f} if isinstance(f, dict) else f for name, f in columns.items()
         }
     if isinstance(path, dict) and isinstance(path.get("choices"), list):
         path = {"evaluations": [0] * len(path["choices"]), **path}
-    return {**data, "columns": columns, "path": path}
+    if isinstance(terms, list):
+        terms = [_with_main_effects(term) for term in terms]
+    return {"interactions": None, **data, "columns": columns, "path": path, "terms": terms}
+
+
+def _with_main_effects(term: Any) -> Any:
+    """A term of the time when tensors always had them."""
+    if not isinstance(term, dict):
+        return term
+    parts = {key: term.get(key) for key in ("learner", "basis")}
+    tensors = {"learner": "Tensor", "basis": "tensor"}
+    return {
+        **term,
+        **{
+            key: {"orthogonal": False, **part}
+            for key, part in parts.items()
+            if isinstance(part, dict) and part.get("type") == tensors[key]
+        },
+    }
 
 
 def _model(data: dict[str, Any]) -> Model:
@@ -280,6 +309,7 @@ def _model(data: dict[str, Any]) -> Model:
         _require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
     bags = None if data["bags"] is None else _read_bags(data["bags"], terms, q)
     bands = None if data["bands"] is None else _read_bands(data["bands"], terms)
+    interactions: Ranking | None = _read(Ranking | None, data["interactions"], "interactions")
     return Model(
         loss,
         optimizer,
@@ -296,6 +326,7 @@ def _model(data: dict[str, Any]) -> Model:
         _read(tuple[str, ...], data["dropped"], "dropped"),
         bags,
         bands,
+        interactions,
     )
 
 
@@ -606,6 +637,10 @@ RULES: tuple[tuple[Any, Any, str], ...] = (
     (Spread, lambda s: len(s.points) == len(s.shares) and _rising(s.points, True),
      "expected increasing points, and a share for each"),
     (Spread, lambda s: bool(np.all(s.shares > 0)), "expected shares > 0"),
+    (Ranking, lambda r: len(r.a) == len(r.b) == len(r.gain) == len(r.by_noise),
+     "expected two names, a gain and what noise does for every pair"),
+    (Ranking, lambda r: 0 <= r.chosen <= len(r.a) <= r.n_pairs, "expected chosen pairs among all"),
+    (Ranking, lambda r: _rising(-r.gain, False) and r.residual >= 0, "expected falling gains"),
     (Optimizer, lambda o: o.core() is not None, "expected parameters that fit"),
     (Settings, lambda s: s.patience is None or 1 <= s.patience < 2**31 - 1,
      "expected patience >= 1"),

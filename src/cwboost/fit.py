@@ -176,7 +176,7 @@ def fit(
 
         check_bags(bags, validation, callback)
         binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
-        check_pairs(wanted, binned.data.table)
+        check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
         draw = draw_bags(bags, validation, binned.data, seed, table, weights)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
@@ -185,7 +185,7 @@ def fit(
         given, learners = _read_formula(given, learners)
     with collector_at_rest():
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
-        check_pairs(wanted, data.table)
+        check_pairs(wanted, data.table, given.columns)
         if search == "row-free" and data.loss.name != "squared":
             raise ValueError(
                 f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
@@ -201,7 +201,10 @@ def fit(
         half = None if time_limit is None else time_limit / 2
         main = problem.boost(model, history, n_iter, callback, half, bar, search)
         with collector_at_rest():
-            binned, ranking = with_pairs(binned, main, wanted, bar)
+            try:
+                binned, ranking = with_pairs(binned, main, wanted, bar)
+            except KeyboardInterrupt:
+                raise Interrupted(main) from None
             if len(binned.plans) == len(main.terms):
                 return replace(main, interactions=ranking)
             problem = Problem.make(binned, data.split, optimizer, begin, began)

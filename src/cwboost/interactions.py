@@ -1,12 +1,15 @@
 """Which pairs of columns act together: their ranking, and learners for the chosen ones.
 
-Knows residuals of a model and joint tables of them; knows nothing of boosting. A pair's gain is that
-of the learner `Tensor(a, b, orthogonal=True)` on the residual: how much of its weighted sum of
-squares one step of full length would take away.
+Knows residuals of a model and joint tables of them; knows nothing of boosting. A pair's gain is
+that of the learner `Tensor(a, b, orthogonal=True)` on the residual, with at most 8 steps or 12
+levels on either side: how much of its weighted sum of squares one step of full length would take
+away. Beside it stand gains on residuals with random signs, which are noise of the same variance in
+every row.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -16,11 +19,11 @@ from numpy.typing import NDArray
 
 from . import _core
 from .bases import LevelBasis, TensorBasis
-from .bins import Levels, Seen
+from .bins import Cuts, Levels, Seen
 from .checks import check_threads, is_whole, threads_for
 from .data import Data, Given, read_data
 from .design import NET_DF, Plan, look_at
-from .learners import Learner, Tensor, pair_bins, pair_margin
+from .learners import Category, Learner, Step, Tensor, pair_bins
 from .model import Model, Ranking
 from .progress import Progress, face
 from .table import Floats, Table
@@ -30,6 +33,7 @@ MAX_LEVELS = 12  # of a text column in the ranking: the most frequent ones, and 
 MAX_CELLS = 1024  # of a pair's table; larger ones are not chosen by themselves
 FLIPS = 5  # draws of the residuals' signs that show what noise gains
 MAX_FALSE = 0.7  # "auto": share of the chosen pairs that may be there by noise
+ROUNDING = 1e-12  # share of the residual: less is no gain
 PER_COLUMN = 3  # so many pairs per column at most,
 MAX_AUTO = 400  # and so many in all
 MAX_KEPT = 1000  # pairs that a model remembers
@@ -39,11 +43,11 @@ Pairs = list[tuple[str, str]]
 
 
 class Margin(NamedTuple):
-    """A column as pairs see it."""
+    """A column as the ranking sees it."""
 
-    index: NDArray[np.uint8]  # (n,) level of every row
+    levels: NDArray[np.uint8]  # (n,) of every row
     basis: LevelBasis
-    n_coef: int  # of the margin that is fitted
+    n_levels: int | None  # of a text column, all of which a term has
 
 
 def rank_interactions(
@@ -121,26 +125,19 @@ def rank(
     bar: Progress,
 ) -> Ranking:
     """The pairs of some columns, those that do not vary left out."""
-    margins: dict[str, Margin] = {}
-    left_out = []
-    for name in names:
-        if seen[name].varies:
-            margin = _margin(name, data, seen[name])
-            if 2 * margin.n_coef <= MAX_CELLS:
-                margins[name] = margin
-            else:
-                left_out.append(name)
-    columns = list(margins)
+    margins = {n: _margin(n, data, seen[n]) for n in names if seen[n].varies}
+    columns, n_rows = list(margins), data.sample.n_rows
     candidates = [
         (i, j)
         for i, j in combinations(range(len(columns)), 2)
-        if margins[columns[i]].n_coef * margins[columns[j]].n_coef <= MAX_CELLS
+        if _n_cells(margins[columns[i]], margins[columns[j]], n_rows) <= MAX_CELLS
     ]
     w, r = data.split.training, residuals(model, data, n_threads)
     gains = _gains(list(margins.values()), candidates, w, r, seed, n_threads, bar)
     q = r.shape[1]
     gain = gains[:, :q].sum(axis=1)
-    noise = np.sort(gains[:, q:].reshape(len(gains), FLIPS, q).sum(axis=2), axis=None)
+    by_flip = gains[:, q:].reshape(len(gains), FLIPS, q).sum(axis=2)
+    noise = np.sort(by_flip, axis=None)
     order = np.argsort(-gain, kind="stable")[:MAX_KEPT]
     by_noise = (len(noise) - np.searchsorted(noise, gain[order])) / FLIPS
     return Ranking(
@@ -148,12 +145,28 @@ def rank(
         b=tuple(columns[candidates[k][1]] for k in order),
         gain=gain[order],
         by_noise=by_noise,
+        noise=float(by_flip.max(axis=0, initial=0.0).mean()),
         residual=float(np.sum(w[:, None] * r**2)),
         n_pairs=len(candidates),
         n_columns=len(columns),
         chosen=0,
-        left_out=tuple(left_out),
+        left_out=tuple(columns[k] for k in _without(candidates, len(columns))),
     )
+
+
+def _without(candidates: Sequence[tuple[int, int]], n_columns: int) -> list[int]:
+    """Columns that are in no pair, though there are others."""
+    there = {k for pair in candidates for k in pair}
+    return [k for k in range(n_columns) if k not in there] if n_columns > 1 else []
+
+
+def _n_cells(a: Margin, b: Margin, n_rows: int) -> int:
+    """Cells that the table of a pair's term has."""
+    sizes = (
+        pair_bins(n_rows, y.n_levels) if x.n_levels is None else x.n_levels
+        for x, y in ((a, b), (b, a))
+    )
+    return math.prod(sizes)
 
 
 def residuals(model: Model, data: Data, n_threads: int) -> Floats:
@@ -169,22 +182,25 @@ def residuals(model: Model, data: Data, n_threads: int) -> Floats:
 
 
 def _margin(name: str, data: Data, seen: Seen) -> Margin:
-    bins = min(pair_bins(data.sample.n_rows), MAX_STEPS)
-    learner = pair_margin(name, seen.kind == "numbers" and not seen.boolean, bins)
+    if seen.kind == "numbers" and not seen.boolean:
+        learner: Learner = Step(name, bins=min(pair_bins(data.sample.n_rows), MAX_STEPS))
+    else:
+        learner = Category(name)
     encoder = learner.encoder(data.table, seen, data.sample)
     basis = learner.basis(data.table, encoder, seen, data.sample)
+    assert isinstance(encoder, Cuts | Levels)
     assert isinstance(basis, LevelBasis)
-    bins = encoder.bin(data.table[name], seen)  # type: ignore[union-attr]
+    bins = encoder.bin(data.table[name], seen)
     # Values that training rows lack weigh nothing and may have any level.
     known = np.where(basis.known(bins.values), bins.values, 0.0)
     level = np.where(np.isnan(known), basis.n_levels, known).astype(np.int64)
-    n_coef = basis.n_coef
-    if isinstance(encoder, Levels) and n_coef > MAX_LEVELS:
-        weight = np.bincount(level[bins.index], data.split.training, n_coef)
-        place = np.full(n_coef, MAX_LEVELS - 1)
+    n_levels = basis.n_coef if isinstance(encoder, Levels) else None
+    if n_levels is not None and n_levels > MAX_LEVELS:
+        weight = np.bincount(level[bins.index], data.split.training, n_levels)
+        place = np.full(n_levels, MAX_LEVELS - 1)
         place[np.argsort(-weight, kind="stable")[: MAX_LEVELS - 1]] = np.arange(MAX_LEVELS - 1)
         level, basis = place[level], LevelBasis(n_levels=MAX_LEVELS)
-    return Margin(level.astype(np.uint8)[bins.index], basis, n_coef)
+    return Margin(level.astype(np.uint8)[bins.index], basis, n_levels)
 
 
 def _gains(
@@ -197,15 +213,19 @@ def _gains(
     bar: Progress,
 ) -> Floats:
     """(pairs, q (1 + FLIPS)) gains on the residuals, and on residuals with random signs."""
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(len(w), FLIPS))
-    noise = [r * signs[:, [k]] for k in range(FLIPS)]
-    values = np.column_stack([w, *(w[:, None] * x for x in (r, *noise))])
+    random, q = np.random.default_rng(seed), r.shape[1]
+    values = np.empty((len(w), 1 + q * (1 + FLIPS)))
+    values[:, 0] = w
+    values[:, 1 : q + 1] = w[:, None] * r
+    for k in range(q + 1, values.shape[1], q):
+        sign = 2.0 * random.integers(0, 2, (len(w), 1)) - 1.0
+        values[:, k : k + q] = sign * values[:, 1 : q + 1]
     out = np.empty((len(candidates), values.shape[1]))
     given = []
     for i, j in candidates:
         basis = TensorBasis(a=margins[i].basis, b=margins[j].basis, orthogonal=True)
         given.append((i, j, basis.inner_penalty(), basis.null_dim))
-    index = [m.index for m in margins]
+    index = [m.levels for m in margins]
     n_bins = [m.basis.n_coef for m in margins]
     with bar.work(len(candidates), "pair"):
         for first in range(0, len(candidates), AT_A_TIME):
@@ -236,12 +256,14 @@ def check_interactions(interactions: Any) -> int | str | Pairs | None:
     return [(a, b) for a, b in interactions]
 
 
-def check_pairs(wanted: int | str | Pairs | None, table: Table) -> None:
-    """Pairs by name must be there."""
+def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[str] = ()) -> None:
+    """Pairs that people named must be of columns that may have terms; `apart` may not."""
     for a, b in wanted if isinstance(wanted, list) else []:
         for name in (a, b):
             if name not in table:
                 table[name]  # raises, and says what the table has
+            if name in apart:
+                raise ValueError(f"interactions: column {name!r} is no feature and gets no term")
         if a == b:
             raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
 
@@ -263,7 +285,7 @@ def how_many(wanted: int | str, ranking: Ranking) -> int:
     """How many of the first pairs get a term: those that gain anything, as many as are wanted;
     "auto": as long as at most half of them would be there by noise, a few per column at most."""
     if wanted != "auto":
-        return min(int(np.sum(ranking.gain > 0.0)), int(wanted))
+        return min(int(np.sum(ranking.share > ROUNDING)), int(wanted))
     fine = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))
     found = int(fine[-1]) + 1 if len(fine) else 0
     return min(found, PER_COLUMN * ranking.n_columns, MAX_AUTO)

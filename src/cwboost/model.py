@@ -283,6 +283,8 @@ class Ranking:
         How much of the weighted sum of squares of the residual the pair's learner takes away.
     by_noise : array
         How many pairs would gain as much by noise, where the residuals' signs are random.
+    noise : float
+        What the best of all pairs gains by noise, on average.
     residual : float
         That sum of squares.
     n_pairs, n_columns : int
@@ -297,6 +299,7 @@ class Ranking:
     b: tuple[str, ...]
     gain: Floats
     by_noise: Floats
+    noise: float
     residual: float
     n_pairs: int
     n_columns: int
@@ -327,6 +330,12 @@ class Ranking:
         a, b = (np.array(names, dtype=object) for names in (self.a, self.b))
         numbers = {"gain": self.gain, "share": self.share, "by_noise": self.by_noise}
         return Columns(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
+
+    def plot(self, **options: Any) -> Any:
+        """Draws the best pairs (extra `plot`); the options are those of InteractionsDisplay."""
+        from .plots_interactions import InteractionsDisplay
+
+        return InteractionsDisplay.from_estimator(self, **options)
 
     def __repr__(self) -> str:
         return f"<Ranking of {self.n_pairs} pairs, {self.chosen} chosen>\n{self.table!r}"
@@ -970,11 +979,11 @@ class Model:
         ----------
         which : name of a column or term, optional
             Draws its effect; without it, all effects on a page.
-        kind : "effects", "importance", "risk", "traces" or "explanation", optional
+        kind : "effects", "importance", "risk", "traces", "explanation" or "interactions", optional
             Another picture of the whole model; an explanation needs table= and row=.
         **options
             Of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
-            TracesDisplay or ExplanationDisplay.
+            TracesDisplay, ExplanationDisplay or InteractionsDisplay.
 
         Examples
         --------

@@ -2,10 +2,10 @@
 nothing of columns, learners or how pairs are chosen.
 
 With T the basis over joint bins of weights C, M the additive functions in its span, and
-Q = I - M (M'CM)^- M'C T, the term adds T Q theta, and its Gram is that of T Q. Coefficients stay those
-of T: terms of other rows (folds, bags) have other Q, and add up all the same. The system is solved
-for the inner coefficients, which are those of all functions but for additive ones; of these it
-takes what makes the penalty least (TensorBasis.inner_penalty).
+T Q = T - M (M'CM)^- M'C T, the term adds T Q theta, and its Gram is that of T Q. Coefficients stay
+those of T: terms of other rows (folds, bags) have other Q, and add up all the same. The system is
+solved for the inner coefficients, which are those of all functions but for additive ones; of these
+it takes what makes the penalty least (TensorBasis.inner_penalty).
 
 Where both margins are levels, T is a table of cells and its Gram diagonal: the core has these
 (core/pairs.hpp). All others, and large ones, are set up here.
@@ -54,7 +54,8 @@ def solve_pairs(tasks: Sequence[Task], n_threads: int = 1) -> list[System | None
 
 
 def _n_inner(table: Floats) -> int:
-    return (table.shape[0] - 1) * (table.shape[1] - 1)
+    n_a, n_b = table.shape
+    return (int(n_a) - 1) * (int(n_b) - 1)
 
 
 def _table(task: Task) -> Floats | None:
@@ -65,7 +66,8 @@ def _table(task: Task) -> Floats | None:
     w = np.repeat(weights, np.diff(rows.begin))
     if np.any(rows.value[w != 0.0] != 1.0):
         return None
-    return np.bincount(rows.column, w, basis.n_coef).reshape(basis.a.n_coef, -1)
+    cells: Floats = np.bincount(rows.column, w, basis.n_coef).astype(np.float64, copy=False)
+    return cells.reshape(basis.a.n_coef, -1)
 
 
 def _of_table(table: Floats, factor: Floats, smoothing: float, df: float) -> System:

@@ -1614,8 +1614,13 @@ def plot(model: Any, which: str | None = None, kind: str | None = None, **option
             raise ValueError(f"kind={kind!r} is of the whole model; leave out {which!r}")
         return EffectDisplay.from_estimator(model, which, **options)
     kind = "effects" if kind is None else kind
+    if kind == "interactions":
+        from .plots_interactions import InteractionsDisplay
+
+        return InteractionsDisplay.from_estimator(model, **options)
     if kind not in DISPLAYS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, DISPLAYS))}, got {kind!r}")
+        known = ", ".join(map(repr, (*DISPLAYS, "interactions")))
+        raise ValueError(f"kind must be one of {known}, got {kind!r}")
     if kind == "explanation" and options.get("table") is None:
         raise TypeError("kind='explanation' needs the row to explain: pass table= and row=")
     return DISPLAYS[kind].from_estimator(model, **options)
