@@ -383,3 +383,24 @@ def test_the_rows_are_binned_once(monkeypatch):
     monkeypatch.setattr(Binned, "make", lambda *a: made.append(True) or original(*a))
     cb.fit(table, y, bags=4, n_iter=5)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("wanted", ["auto", 1, [("a", "b")]], ids=repr)
+def test_pairs_within_bags_are_those_of_the_average(wanted):
+    rng = np.random.default_rng(4)
+    table = {name: rng.uniform(-1, 1, 600) for name in "abc"}
+    y = table["c"] + 3 * table["a"] * table["b"] + rng.normal(0, 0.3, 600)
+    model = cb.fit(table, y, bags=3, interactions=wanted)
+    pairs = [name for name, term in model.terms.items() if len(term.columns) == 2]
+    assert "a:b" in pairs
+    assert model.terms["a:b"].chosen
+    ranked = model.interactions
+    assert (ranked is None) if isinstance(wanted, list) else ranked.pairs[0] == ("a", "b")
+    alone = cb.fit(table, y, bags=3)
+    assert model.risk[0] < 0.6 * alone.risk[0]
+    # The score of the average is still the mean of the bags' scores.
+    total = sum(coef.mean(axis=0).sum() for coef in model.bags.coef.values())
+    betas = sum(term.beta.sum() for term in model.terms.values())
+    assert betas == pytest.approx(total)
+    again = cb.fit(table, y, bags=3, interactions=wanted, n_threads=2)
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))

@@ -229,7 +229,7 @@ def test_file_is_readable(tmp_path):
 
 def test_newer_version_is_refused():
     data = {**to_dict(fit("linear")), "version": 4}
-    with pytest.raises(ModelFileError, match=r"version 4 .* reads 1 and 2 and 3; update cwboost"):
+    with pytest.raises(ModelFileError, match=r"version 4 .* reads 1 to 3; update cwboost"):
         from_dict(data)
 
 
