@@ -367,6 +367,7 @@ def test_large_test_parts_are_judged_less_often():
         ({"folds": 1}, "expected at least 2"),
         ({"progress": "loud"}, "progress: expected"),
     ],
+    ids=lambda x: ", ".join(x) if isinstance(x, dict) else x,
 )
 def test_bad_input_is_refused(options, message):
     with pytest.raises((ValueError, TypeError), match=message):

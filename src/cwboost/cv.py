@@ -311,20 +311,17 @@ def cv(
     data, seed = read.data, _seed(random_state)
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
     made = as_folds(folds, data, groups, seed)
-    splits = [_Part(fold, data, None) for fold in made]
+    watched: list[Any] = [None] * len(made)
     if isinstance(optimizer, Hybrid):
         last = isinstance(folds, Folds) and folds.kind == "time"
         share = _share(validation)
-        splits = [
-            _Part(fold, data, hold_out(fold, data, share, groups, seed + k, last))
-            for k, fold in enumerate(made)
-        ]
+        watched = [hold_out(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
     elif validation is not None:
         raise ValueError("validation: only a Hybrid watches rows; leave it out")
+    parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
     threads = threads_for(n_threads, max(len(data.y), THREADS_FROM))
-    run = Run(
-        read.bin(threads), splits, optimizer, metrics, _step(every, n_iter, made), start, scale
-    )
+    step = _step(every, n_iter, made)
+    run = Run(read.bin(threads), parts, optimizer, metrics, step, start, scale)
     try:
         found = run.until_best(int(n_iter), most, threads, bar)
     except Interrupted:
