@@ -22,6 +22,7 @@ PAGES = (
     "cv",
     "effects",
     "information",
+    "interactions",
     "missing",
     "optimizers",
     "stability",

@@ -283,7 +283,7 @@ def pair_learners(pairs: Pairs, beside: Sequence[Plan]) -> list[Learner]:
 
 def how_many(wanted: int | str, ranking: Ranking) -> int:
     """How many of the first pairs get a term: those that gain anything, as many as are wanted;
-    "auto": as long as at most half of them would be there by noise, a few per column at most."""
+    "auto": as long as not more than MAX_FALSE of them would be there by noise, a few per column."""
     if wanted != "auto":
         return min(int(np.sum(ranking.share > ROUNDING)), int(wanted))
     fine = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))
