@@ -18,10 +18,9 @@
 namespace cwboost {
 
 // Gauss-Jordan in place on a symmetric matrix that is positive semidefinite: a generalised inverse,
-// zero for directions that depend on those before.
-inline void invert(Out m, Size d) {
-  Vec least(d);
-  for (Size k = 0; k < d; ++k) least[k] = 1e-12 * m[k * d + k];
+// zero for directions that depend on those before, whose pivots are not above `least`.
+inline void invert(Out m, In least) {
+  const Size d = least.size();
   Vec row(d);
   std::vector<bool> done(d);
   for (Size k = 0; k < d; ++k) {
@@ -46,11 +45,14 @@ inline void invert(Out m, Size d) {
 
 class Cells {
  public:
+  static constexpr Real dependent = 1e-12;  // share of a level's weight: rounding
+
   Cells(In weights, Size n_b) : n_b_(n_b), w_(weights.begin(), weights.end()) {
     if (n_b == 0 || w_.empty() || w_.size() % n_b != 0)
       throw std::invalid_argument("a table needs as many cells as its margins have levels");
     n_a_ = w_.size() / n_b;
     per_a_.assign(n_a_, 0.0);
+    Vec least(n_b_);
     inverse_.assign(n_b_ * n_b_, 0.0);
     for (Size i = 0; i < n_a_; ++i) {
       const Real* const w = &w_[i * n_b_];
@@ -60,11 +62,12 @@ class Cells {
       per_a_[i] = 1.0 / sum;
       for (Size j = 0; j < n_b_; ++j) {
         if (w[j] == 0.0) continue;
+        least[j] += dependent * w[j];
         inverse_[j * n_b_ + j] += w[j];
         for (Size l = 0; l < n_b_; ++l) inverse_[j * n_b_ + l] -= w[j] * per_a_[i] * w[l];
       }
     }
-    invert(inverse_, n_b_);
+    invert(inverse_, least);
   }
 
   Size n_a() const { return n_a_; }

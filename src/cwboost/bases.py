@@ -72,9 +72,9 @@ class Basis:
         """Basis rows at known values."""
         raise NotImplementedError
 
-    def ones(self) -> Floats:
-        """(n_coef,) coefficients of the constant 1."""
-        return np.ones(self.n_coef)
+    def ones(self) -> Floats | None:
+        """(n_coef,) coefficients of the function that is 1 everywhere; None if there are none."""
+        return None
 
     def removed(self) -> Floats | None:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""
@@ -183,6 +183,9 @@ class SplineBasis(Basis):
             return BasisRows(room.steps(n, per_row), column, value)
         return BasisRows(begin, column[:size], value[:size])  # missing cells have one entry
 
+    def ones(self) -> Floats | None:
+        return np.ones(self.n_coef)
+
     def removed(self) -> Floats | None:
         if not self.centered:
             return None
@@ -218,10 +221,8 @@ class PowerBasis(Basis):
     def null_dim(self) -> int:
         return 1 - self.first
 
-    def ones(self) -> Floats:
-        out = np.zeros(self.n_coef)
-        out[0] = 1.0
-        return out
+    def ones(self) -> Floats | None:
+        return None if self.first else np.eye(1, self.n_coef).ravel()
 
     def penalty(self) -> Floats:
         return _power_penalty(self.first, self.degree)
@@ -265,6 +266,9 @@ class LevelBasis(Basis):
     @property
     def null_dim(self) -> int:
         return 0 if self.differences == 0 else self.differences + self.missing
+
+    def ones(self) -> Floats | None:
+        return np.ones(self.n_coef)
 
     def penalty(self) -> Floats:
         if self.differences == 0:
@@ -352,11 +356,15 @@ class TensorBasis(Basis):
         a, b = (p if p.ndim == 2 else np.diag(p) for p in (self.a.penalty(), self.b.penalty()))
         return np.kron(a, np.eye(len(b))) + np.kron(np.eye(len(a)), b)
 
+    def ones(self) -> Floats | None:
+        a, b = self.a.ones(), self.b.ones()
+        return None if a is None or b is None else np.outer(a, b).ravel()
+
     def removed(self) -> Floats | None:
-        if not self.orthogonal:
+        a, b = self.a.ones(), self.b.ones()
+        if not self.orthogonal or a is None or b is None:
             return None
-        of_a = np.kron(np.eye(self.a.n_coef), self.b.ones())
-        of_b = np.kron(self.a.ones(), np.eye(self.b.n_coef))
+        of_a, of_b = np.kron(np.eye(self.a.n_coef), b), np.kron(a, np.eye(self.b.n_coef))
         return np.vstack([of_a, of_b[1:]])  # the constant is in both
 
     def inner_penalty(self) -> Floats:
@@ -388,7 +396,7 @@ def _inner_penalty(basis: TensorBasis) -> Floats:
     assert additive is not None
     onto = full @ additive.T
     out = full[np.ix_(inner, inner)]
-    out -= onto[inner] @ np.linalg.pinv(additive @ onto, hermitian=True) @ onto[inner].T
+    out -= onto[inner] @ np.linalg.pinv(additive @ onto, 1e-10, hermitian=True) @ onto[inner].T
     out = (out + out.T) / 2
     if basis.null_dim:  # what it leaves free may have no rows, as cells that lack both values
         out += FREE * np.trace(out) / len(out) * np.eye(len(out))

@@ -31,8 +31,8 @@ from .table import Floats, Table
 MAX_STEPS = 8  # of a numeric column in the ranking, which need not be as fine as the terms
 MAX_LEVELS = 12  # of a text column in the ranking: the most frequent ones, and all others as one
 MAX_CELLS = 1024  # of a pair's table; larger ones are not chosen by themselves
-FLIPS = 5  # draws of the residuals' signs that show what noise gains
-MAX_FALSE = 0.7  # "auto": share of the chosen pairs that may be there by noise
+FLIPS = 10  # draws of random signs that show what noise gains
+MAX_FALSE = 0.7  # "auto": most pairs by noise, as a share of those chosen
 ROUNDING = 1e-12  # share of the residual: less is no gain
 PER_COLUMN = 3  # so many pairs per column at most,
 MAX_AUTO = 400  # and so many in all
@@ -137,14 +137,13 @@ def rank(
     q = r.shape[1]
     gain = gains[:, :q].sum(axis=1)
     by_flip = gains[:, q:].reshape(len(gains), FLIPS, q).sum(axis=2)
-    noise = np.sort(by_flip, axis=None)
     order = np.argsort(-gain, kind="stable")[:MAX_KEPT]
-    by_noise = (len(noise) - np.searchsorted(noise, gain[order])) / FLIPS
+    as_much = [len(gain) - np.searchsorted(np.sort(flip), gain[order]) for flip in by_flip.T]
     return Ranking(
         a=tuple(columns[candidates[k][0]] for k in order),
         b=tuple(columns[candidates[k][1]] for k in order),
         gain=gain[order],
-        by_noise=by_noise,
+        by_noise=np.max(as_much, axis=0).astype(np.float64),
         noise=float(by_flip.max(axis=0, initial=0.0).mean()),
         residual=float(np.sum(w[:, None] * r**2)),
         n_pairs=len(candidates),

@@ -282,7 +282,8 @@ class Ranking:
     gain : array
         How much of the weighted sum of squares of the residual the pair's learner takes away.
     by_noise : array
-        How many pairs would gain as much by noise, where the residuals' signs are random.
+        How many pairs gain as much by noise: the most in ten draws of random signs of the
+        residuals.
     noise : float
         What the best of all pairs gains by noise, on average.
     residual : float

@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _core
 from .bases import BasisRows
-from .smoothing import System, factorize, find_smoothing, one_blas_thread, spectrum
+from .smoothing import ZERO, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Floats
 
 MAX_CORE_INNER = 256  # inner cells of a table; larger systems are LAPACK's
@@ -84,7 +84,7 @@ def _solve(task: Task, table: Floats | None) -> System | None:
     left, right = (r.matrix(basis.n_coef) for r in (rows._replace(value=weighted), rows))
     gram = np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
     onto = gram @ removed.T
-    weigher = np.ascontiguousarray(np.linalg.pinv(removed @ onto, hermitian=True) @ onto.T)
+    weigher = np.ascontiguousarray(np.linalg.pinv(removed @ onto, ZERO, hermitian=True) @ onto.T)
     own, penalty = (gram - onto @ weigher)[np.ix_(inner, inner)], basis.inner_penalty()
     own = (own + own.T) / 2
     df = 0.0
