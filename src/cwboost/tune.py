@@ -67,7 +67,7 @@ def tune(
     metric : name, function or scorer, optional
         What decides, as of `cv`: "risk" (the mean loss, by default), "auc", "log_loss", "accuracy",
         "brier", "rmse", "mae", "r2", a scorer of scikit-learn, or a function of y and prediction.
-        The risk is known after every iteration; others are computed at iterations 9% apart.
+        The risk is known after every iteration; others are computed at iterations 19% apart.
     schedule : Hyperband, Halving, RandomSearch or list of brackets
         How many configurations are tried for how long; by default `Hyperband()`.
     random_state : int or numpy Generator
