@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "terms": {"learners"},
     "formula": {"terms"},
     "binned": {"model"},
-    "replicates": {"progress"},
+    "replicates": {"progress", "smoothing"},
     "folds": {"data"},
     "metrics": {"quality"},
     "said": {"table"},

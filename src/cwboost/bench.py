@@ -206,6 +206,11 @@ class Bench:
         there = at <= model.n_iter
         for k, score in enumerate(scores_at(binned, model, at[there])):
             values[k] = self.metric.of(tested, np.ascontiguousarray(score[:, test].T))
+            if np.isnan(values[k]) and np.isfinite(score[:, test]).all():
+                raise ValueError(
+                    f"metric {self.metric.name!r} is not a number on the test rows of a fold; has "
+                    "it one class, or the same y, only? Take fewer or other folds"
+                )
         return Curve(at, values)
 
     def stand(self, curves: Sequence[Curve], before: Standing | None) -> Standing:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .bench import Bench, Curve, Standing, marks
 from .journal import Journal
+from .metrics import Metric
 from .model import Model
 from .progress import Progress
 from .replicates import Halt, run_all
@@ -279,11 +280,19 @@ def identity(climb: Climb) -> dict[str, str]:
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
         "folds": digest(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
-        "metric": bench.metric.name,
+        "metric": _metric(bench.metric),
         "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in climb.brackets for r in bracket),
         "random_state": str(bench.seed),
         "validation": str(bench.share) if bench.held else "",
     }
+
+
+def _metric(metric: Metric) -> str:
+    """Its name, which way is better, and of a function a short name of what it does."""
+    function = getattr(getattr(metric.of, "__self__", None), "function", None)
+    code = getattr(function, "__code__", None)
+    text = [] if code is None else [code.co_code.hex(), repr(code.co_consts), repr(code.co_names)]
+    return f"{metric.name} {'more' if metric.greater else 'less'} {digest(text)}"
 
 
 def digest(parts: Iterable[Any]) -> str:

@@ -98,6 +98,7 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
         raise TypeError(
             f"deselect: expected a Model (estimator.model_ of an estimator), got {model!r}"
         )
+    model._refuse_bags("deselect")
     model._refuse_edited("deselect")
     if not is_number(threshold) or not 0 <= threshold < 1:
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {threshold!r}")

@@ -145,6 +145,7 @@ def aic(
         raise TypeError(
             f"aic: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
         )
+    model._refuse_bags("aic")
     model._refuse_edited("aic")
     criterion, df = _what(model.loss, criterion, df)
     bar, path = face(progress), model.path

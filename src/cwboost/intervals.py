@@ -64,6 +64,7 @@ class Intervals:
     kind: Kind
     level: float
     members: tuple[Member, ...]
+    positive: bool = False  # no y lies below 0
 
     def predict(
         self, table: Any, *, offset: Any = None, exposure: Any = None, n_threads: int | None = None
@@ -86,8 +87,8 @@ class Intervals:
         ends = np.array([_ends(m.lower, m.upper, rows, fixed) for m in self.members])
         lower = -self._end(-ends[:, 0])
         upper = self._end(ends[:, 1])
-        if self.members[0].lower.loss.log_link:
-            lower = np.maximum(lower, 0.0)  # no y lies below
+        if self.positive:
+            lower = np.maximum(lower, 0.0)
         return Columns(lower=np.minimum(lower, upper), upper=np.maximum(lower, upper))
 
     def _end(self, shift: Floats) -> Floats:
@@ -200,7 +201,8 @@ def intervals(
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
     task = Task(model, binned, seed)
     if kind == "bags":
-        return Intervals(kind, float(level), (_bag_member(task, table, weights),))
+        bagged = (_bag_member(task, table, weights),)
+        return Intervals(kind, float(level), bagged, model.loss.log_link)
     taus: list[float | None] = [None]
     if kind in ("cqr", "quantiles"):
         if binned.data.offset.any():
@@ -212,7 +214,7 @@ def intervals(
 
     jobs = [job(inside) for inside in _parts(task, kind, folds, table, weights)]
     members = run_all(jobs, threads_for(n_threads, sys.maxsize), bar, "fold")
-    return Intervals(kind, float(level), tuple(members))
+    return Intervals(kind, float(level), tuple(members), model.loss.log_link)
 
 
 def _check(model: Model, level: Any, kind: Any, n_threads: Any) -> None:
