@@ -172,6 +172,39 @@ def table(results: dict[tuple[str, int, str], dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+PAIRS = [("cwboost", "ebm-main"), ("cwboost-bags", "ebm-main")]
+PAIRS += [
+    ("cwboost-pairs", "ebm"),
+    ("cwboost-pairs-bags", "ebm"),
+    ("cwboost-pairs-bags", "xgboost"),
+]
+
+
+def differences(results: dict[tuple[str, int, str], dict[str, Any]]) -> str:
+    """AUC minus that of a rival on the folds that both have, and the CPU seconds as a share."""
+    head = ["AUC minus that of", *TABLES]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for who, rival in PAIRS:
+        cells = []
+        for name in TABLES:
+            keys = [(results.get((name, f, who)), results.get((name, f, rival))) for f in FOLDS]
+            both = [(a, b) for a, b in keys if a is not None and b is not None]
+            cells.append(_difference(both))
+        lines.append("| " + " | ".join([f"{WHO[who][2]} - {WHO[rival][2]}", *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _difference(both: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    if not both:
+        return ""
+    auc = np.mean([a["auc"] - b["auc"] for a, b in both])
+    share = np.sum([b["cpu_seconds"] for _, b in both]) / np.sum(
+        [a["cpu_seconds"] for a, _ in both]
+    )
+    times = f"1/{share:.0f}" if share >= 1.5 else f"{1 / share:.2g} x"
+    return f"{auc:+.4f}, {times} of the time ({len(both)} fold{'s' * (len(both) > 1)})"
+
+
 def cell(folds: list[dict[str, Any] | None]) -> str:
     found = [fold for fold in folds if fold is not None]
     if not found:
@@ -214,7 +247,8 @@ def run(arguments: argparse.Namespace) -> None:
             print(line, flush=True)
             with arguments.results.open("a", encoding="utf-8") as out:
                 out.write(line + "\n")
-    text = table(read(arguments.results))
+    found = read(arguments.results)
+    text = f"{table(found)}\n\nOn the folds that both have:\n\n{differences(found)}"
     print(text)
     if arguments.into is not None:
         fill(arguments.into, {"quality": text})
