@@ -541,14 +541,7 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
 KILLED = """
 import os, signal, sys
 import numpy as np, cwboost as cb
-from test_tune import kill_table
-calls = 0
-def some_score(y, p):
-    global calls
-    calls += 1
-    if calls == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return -float(np.mean((y - p) ** 2))
+from test_tune import kill_table, some_score
 table, y = kill_table()
 cb.tune(table, y, metric=some_score, schedule=cb.Hyperband(10, 40), file=sys.argv[1], n_threads=1)
 """
@@ -559,17 +552,25 @@ def kill_table():
     return {"x": x}, np.sin(x)
 
 
+CALLS = []
+
+
+def some_score(y, p):
+    """Kills its process at a call that the environment names."""
+    CALLS.append(1)
+    if len(CALLS) == int(os.environ.get("KILL_AT", "0")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return -float(np.mean((y - p) ** 2))
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
 def test_a_killed_process_leaves_a_file_to_go_on_from(tmp_path):
-    def some_score(y, p):
-        return -float(np.mean((y - p) ** 2))
-
     table, y = kill_table()
     file = tmp_path / "t.jsonl"
     path = os.pathsep.join([os.path.dirname(__file__), *sys.path])  # noqa: PTH120
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(file), "300"],
-        env=os.environ | {"PYTHONPATH": path},
+        [sys.executable, "-c", KILLED, str(file)],
+        env=os.environ | {"PYTHONPATH": path, "KILL_AT": "300"},
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
