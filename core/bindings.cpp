@@ -112,10 +112,10 @@ void bind_index(nb::class_<HeldSet>& cls) {
 }
 
 void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
-               const std::vector<const HeldSet*>& sets, const std::vector<Reals>& parts,
-               Size n_threads) {
+               const std::vector<const HeldSet*>& sets,
+               const std::vector<std::variant<Array<bool>, Reals>>& parts, Size n_threads) {
   std::vector<RowSet> index;
-  std::vector<In> weights;
+  std::vector<Weights> weights;
   std::vector<nb::object> keep{nb::cast(y)};
   for (const auto* set : sets) {
     if (!set) throw nb::type_error("sets: expected index sets, got None");
@@ -123,8 +123,12 @@ void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optiona
     keep.push_back(set->keep);
   }
   for (const auto& part : parts) {
-    weights.push_back(view(part));
-    keep.push_back(nb::cast(part));
+    if (const auto* marks = std::get_if<Array<bool>>(&part))  // true is the byte 1
+      weights.emplace_back(
+          std::span(reinterpret_cast<const std::uint8_t*>(marks->data()), marks->size()));
+    else
+      weights.emplace_back(view(std::get<Reals>(part)));
+    keep.push_back(std::visit([](const auto& array) { return nb::cast(array); }, part));
   }
   if (offset) keep.push_back(nb::cast(*offset));
   new (self) HeldRows(std::move(loss), view(y), offset ? view(*offset) : In{}, std::move(index),

@@ -116,14 +116,14 @@ void with_values(const MomentSet& set, const Real* values, Size first, Then then
 // --- cross-Grams --------------------------------------------------------------------------------
 
 // (coefficients of a, moments of b) += w x (row of a) x (powers of b), row by row.
-template <class A>
-CWBOOST_KERNEL void add_powers(const A* a, const Basis& basis, const MomentSet& b, const Real* w,
+template <class A, class W>
+CWBOOST_KERNEL void add_powers(const A* a, const Basis& basis, const MomentSet& b, W w,
                                Real* table) {
   const Size n = b.t.size(), n_moments = b.n_bins;
   const auto* const piece = b.piece.data();
   const Real* const t_b = b.t.data();
   for (Size i = 0; i < n; ++i) {
-    const Real t = t_b[i], x = w[i], xt = x * t;
+    const Real t = t_b[i], x = static_cast<Real>(w[i]), xt = x * t;
     const Four powers{x, xt, xt * t, xt * t * t};
     Real* const to = table + n_powers * piece[i];
     for (Size e = basis.first(a[i]); e < basis.first(a[i] + Size{1}); ++e) {
@@ -137,15 +137,18 @@ CWBOOST_KERNEL void add_powers(const A* a, const Basis& basis, const MomentSet& 
 inline Vec half_gram(const IndexSet& a, const Basis& basis_a, const MomentSet& b,
                      const Weights& weights) {
   Vec table(basis_a.n_coef() * b.n_bins, 0.0);
-  const Real* const w = weights.numbers.data();
-  std::visit([&](auto index) { add_powers(index.data(), basis_a, b, w, table.data()); }, a.index);
+  std::visit(
+      [&](auto index) {
+        by_kind(weights, [&](auto w) { add_powers(index.data(), basis_a, b, w, table.data()); });
+      },
+      a.index);
   return table;
 }
 
 // (pieces of a, pieces of b, copies, powers of a, powers of b) += w x powers x powers. Rows go to
 // the copies, a power of two of them, in turn.
-template <bool weighted>
-CWBOOST_KERNEL void add_products(const MomentSet& a, const MomentSet& b, const Real* w, Size copies,
+template <class W>
+CWBOOST_KERNEL void add_products(const MomentSet& a, const MomentSet& b, W w, Size copies,
                                  Real* table) {
   const Size n = b.t.size(), n_pieces = b.n_bins / n_powers;
   const auto *const piece_a = a.piece.data(), *const piece_b = b.piece.data();
@@ -155,7 +158,7 @@ CWBOOST_KERNEL void add_products(const MomentSet& a, const MomentSet& b, const R
     Real* const to = table + cell * n_powers * n_powers;
     const Real s = t_a[i], t = t_b[i];
     Four products{1.0, t, t * t, t * t * t};
-    if (weighted) multiply(products, w[i]);
+    multiply(products, static_cast<Real>(w[i]));
     for (Size q = 0; q < n_powers; ++q) {
       add_to(to + q * n_powers, products);
       multiply(products, s);
@@ -170,9 +173,7 @@ inline Vec half_gram(const MomentSet& a, const Basis& basis_a, const MomentSet& 
   constexpr Size size = n_powers * n_powers;
   Vec room;
   Real* const table = zeros(room, n_a * n_b * copies * size);
-  const Real* const w = weights.numbers.data();
-  weights.kind == Weights::Kind::ones ? add_products<false>(a, b, w, copies, table)
-                                      : add_products<true>(a, b, w, copies, table);
+  by_kind(weights, [&](auto w) { add_products(a, b, w, copies, table); });
   Vec out(basis_a.n_coef() * b.n_bins, 0.0);
   for (Size m = 0; m < a.n_bins; ++m)
     for (Size e = basis_a.first(m); e < basis_a.first(m + 1); ++e) {

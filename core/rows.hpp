@@ -197,6 +197,9 @@ CWBOOST_KERNEL inline Real weighted_loss(Size n, const Real* value, const Real* 
 CWBOOST_KERNEL inline void weigh(Size n, const Real* w, const Real* x, Real* out) {
   for (Size i = 0; i < n; ++i) out[i] = w[i] == 0.0 ? 0.0 : w[i] * x[i];  // outside may be infinite
 }
+CWBOOST_KERNEL inline void weigh(Size n, const std::uint8_t* mask, const Real* x, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] = keep(x[i], mask[i]);
+}
 
 template <class Value>
 void add_values(Size n, Value value, Real* out) {
@@ -218,19 +221,18 @@ void add_values_within(Size n, Value value, const Real* w, Real* out) {
 class LocalRows : public Rows {
  public:
   LocalRows(std::shared_ptr<Loss> loss, In y, In offset, std::vector<RowSet> sets,
-            const std::vector<In>& parts, Size n_threads)
+            std::vector<Weights> parts, Size n_threads)
       : loss_(std::move(loss)),
         y_(y),
         offset_(offset),
         sets_(std::move(sets)),
+        parts_(std::move(parts)),
         workers_(n_threads) {
     const Size n = y_.size(), q = loss_->n_outputs();
     if (!offset_.empty() && offset_.size() != n * q)
       throw std::invalid_argument("offset must have one value per row and output");
-    for (const In part : parts) {
-      if (part.size() != n) throw std::invalid_argument("a part must have one weight per row");
-      parts_.emplace_back(part);
-    }
+    for (const Weights& part : parts_)
+      if (part.size != n) throw std::invalid_argument("a part must have one weight per row");
     for (const auto& set : sets_) std::visit([&](const auto& s) { check(s); }, set);
   }
 
@@ -576,7 +578,7 @@ class LocalRows : public Rows {
   // zero and one and the slot is zero outside; else a copy, kept until the slot changes.
   In weighted(Slot slot, Part p) {
     const Weights& w = part(p);
-    if (slot == ones_slot) return w.numbers;
+    if (slot == ones_slot) return numbers(w);
     const In x = read(slot);
     const auto s = static_cast<Size>(slot);
     if (w.kind == Weights::Kind::ones || (w.kind == Weights::Kind::mask && inside_[s] == p))
@@ -588,13 +590,24 @@ class LocalRows : public Rows {
       chunks([&](Size, RowRange rows) {
         for (Size o = 0; o < n_outputs(); ++o) {
           const Size at = o * n + rows.begin;
-          weigh(rows.end - rows.begin, &w.numbers[rows.begin], &x[at], &copy.values[at]);
+          const Size n_here = rows.end - rows.begin;
+          if (w.kind == Weights::Kind::mask)
+            weigh(n_here, &w.mask[rows.begin], &x[at], &copy.values[at]);
+          else
+            weigh(n_here, &w.numbers[rows.begin], &x[at], &copy.values[at]);
         }
       });
       copy.version = version_[s];
       copy.part = p;
     }
     return copy.values;
+  }
+
+  In numbers(const Weights& w) {  // that may be said by a byte per row only
+    if (!w.numbers.empty() || w.size == 0) return w.numbers;
+    weights_.resize(w.size);
+    for (Size i = 0; i < w.size; ++i) weights_[i] = w[i];
+    return weights_;
   }
 
   // One task per chunk of rows and set; how a set is chunked depends on the set alone, so that its
@@ -671,7 +684,7 @@ class LocalRows : public Rows {
   }
 
   Reply apply(const Joint& verb) {
-    const In w = part(verb.part).numbers;
+    const Weights& w = part(verb.part);
     const auto *const one = std::get_if<IndexSet>(&sets_.at(verb.a)), *const other =
                                                                           std::get_if<IndexSet>(
                                                                               &sets_.at(verb.b));
@@ -732,6 +745,7 @@ class LocalRows : public Rows {
   std::array<std::optional<Part>, max_slots> inside_ = {};  // the part that a slot is zero outside
   std::array<Copy, max_slots> copies_;                      // weighted slots
   Vec passing_, fresh_, losses_;                            // of losses that must see all rows
+  Vec weights_;                                             // of a part, where they are asked for
   Workers workers_;
 };
 

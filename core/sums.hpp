@@ -20,22 +20,56 @@ struct IndexSet {
   Size n_bins;
 };
 
-// A weight vector over the rows. Most are all one, or zero and one; then their products are free.
+// A weight vector over the rows. Most are all one, or zero and one; then their products are free,
+// and a byte per row is enough to say them.
 struct Weights {
   enum class Kind { ones, mask, numbers };
-  In numbers;                      // (n)
-  std::vector<std::uint8_t> mask;  // (n), if they are zero and one
+  Size size;
+  In numbers = {};                          // (n), if they were given as numbers
+  std::span<const std::uint8_t> mask = {};  // (n), if they are zero and one
   Real total = 0.0;
   Kind kind = Kind::ones;
 
-  explicit Weights(In values) : numbers(values) {
+  explicit Weights(In values) : size(values.size()), numbers(values) {
     for (const Real w : values) {
       total += w;
       if (w != 1.0 && kind != Kind::numbers) kind = w == 0.0 ? Kind::mask : Kind::numbers;
     }
-    if (kind == Kind::mask) mask.assign(values.begin(), values.end());
+    if (kind != Kind::mask) return;
+    own_.assign(values.begin(), values.end());
+    mask = own_;
   }
+  explicit Weights(std::span<const std::uint8_t> marks) : size(marks.size()), mask(marks) {
+    Size n = 0;
+    for (const std::uint8_t mark : marks) n += mark;
+    total = static_cast<Real>(n);
+    kind = n == size ? Kind::ones : Kind::mask;
+  }
+  Weights(Weights&&) = default;  // a mask of its own moves along
+  Weights& operator=(Weights&&) = default;
+
+  Real operator[](Size i) const {
+    return kind == Kind::ones ? 1.0 : kind == Kind::mask ? static_cast<Real>(mask[i]) : numbers[i];
+  }
+
+ private:
+  std::vector<std::uint8_t> own_;
 };
+
+struct Ones {
+  Real operator[](Size) const { return 1.0; }
+};
+
+// use(w), w[i] being the weight of row i in its own kind.
+template <class Use>
+void by_kind(const Weights& weights, Use use) {
+  if (weights.kind == Weights::Kind::ones)
+    use(Ones{});
+  else if (weights.kind == Weights::Kind::mask)
+    use(weights.mask.data());
+  else
+    use(weights.numbers.data());
+}
 
 struct RowRange {
   Size begin, end;
@@ -89,10 +123,6 @@ void bin_sums(const IndexSet& set, std::array<const Real*, planes> x, RowRange r
 
 // --- cross-Grams --------------------------------------------------------------------------------
 
-struct Ones {
-  Real operator[](Size) const { return 1.0; }
-};
-
 // table (bins of a, coefficients of b) += w x (row of b), row by row.
 template <Size width, class A, class B, class W>
 CWBOOST_KERNEL void add_narrow_rows(A a, B b, const Basis& basis, W w, Size n, Real* table) {
@@ -111,15 +141,9 @@ CWBOOST_KERNEL void add_narrow_rows(A a, B b, const Basis& basis, W w, Size n, R
 
 template <class A, class B>
 void add_rows(A a, B b, const Basis& basis, const Weights& weights, Real* table) {
-  const Size n = weights.numbers.size(), d = basis.n_coef();
-  const Real* const w = weights.numbers.data();
+  const Size n = weights.size, d = basis.n_coef();
   const auto narrow = [&]<Size width>() {
-    if (weights.kind == Weights::Kind::ones)
-      add_narrow_rows<width>(a, b, basis, Ones{}, n, table);
-    else if (weights.kind == Weights::Kind::mask)
-      add_narrow_rows<width>(a, b, basis, weights.mask.data(), n, table);
-    else
-      add_narrow_rows<width>(a, b, basis, w, n, table);
+    by_kind(weights, [&](auto w) { add_narrow_rows<width>(a, b, basis, w, n, table); });
   };
   switch (basis.width()) {
     case 1:
@@ -131,7 +155,7 @@ void add_rows(A a, B b, const Basis& basis, const Weights& weights, Real* table)
     default:
       for (Size i = 0; i < n; ++i)
         for (Size e = basis.first(b[i]); e < basis.first(b[i] + Size{1}); ++e)
-          table[static_cast<Size>(a[i]) * d + basis.column(e)] += w[i] * basis.value(e);
+          table[static_cast<Size>(a[i]) * d + basis.column(e)] += weights[i] * basis.value(e);
   }
 }
 

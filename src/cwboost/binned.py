@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _core
 from .bases import BasisRows
-from .bins import Seen
+from .bins import RowWeights, Seen, all_weigh_one
 from .data import Data, Split
 from .design import (
     Plan,
@@ -109,7 +109,7 @@ class Binned:
 
     # --- what depends on the weights of the rows --------------------------------------------------
 
-    def weigh(self, weights: Floats) -> Sequence[Floats]:
+    def weigh(self, weights: RowWeights) -> Sequence[Floats]:
         """Weights of the bins of every set for weights of the rows."""
         if weights is self.data.split.training:
             return self.bin_weights
@@ -132,12 +132,13 @@ class Binned:
         """The rows with their training, validation and all weights as parts 0, 1 and 2."""
         data = self.data
         watched = split.training if split.validation is None else split.validation
+        weights = (split.training, watched, split.all)
         return _core.LocalRows(
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
             self.core_sets,
-            [split.training, watched, split.all],
+            [np.ones(len(w), np.bool_) if all_weigh_one(w) else w for w in weights],
             self.n_threads if n_threads is None else n_threads,
         )
 

@@ -33,6 +33,28 @@ MAX_POINTS = 2**24  # of a rule that gives their number
 UNSEEN = -1.0
 
 
+# Weights of rows are floats, marks (a byte per row) where they are 0 or 1, or one number that
+# stands for all rows and takes no memory (`ones`).
+RowWeights = NDArray[Any]
+
+
+def ones(n_rows: int) -> Floats:
+    """The weights of rows that nobody has weighed."""
+    return np.broadcast_to(np.ones(1), n_rows)
+
+
+def all_weigh_one(weights: RowWeights) -> bool:
+    """Whether they are `ones`."""
+    return weights.strides == (0,)
+
+
+def as_numbers(weights: RowWeights | None) -> Floats | None:
+    """Weights as kernels take them; None: all rows weigh 1."""
+    if weights is None or all_weigh_one(weights):
+        return None
+    return np.ascontiguousarray(weights, dtype=np.float64)
+
+
 class Sample(NamedTuple):
     """The rows that decide: which they are, how much they weigh, how many they are."""
 

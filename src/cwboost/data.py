@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .bins import Sample
+from .bins import RowWeights, Sample, all_weigh_one, ones
 from .checks import is_number
 from .losses import Loss
 from .table import Column, Floats, Numbers, Table, read, read_column
@@ -68,9 +68,9 @@ class Given:
 class Split:
     """How one fit weighs the rows: zero where it does not see them."""
 
-    training: Floats  # (n,)
-    validation: Floats | None  # (n,) of the rows that are watched
-    all: Floats  # (n,) of both
+    training: RowWeights  # (n,)
+    validation: RowWeights | None  # (n,) of the rows that are watched
+    all: RowWeights  # (n,) of both
 
     @cached_property
     def rows(self) -> NDArray[np.bool_] | None:
@@ -80,7 +80,11 @@ class Split:
 
     def of_training(self, values: Floats) -> Floats:
         """What training rows have of a number (or more) per row."""
-        return values if self.rows is None else values[self.rows]
+        if self.rows is None:
+            return values
+        if values.strides[0] == 0:  # all rows have the same
+            return values[: np.count_nonzero(self.rows)]
+        return values[self.rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +95,8 @@ class Data:
     y: Floats  # (n,) as the core takes it
     offset: Floats  # (n, q)
     training: NDArray[np.bool_]  # (n,)
-    weights: Floats  # (n,) of all rows
-    validation_weights: Floats  # (n,) zero for training rows; without validation all are
+    weights: Floats  # (n,) of all rows; `ones` if there are none
+    validation_weights: RowWeights  # (n,) zero for training rows; without validation all are
     classes: tuple[Any, ...]
     loss: Loss
     validation: Literal["none", "fraction", "rows"]
@@ -105,6 +109,8 @@ class Data:
         w, held = self.weights, self.validation_weights
         if not self.has_validation:
             return Split(w, None, w)
+        if held.dtype == np.bool_:
+            return Split(self.training, held, w)
         training = np.where(self.training, w, 0.0)
         same = np.array_equal(held[~self.training], w[~self.training])
         return Split(training, held, w if same else np.where(self.training, w, held))
@@ -152,7 +158,7 @@ def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) ->
 
 def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
     if weights is None:
-        return np.ones(table.n_rows)
+        return ones(table.n_rows)
     values = numbers_for(weights, what, table)
     if values.ndim != 1:
         raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
@@ -226,14 +232,18 @@ def _is_fraction(validation: Any) -> bool:
 
 def _validation_weights(
     validation: Any, table: Table, w: Floats, classes: Floats | None, seed: int
-) -> Floats:
-    """The weights that validation holds out of the table's rows."""
+) -> RowWeights:
+    """The weights that validation holds out of the table's rows: marks, where none are given."""
+
+    def of_marked(marks: NDArray[np.bool_]) -> RowWeights:
+        return marks if all_weigh_one(w) else np.where(marks, w, 0.0)
+
     if validation is None:
         return np.broadcast_to(np.zeros(1), table.n_rows)  # takes no memory
     if _is_fraction(validation):
         if not is_number(validation) or not 0.0 < validation < 1.0:
             raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
-        return np.where(hold_out(float(validation), w, classes, seed), w, 0.0)
+        return of_marked(hold_out(float(validation), w, classes, seed))
     if isinstance(validation, list) and not all(isinstance(v, int | float) for v in validation):
         raise TypeError(
             "validation: expected a fraction, a mask or weights over the rows, or a tuple "
@@ -244,7 +254,7 @@ def _validation_weights(
     if not np.any(held > 0):
         raise ValueError("validation: no row is held out; mark at least one")
     mask = bool(getattr(column, "boolean", False))
-    return np.where(held > 0, w, 0.0) if mask else held
+    return of_marked(held > 0) if mask else held
 
 
 def hold_out(

@@ -18,7 +18,20 @@ import numpy as np
 
 from . import _core
 from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
-from .bins import UNSEEN, Bins, Encoder, IndexSet, Levels, Sample, Seen, Values, look, pair
+from .bins import (
+    UNSEEN,
+    Bins,
+    Encoder,
+    IndexSet,
+    Levels,
+    RowWeights,
+    Sample,
+    Seen,
+    Values,
+    as_numbers,
+    look,
+    pair,
+)
 from .learners import (
     Category,
     Centered,
@@ -370,9 +383,13 @@ def make_sets(
 
 
 def bin_weights(
-    sets: Sequence[IndexSet | MomentSet], weights: Floats | None, room: Room, n_threads: int = 1
+    sets: Sequence[IndexSet | MomentSet],
+    weights: RowWeights | None,
+    room: Room,
+    n_threads: int = 1,
 ) -> list[Floats]:
     """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
+    weights = as_numbers(weights)
     threads = n_threads if sets and sets[0].n_rows >= MIN_PASS_ROWS else 1
     return side_by_side(lambda s: s.weigh(weights, room), sets, threads)
 

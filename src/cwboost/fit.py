@@ -43,7 +43,7 @@ from .table import Floats, read
 from .terms import make_learners
 
 MANY_COLUMNS = 1000  # of more, only those of chosen terms are remembered well enough to be drawn
-SLOT_F, SLOT_R, SLOT_G = 0, 1, 2
+SLOT_F, SLOT_R, SLOT_G = 0, 1, 3  # the last is the momentum's, which is done when it is wanted
 TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
 SEARCHES = {
     "auto": _core.How.automatic,
@@ -400,7 +400,8 @@ class Begin(NamedTuple):
 
     @classmethod
     def of(cls, data: Data, split: Split, start: Any, scale: Any) -> Begin:
-        y, w, offset = map(split.of_training, (data.y, split.training, data.offset))
+        y, weights, offset = map(split.of_training, (data.y, split.training, data.offset))
+        w = np.ascontiguousarray(weights, dtype=np.float64)
         start = _start(start, data.loss, y, w, offset)
         return cls(start, _scale(scale, data.loss, y, w, offset, start))
 

@@ -350,7 +350,7 @@ class _Scores:
 
         gram = gram_removed = gram_of(problem.rows)
         if not isinstance(loss, Squared):
-            w = problem.split.training.copy()
+            w = problem.split.training.astype(np.float64)
             w[w > 0] *= _curvature(loss, rows.score[0, w > 0])
             gram = gram_of(problem.binned.rows(Split(w, None, w)))
         return cls(gram, gram_removed, [turn.h for turn in turns])

@@ -174,7 +174,12 @@ def residuals(model: Model, data: Data, n_threads: int) -> Floats:
     score = data.offset + model._constant
     model._lookup.add(data.table, score, n_threads)
     rows = _core.LocalRows(
-        data.loss.core(data.y), data.y, np.ascontiguousarray(score.T), [], [data.weights], n_threads
+        data.loss.core(data.y),
+        data.y,
+        np.ascontiguousarray(score.T),
+        [],
+        [np.ascontiguousarray(data.weights)],
+        n_threads,
     )
     rows.run([_core.Fill(0, [0.0] * q), _core.Residual(0, 1, [0])])
     return rows.read(1).reshape(q, -1).T
