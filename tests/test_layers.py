@@ -23,6 +23,10 @@ MAY_IMPORT = {
     "threads": set(),
     "whole": set(),
     "table": {"checks"},
+    "unify": {"table"},
+    "parquet": {"unify"},
+    "store": {"bins", "unify", "whole"},
+    "dataset": {"progress", "store"},
     "bins": {"table", "memory"},
     "bases": {"bins", "table"},
     "smoothing": {"table"},
@@ -182,7 +186,6 @@ def test_every_layer_has_a_place():
         "demo",
         "datasets",
         "dask",
-        "stream",
     }
     assert set(modules()) - free <= set(MAY_IMPORT)
 

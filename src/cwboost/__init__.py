@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
 from .cv import CV, cv
+from .dataset import Dataset
 from .deselect import deselect
 from .export import load
 from .fit import Interrupted, fit
@@ -84,6 +85,7 @@ __all__ = [
     "Category",
     "Centered",
     "ComparisonDisplay",
+    "Dataset",
     "Edit",
     "EffectDisplay",
     "EffectsDisplay",

@@ -217,7 +217,7 @@ class CV:
 
 def cv(
     table: Any,
-    y: Any,
+    y: Any = None,
     learners: Any = None,
     loss: Any = "squared",
     optimizer: Optimizer | None = None,

@@ -32,6 +32,12 @@ class Given:
     validation: Any = None
     apart: tuple[str, ...] = ()  # columns with another part, such as groups
 
+    def __post_init__(self) -> None:
+        """A Dataset knows some of them."""
+        for what, name in getattr(self.table, "roles", {}).items():
+            if getattr(self, what) is None:
+                object.__setattr__(self, what, name)
+
     def column(self, what: str) -> str | None:
         """Name of the column that one of them is, None if it came otherwise."""
         value = getattr(self, what)
@@ -41,7 +47,9 @@ class Given:
     def columns(self) -> list[str]:
         """Names of all columns that have a part of their own and are no features."""
         roles = ("y", "weights", "offset", "exposure", "validation")
-        return [name for name in map(self.column, roles) if name is not None] + [*self.apart]
+        named = [name for name in map(self.column, roles) if name is not None]
+        known = getattr(self.table, "roles", {}).values()
+        return list(dict.fromkeys([*named, *self.apart, *known]))
 
     def take(self, rows: NDArray[np.bool_]) -> Given:
         """Some of the rows of the table and of all arrays beside it."""
@@ -178,6 +186,8 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
         raise ValueError("the table has no columns")
     if table.n_rows == 0:
         raise ValueError("the table has no rows")
+    if given.y is None:
+        raise TypeError("y is missing; give an array, the name of a column or a formula")
     w = read_weights(given.weights, table)
     least, present = 1.0 if given.weights is None else w.min(), None
     if least == 0.0 and not np.any(w > 0):

@@ -44,7 +44,7 @@ from .learners import (
     Tensor,
 )
 from .memory import Room
-from .moments import MomentSet, bin_numbers
+from .moments import MomentSet, bin_numbers, never_moments
 from .pairs import solve_pairs
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
@@ -367,10 +367,17 @@ def make_sets(
         return bin_numbers(values, rule, sample, facts, bases, room)
 
     of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
+    shelf = None if table.shelf is None else table.shelf(sample)
 
     def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
         if len(axes) == 1:
-            return axis(axes[0], made[axes][1])  # type: ignore[no-any-return]
+            key = repr(axes[0][:3])
+            found = None if shelf is None else shelf.find(key)
+            if found is None:
+                found = axis(axes[0], made[axes][1])
+                if shelf is not None and isinstance(found, IndexSet) and never_moments(found):
+                    found = shelf.keep(key, found)
+            return found  # type: ignore[no-any-return]
         for one in axes:
             if one not in of_pairs:
                 of_pairs[one] = axis(one, [])

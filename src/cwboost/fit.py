@@ -68,7 +68,7 @@ class Interrupted(KeyboardInterrupt):
 
 def fit(
     table: Any,
-    y: Any,
+    y: Any = None,
     learners: Any = None,
     loss: Any = "squared",
     optimizer: Optimizer | None = None,
@@ -95,8 +95,9 @@ def fit(
 
     Parameters
     ----------
-    table : data frame, 2-d array (columns x0, x1, ...) or mapping of columns
+    table : data frame, 2-d array (columns x0, x1, ...), mapping of columns or Dataset
     y : array, the name of a column, or a formula such as "y ~ s(age, df=4) + job"
+        A Dataset may know it.
     learners : list of learners, or "smooth", "auto", "linear", "step", "components", optional
         By default ("smooth") a Spline for every numeric column and a Category for every other;
         "auto" has a Step beside the Spline. An Ellipsis in the list, `[Step("age"), ...]`, stands

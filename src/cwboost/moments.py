@@ -97,7 +97,7 @@ def bin_numbers(
     >>> len(found.values), bool(abs(at_nodes - x @ x) < 1e-9)
     (8, True)
     """
-    many = max(MIN_BINS, int(MIN_SHARE * len(values)))
+    many = _most_bins(len(values))
     cubics = all(isinstance(b, SplineBasis | PowerBasis) and b.degree < 4 for b in bases)
     exact = rule.n == "exact"
     if cubics and exact and len(values) > many and _core.distinct(values, None, many) is None:
@@ -108,6 +108,16 @@ def bin_numbers(
     if not cubics or exact or bins.n_bins <= many:
         return bins
     return _in_moments(bins.values[bins.index], seen, bases, room) or bins
+
+
+def _most_bins(n_rows: int) -> int:
+    """So many bins cost less than moments."""
+    return max(MIN_BINS, int(MIN_SHARE * n_rows))
+
+
+def never_moments(bins: IndexSet) -> bool:
+    """Whether bins are so few that no learners on them would have moments instead."""
+    return bins.n_bins <= _most_bins(bins.n_rows)
 
 
 def _in_moments(values: Floats, seen: Seen, bases: Sequence[Basis], room: Room) -> MomentSet | None:

@@ -19,7 +19,8 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -114,7 +115,9 @@ class Table:
     """Named columns of one length, converted when first asked for.
 
     Columns for which `again` is true are made again each time instead of being kept. `raw` gives a
-    column as it came, `array` the whole table, where there is one.
+    column as it came, `array` the whole table, where there is one. `where` says in words where a
+    row is, `roles` which columns are y, weights, offset and exposure, and `shelf` gives a place
+    where bins are kept for other fits.
     """
 
     def __init__(
@@ -127,6 +130,9 @@ class Table:
         again: Callable[[str], bool] | None = None,
         raw: Callable[[str], Any] | None = None,
         array: Callable[[], Any] | None = None,
+        where: Callable[[int], str] | None = None,
+        roles: Mapping[str, str] = MappingProxyType({}),
+        shelf: Callable[[Any], Any] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
@@ -135,6 +141,9 @@ class Table:
         self._again = again
         self._raw = raw
         self._array = array
+        self._where = where
+        self.roles = roles
+        self.shelf = shelf
         self._made: dict[str, Column] = {}
         self._finite: set[str] = set()
 
@@ -195,9 +204,27 @@ class Table:
         found = None if self._array is None else self._array()
         return found if _in_place(found, 2) else None
 
-    def row(self, i: int) -> int:
-        """Number of row i in the table that people gave."""
-        return i if self._rows is None else int(self._rows[i])
+    def row(self, i: int) -> int | str:
+        """Number of row i in the table that people gave, or where it is."""
+        number = i if self._rows is None else int(self._rows[i])
+        return number if self._where is None else self._where(number)
+
+    def piece(self, name: str) -> Piece:
+        """A column that goes on in other tables."""
+        raw = None if self._raw is None or name not in self._known else self._raw(name)
+        return read_piece(self.unchecked(name) if raw is None else raw, name)
+
+    def select(self, names: Sequence[str]) -> Table:
+        """Some of the columns."""
+        for name in names:
+            if name not in self._known:
+                self.unchecked(name)  # raises, and says what the table has
+        return Table(
+            names, self.n_rows, self.unchecked, again=lambda _: True,
+            raw=self._raw, where=(lambda i: str(self.row(i))) if self._where else None,
+            roles={role: name for role, name in self.roles.items() if name in names},
+            shelf=self.shelf,
+        )  # fmt: skip
 
     def take(self, rows: NDArray[np.bool_]) -> Table:
         """Some of the rows, by a mask."""
@@ -208,6 +235,8 @@ class Table:
             lambda name: self._make(name).take(rows),
             rows=numbers,
             again=self._again,
+            where=self._where,
+            roles=self.roles,
         )
 
     def below(self, other: Table, called: str = "second table") -> Table:
@@ -225,6 +254,8 @@ def read(table: Any) -> Table:
     """Reads any data frame, a 2-d array (columns x0, x1, ...) or a mapping of columns."""
     if isinstance(table, Table):
         return table
+    if isinstance(getattr(table, "table", None), Table):  # a Dataset
+        return table.table  # type: ignore[no-any-return]
     if isinstance(table, np.ndarray) and table.ndim == 2 and not table.dtype.names:
         return _read_matrix(table)
     if isinstance(table, Mapping | list | tuple | np.ndarray):
@@ -408,6 +439,44 @@ def read_column(values: Any, name: str) -> Column:
     return _read_array(array, name)
 
 
+class Piece(NamedTuple):
+    """Cells of a column that goes on elsewhere: numbers, or codes of values that will be levels
+    when all of them are known."""
+
+    sort: str  # "numbers", "booleans", "dates", "durations", "text"; "": all are missing
+    cells: NDArray[Any]  # floats, or codes with -1 where missing
+    values: Sequence[Any] = ()  # that codes stand for
+    order: Sequence[Any] | None = None  # that their type declares
+    exact: bool = True
+
+
+def read_piece(values: Any, name: str) -> Piece:
+    """Reads a piece of a column; as `read_column`.
+
+    Examples
+    --------
+    >>> read_piece(["b", None, "a"], "job").sort
+    'text'
+    """
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    dtype = series.dtype if isinstance(series, nw.Series) else None
+    if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
+        codes, found = _coded(series)
+        order = dtype.categories if isinstance(dtype, nw.Enum) else None
+        missing = [c for c, value in enumerate(found) if _is_missing(value)]
+        codes = np.where(np.isin(codes, missing), -1, codes) if missing else codes
+        return Piece("text" if (codes >= 0).any() else "", codes, found, order)
+    column = read_column(values, name)
+    if isinstance(column, Labels):
+        return Piece("text", column.codes, column.levels)
+    kinds = {"M": "dates", "m": "durations"}
+    sort = kinds.get(getattr(getattr(values, "dtype", None), "kind", ""), "numbers")
+    if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
+        sort = "durations" if isinstance(dtype, nw.Duration) else "dates"
+    sort = "booleans" if column.boolean else sort
+    return Piece("" if column.missing.all() else sort, column.values, exact=column.exact)
+
+
 def _as_series(values: Any) -> Any:
     """A pandas index or extension array as a series; the only column of a data frame."""
     if type(values).__module__.startswith("pandas"):
@@ -444,7 +513,7 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
         return Numbers(name, _floats(series))
     if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
         order = dtype.categories if isinstance(dtype, nw.Enum) else None
-        return _read_categories(*_coded(series), name, order)
+        return read_categories(*_coded(series), name, order)
     if isinstance(dtype, nw.Datetime | nw.Date):
         return Numbers(name, _floats(series.dt.timestamp("us")) / MICROSECONDS_PER_DAY)
     if isinstance(dtype, nw.Duration):
@@ -528,7 +597,7 @@ def _polars_codes(series: Any) -> tuple[NDArray[Any], list[Any]]:
     return codes, distinct.gather(order).to_list()
 
 
-def _read_categories(
+def read_categories(
     codes: NDArray[Any], values: list[Any], name: str, order: Sequence[Any] | None = None
 ) -> Column:
     """Categories of any type as text: numbers as numbers are written, the rest by `str`."""
@@ -595,7 +664,7 @@ def _days(stamps: NDArray[Any], name: str) -> Floats:
 
 def _read_objects(values: list[Any], name: str) -> Column:
     if set(map(type, values)) <= {str, type(None)}:
-        return _read_categories(*_coded_cells(values), name)
+        return read_categories(*_coded_cells(values), name)
     missing = [_is_missing(v) for v in values]
     kinds: dict[str, int] = {}
     example: dict[str, Any] = {}
@@ -610,7 +679,7 @@ def _read_objects(values: list[Any], name: str) -> Column:
         return _integers(_convert(values, missing, name), name)
     if set(kinds) == {"text"}:
         texts = [None if m else str(v) for v, m in zip(values, missing, strict=True)]
-        return _read_categories(*_coded_cells(texts), name)
+        return read_categories(*_coded_cells(texts), name)
     if set(kinds) in ({"date"}, {"duration"}):
         stamps = [None if m else _naive(v) for v, m in zip(values, missing, strict=True)]
         return _read_array(np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]"), name)

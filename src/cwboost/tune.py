@@ -27,7 +27,7 @@ from .schedules import Bracket, Hyperband, as_brackets
 
 def tune(
     table: Any,
-    y: Any,
+    y: Any = None,
     space: Mapping[str, Any] | None = None,
     learners: Any = None,
     loss: Any = "squared",

@@ -1,8 +1,9 @@
-"""Files written whole or not at all. Knows names of files; knows nothing of what is in them."""
+"""Files and folders written whole or not at all. Knows names; knows nothing of what is in them."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,3 +47,51 @@ def whole(file: Any) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(folder: Any, replaces: str) -> Iterator[Path]:
+    """A folder to write to, beside the one wanted; what is there at the end becomes it.
+
+    If the body fails, nothing is left of it. A folder that is there already is replaced only if it
+    has a file named `replaces`.
+
+    Examples
+    --------
+    >>> with whole_folder("f", "list.txt") as temporary:
+    ...     _ = (temporary / "list.txt").write_text("all of it")
+    >>> [path.name for path in Path("f").iterdir()]
+    ['list.txt']
+    """
+    check_folder(folder, replaces)
+    target = Path(folder).resolve()
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    old = temporary.with_suffix(".old")
+    temporary.mkdir()
+    try:
+        yield temporary
+        try:
+            if target.exists():
+                target.rename(old)
+            temporary.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def check_folder(folder: Any, replaces: str) -> None:
+    """Raises if a folder could not be written for its name."""
+    path = Path(folder)
+    if (
+        path.exists()
+        and not (path / replaces).is_file()
+        and (path.is_file() or any(path.iterdir()))
+    ):
+        what = "folder with other things in it" if path.is_dir() else "file"
+        raise FileExistsError(f"{folder}: there is a {what}; give another name, or remove it first")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{path.parent}: there is no such folder; make it first")

@@ -1,0 +1,334 @@
+"""Parquet files larger than memory: columns and batches of rows, read where they lie.
+
+Knows files, row groups and pyarrow (extra `parquet`); knows nothing of Datasets or models. A file
+that cannot be read is named with row group and column.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import Column, Piece, Table, read, read_piece
+from .unify import gather
+
+ENDINGS = (".parquet", ".pq")
+BATCH = 2**18  # rows that are decoded at a time
+
+
+def pyarrow_parquet() -> Any:
+    """The module pyarrow.parquet."""
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "Parquet needs the package pyarrow; install it with: pip install 'cwboost[parquet]'"
+        ) from error
+    return pyarrow.parquet
+
+
+def find_files(given: Any) -> list[Path]:
+    """The files that a path, a folder (with folders in it), a pattern or a list of them means, in
+    the order of their names; those of a list in its order."""
+    if isinstance(given, list | tuple):
+        files = [file for one in given for file in find_files(one)]
+    else:
+        if not isinstance(given, str | os.PathLike):
+            raise TypeError(
+                "expected the path of a Parquet file, a folder, a pattern such as 'data/*.parquet' "
+                f"or a list of them, got {given!r}"
+            )
+        text, path = os.fspath(given), Path(given)
+        if path.is_dir():
+            files = [
+                file
+                for file in sorted(path.rglob("*"))
+                if file.suffix.lower() in ENDINGS and not _is_hidden(file.relative_to(path))
+            ]
+        elif path.exists() or not glob.has_magic(text):
+            files = [path]
+        else:
+            files = sorted(map(Path, glob.glob(text, recursive=True)))  # noqa: PTH207
+        if not files:
+            what = "no file in it ends in .parquet" if path.is_dir() else "no file fits the pattern"
+            raise FileNotFoundError(f"{given}: {what}")
+    twice = (
+        {file for file in files if files.count(file) > 1} if len(set(files)) < len(files) else ()
+    )
+    if twice:
+        raise ValueError(f"{min(twice)}: the file is named twice")
+    return files
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether writers have left it there for themselves: _temporary, .part.crc."""
+    return any(part.startswith(("_", ".")) for part in path.parts)
+
+
+class Group(NamedTuple):
+    """A row group."""
+
+    file: int  # number of its file
+    number: int  # in the file
+    n_rows: int  # that are wanted
+    rows: NDArray[np.bool_] | None  # marks them; None: all
+
+
+class ParquetFiles:
+    """Rows of some files, one below the other."""
+
+    def __init__(self, given: Any, columns: Sequence[str] | None = None, filters: Any = None):
+        self._parquet = pyarrow_parquet()
+        self.files = find_files(given)
+        self._stamps = [self._stamp(file) for file in self.files]
+        self._checked: list[Any] = []
+        schema = None
+        for file in self.files:
+            with self._open(file) as opened:
+                found = opened.schema_arrow
+                counts = [
+                    opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)
+                ]
+            self._checked.append(counts)
+            if schema is None:
+                schema, names = found, _names(found, file) if columns is None else list(columns)
+            _check_schema(found, schema, names, file, self.files[0])
+            schema = _known_types(found, schema)
+        if filters is not None:
+            _check_schema(schema, schema, _filtered(filters), self.files[0], self.files[0])
+        self.names, self._filters = tuple(names), filters
+        self.groups = self._find_groups()
+        self._ends = list(accumulate(group.n_rows for group in self.groups))
+        self.n_rows = self._ends[-1] if self._ends else 0
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def _stamp(file: Path) -> tuple[int, int]:
+        try:
+            found = file.stat()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{file}: there is no such file") from None
+        return found.st_size, found.st_mtime_ns
+
+    def _open(self, file: Path) -> Any:
+        if file.is_dir():
+            raise IsADirectoryError(f"{file}: this is a folder; expected a Parquet file")
+        try:
+            return self._parquet.ParquetFile(file, page_checksum_verification=True)
+        except PermissionError:
+            raise
+        except Exception as error:  # pyarrow has many kinds for a file that is none of its own
+            raise ValueError(
+                f"{file}: not a Parquet file, or cut off or damaged ({_reason(error)})"
+            ) from None
+
+    def _find_groups(self) -> list[Group]:
+        """The row groups that have wanted rows."""
+        every = [
+            Group(f, k, n, None) for f, counts in enumerate(self._checked)
+            for k, n in enumerate(counts) if n > 0
+        ]  # fmt: skip
+        return every if self._filters is None else list(self._fitting(every))
+
+    def _fitting(self, groups: Sequence[Group]) -> Iterator[Group]:
+        """Row groups with rows that fit the filters. Most that have none are known by the ranges
+        in the footer; of the others the columns of the filters are read."""
+        import pyarrow
+        import pyarrow.dataset
+
+        expression = self._parquet.filters_to_expression(self._filters)
+        names = _filtered(self._filters)
+        made: dict[int, set[int]] = {}
+        for group in groups:
+            if group.file not in made:
+                file = str(self.files[group.file])
+                fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(file)
+                some = fragment.subset(expression, schema=fragment.physical_schema)
+                made[group.file] = {each.id for each in some.row_groups}
+            if group.number not in made[group.file]:
+                continue
+            marks = np.zeros(group.n_rows, np.bool_)
+            begin = 0
+            for batch, _ in self.batches(names, [group]):
+                numbers = pyarrow.array(np.arange(begin, begin + batch.num_rows))
+                columns = [*batch.columns, numbers]
+                table = pyarrow.table(columns, [*batch.schema.names, ""]).filter(expression)
+                marks[table.column("").to_numpy()] = True
+                begin += batch.num_rows
+            n = int(np.count_nonzero(marks))
+            if n:
+                yield group._replace(n_rows=n, rows=None if n == len(marks) else marks)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def batches(
+        self, names: Sequence[str], groups: Sequence[Group] | None = None
+    ) -> Iterator[tuple[Any, Group]]:
+        """Record batches of some columns, with the row group that each is from."""
+        opened: tuple[int, Any] | None = None
+        try:
+            for group in self.groups if groups is None else groups:
+                file = self.files[group.file]
+                if opened is None or opened[0] != group.file:
+                    if opened is not None:
+                        opened[1].close()
+                    if self._stamp(file) != self._stamps[group.file]:
+                        raise ValueError(
+                            f"{file}: the file has changed since the Dataset was made; make it anew"
+                        )
+                    opened = group.file, self._open(file)
+                yield from ((batch, group) for batch in self._batches_of(opened[1], names, group))
+        finally:
+            if opened is not None:
+                opened[1].close()
+
+    def _batches_of(self, opened: Any, names: Sequence[str], group: Group) -> Iterator[Any]:
+        import pyarrow
+
+        begin = found = 0
+        try:
+            for batch in opened.iter_batches(
+                BATCH, row_groups=[group.number], columns=list(names), use_threads=len(names) > 1
+            ):
+                end = begin + batch.num_rows
+                if group.rows is not None:
+                    batch = batch.filter(pyarrow.array(group.rows[begin:end]))
+                begin, found = end, found + batch.num_rows
+                if batch.num_rows:
+                    yield batch
+        except (pyarrow.ArrowException, OSError) as error:
+            raise ValueError(
+                f"{self.place(group)}, {self._guilty(names, group)}: cut off or damaged "
+                f"({_reason(error)}); write the file again"
+            ) from None
+        if found != group.n_rows:
+            raise ValueError(
+                f"{self.place(group)}: damaged: expected {group.n_rows} rows, got {found}"
+            )
+
+    def _guilty(self, names: Sequence[str], group: Group) -> str:
+        """Which of several columns cannot be read."""
+        for name in names if len(names) > 1 else ():
+            try:
+                with self._open(self.files[group.file]) as opened:
+                    opened.read_row_group(group.number, columns=[name], use_threads=False)
+            except Exception:
+                return f"column {name!r}"
+        return f"column {names[0]!r}" if len(names) == 1 else "columns"
+
+    def column(self, name: str) -> Column:
+        """All rows of a column."""
+        return gather(name, self.n_rows, self._pieces(name))
+
+    def _pieces(self, name: str) -> Iterator[tuple[Piece, str]]:
+        for batch, group in self.batches([name]):
+            where = self.place(group)
+            with _located(where):
+                piece = read_piece(batch.column(0), name)
+            yield piece, where
+
+    def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:
+        """Some columns of all rows, batch by batch, with the place that each is from."""
+        for batch, group in self.batches(names):
+            yield read(batch), self.place(group)
+
+    def place(self, group: Group) -> str:
+        return f"{self.files[group.file]}, row group {group.number}"
+
+    def where(self, row: int) -> str:
+        """Where a row is."""
+        at = bisect_right(self._ends, row)
+        group = self.groups[at]
+        number = row - (self._ends[at] - group.n_rows)
+        if group.rows is not None:
+            number = int(np.flatnonzero(group.rows)[number])
+        return f"{number} of {self.place(group)}"
+
+
+def _filtered(filters: Any) -> list[str]:
+    """The columns of filters: [(column, operator, value), ...], or a list of such lists."""
+    try:
+        flat = [f for each in filters for f in ([each] if isinstance(each, tuple) else each)]
+        return list(dict.fromkeys(str(name) for name, _, _ in flat))
+    except (TypeError, ValueError):
+        raise ValueError(
+            "filters: expected a list of (column, operator, value) such as [('year', '>=', 2020)], "
+            f"got {filters!r}"
+        ) from None
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Errors say where."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).split(". ")[0].split("\n")[0].rstrip(".")
+
+
+# --- schemas --------------------------------------------------------------------------------------
+
+
+def _names(schema: Any, file: Path) -> list[str]:
+    names = list(schema.names)
+    if not names:
+        raise ValueError(f"{file}: the file has no columns")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{file}: column {twice!r} is there more than once; rename one of them")
+    return names
+
+
+def _sort(kind: Any) -> str:
+    """What a type is to us; numbers of different widths are one."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        return "text" if types.is_string(kind) or types.is_large_string(kind) else f"{kind} levels"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "dates"
+    return "" if types.is_null(kind) else str(kind)
+
+
+def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, first: Path) -> None:
+    """Raises where a file lacks a column, or has another type of it than those before."""
+    for name in names:
+        if found.names.count(name) != 1:
+            if name not in found.names:
+                has = ", ".join(map(repr, found.names[:10])) + ", ..." * (len(found.names) > 10)
+                raise ValueError(f"{file}: column {name!r} is not in the file; it has {has}")
+            _names(found, file)
+        new, old = found.field(name).type, known.field(name).type
+        sorts = _sort(new), _sort(old)
+        if all(sorts) and sorts[0] != sorts[1]:
+            raise TypeError(
+                f"{file}: column {name!r} is {sorts[0]} ({new}), but {sorts[1]} ({old}) in "
+                f"{first}; make it one type in all files"
+            )
+
+
+def _known_types(found: Any, known: Any) -> Any:
+    """The schema, with the types of columns that had none (all cells missing) so far."""
+    for k, field in enumerate(known):
+        if not _sort(field.type) and field.name in found.names:
+            known = known.set(k, found.field(field.name))
+    return known
