@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "whole": set(),
     "table": {"checks"},
     "unify": {"table"},
-    "parquet": {"unify"},
+    "parquet": {"progress", "unify", "whole"},
     "store": {"bins", "unify", "whole"},
     "dataset": {"progress", "store"},
     "bins": {"table", "memory"},
@@ -87,7 +87,7 @@ MAY_IMPORT = {
     "report": {"report_data", "whole"},
     "explain": {"effects"},
     "text": {"tables"},
-    "files": {"table", "whole"},
+    "files": {"dataset"},
     "progress": set(),
     "arguments": {"folds", "losses", "metrics", "optimizers", "sql", "terms"},
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _core
 from .bases import BasisRows
-from .bins import RowWeights, Seen, all_weigh_one
+from .bins import RowWeights, Seen, as_part
 from .data import Data, Split
 from .design import (
     Plan,
@@ -132,13 +132,12 @@ class Binned:
         """The rows with their training, validation and all weights as parts 0, 1 and 2."""
         data = self.data
         watched = split.training if split.validation is None else split.validation
-        weights = (split.training, watched, split.all)
         return _core.LocalRows(
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
             self.core_sets,
-            [np.ones(len(w), np.bool_) if all_weigh_one(w) else w for w in weights],
+            [as_part(w) for w in (split.training, watched, split.all)],
             self.n_threads if n_threads is None else n_threads,
         )
 

@@ -55,6 +55,11 @@ def as_numbers(weights: RowWeights | None) -> Floats | None:
     return np.ascontiguousarray(weights, dtype=np.float64)
 
 
+def as_part(weights: RowWeights) -> RowWeights:
+    """Weights as the core's rows take them."""
+    return np.ones(len(weights), np.bool_) if all_weigh_one(weights) else weights
+
+
 class Sample(NamedTuple):
     """The rows that decide: which they are, how much they weigh, how many they are."""
 

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ from .files import (
     FileTable,
     Kind,
     check_output,
+    is_folder,
+    is_table_file,
     read_table,
     replaced,
     standard_input,
@@ -37,10 +40,11 @@ from .files import (
 from .fit import Interrupted
 from .folds import Folds
 from .formula import parse
-from .model import Model
+from .model import Model, warn_of_unseen
 from .optimizers import OPTIMIZERS, Optimizer
+from .parquet import ParquetFiles, rewrite
 from .schedules import Hyperband
-from .table import Column, Labels, Numbers, Table
+from .table import Column, Floats, Labels, Numbers, Table, natural, read
 from .text import cell, curve_lines, effect_table, printable, table_lines, words
 from .tune import Tuning, TuningInterrupted, tune
 
@@ -110,7 +114,7 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     estimator = _estimator(a, table, asked.learners, bar)
     weights = None if a.weights is None else read_weights(a.weights, table)
     fixed = [name for name in (a.offset, a.exposure) if name is not None]
-    rows = {name: table[name] for name in dict.fromkeys([*asked.features, *fixed])}
+    rows = table.select(list(dict.fromkeys([*asked.features, *fixed])))
     estimator._progress = bar
     try:
         y = _target(table[a.target], a.target, estimator)
@@ -276,14 +280,9 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
             f"target {name!r}, row {row}: the value is missing ({n} such rows); leave these rows "
             "out"
         )
-    if isinstance(column, Labels):
-        return column.to_objects()
-    if not hasattr(estimator, "class_weight"):
-        return column.values
-    if column.boolean:
-        return column.values == 1
-    whole = np.all(column.values == np.floor(column.values))
-    return column.values.astype(np.int64) if whole and column.exact else column.values
+    if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
+        return natural(column)
+    return column.values
 
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
@@ -346,7 +345,7 @@ def run_cv(a: argparse.Namespace, bar: progress.Progress) -> int:
     names = dict.fromkeys([*asked.features, *(name for name in roles if name is not None)])
     classes = _wants_classes(a, table, bar)
     found = cv(
-        {name: table[name] for name in names},
+        table.select(list(names)),
         a.target,
         (a.terms or "auto") if asked.learners is None else asked.learners,
         a.loss or _usual_loss(table[a.target], classes),
@@ -441,7 +440,7 @@ def _tuned(a: argparse.Namespace, bar: progress.Progress) -> Tuning:
     table, roles = asked.table, (a.target, a.weights, a.offset, a.exposure, a.groups)
     names = dict.fromkeys([*asked.features, *(name for name in roles if name is not None)])
     return tune(
-        {name: table[name] for name in names},
+        table.select(list(names)),
         a.target,
         learners=(a.terms or "auto") if asked.learners is None else asked.learners,
         loss=a.loss or _usual_loss(table[a.target], _wants_classes(a, table, bar)),
@@ -497,7 +496,8 @@ def _kinds(model: Model, fixed: Mapping[str, str | None]) -> dict[str, Kind]:
 
 def run_predict(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost predict`."""
-    del bar
+    if is_folder(a.table) and not is_table_file(a.output):
+        return _predict_folder(a, bar)
     check_output(a.output)
     model, rows, fixed = _model_and_rows(a)
     for name in a.keep:
@@ -505,13 +505,39 @@ def run_predict(a: argparse.Namespace, bar: progress.Progress) -> int:
             rows.table[name]  # raises, and says what the table has
     out: dict[str, Any] = {name: rows.cells(name) for name in a.keep}
     for name, values in predictions(model, rows.table, a.kind, fixed).items():
-        if name in out:
-            raise ValueError(
-                f"--keep {name!r}: the predictions have a column of this name; rename that of the "
-                "table"
-            )
+        _check_kept(name, out)
         out[name] = values
     write_table(a.output, out)
+    return 0
+
+
+def _check_kept(name: str, kept: Container[str]) -> None:
+    if name in kept:
+        raise ValueError(
+            f"--keep {name!r}: the predictions have a column of this name; rename that of the table"
+        )
+
+
+def _predict_folder(a: argparse.Namespace, bar: progress.Progress) -> int:
+    """Predicts a folder of Parquet files, batch by batch, into another one."""
+    model = _model(a.model)
+    fixed = {"offset": a.offset, "exposure": a.exposure}
+    by_name = [*fixed.values(), model.settings.offset, model.settings.exposure]
+    chosen = [name for term in model.terms.values() if term.chosen for name in term.columns]
+    needed = dict.fromkeys([*a.keep, *chosen, *(name for name in by_name if name is not None)])
+    unseen: Counter[str] = Counter()
+
+    def made(table: Table) -> dict[str, Any]:
+        found, lacking = model._predicted(read(table), a.kind, **fixed)
+        unseen.update(lacking)
+        out = named_predictions(model, found, a.kind)
+        for name in out:
+            _check_kept(name, a.keep)
+        return out
+
+    rewrite(ParquetFiles(a.table, list(needed)), a.keep, a.output, made, bar)
+    if unseen:
+        warn_of_unseen(unseen)
     return 0
 
 
@@ -528,7 +554,11 @@ def predictions(
     >>> list(predictions(model, rows))
     ['prediction', 'probability[no]', 'probability[yes]']
     """
-    found = model.predict(table, kind, **(fixed or {}))
+    return named_predictions(model, model.predict(table, kind, **(fixed or {})), kind)
+
+
+def named_predictions(model: Model, found: Floats, kind: str) -> dict[str, Any]:
+    """What `model.predict` gives, as named columns."""
     if kind == "score":
         if found.ndim == 1:
             return {"score": found}

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -267,15 +268,19 @@ class Climb:
 def identity(climb: Climb) -> dict[str, str]:
     """What the result depends on, as text: equal for equal work, in any process."""
     bench, data = climb.bench, climb.bench.data
-    columns: list[Any] = []
-    for name in bench.default.columns:
-        column = data.table[name]
-        columns += [name, *column.levels, column.codes] if isinstance(column, Labels) else [
-            name, column.values
-        ]  # fmt: skip
+
+    def columns() -> Iterator[Any]:  # one by one: all may be more than memory holds
+        for name in bench.default.columns:
+            column = data.table[name]
+            yield name
+            if isinstance(column, Labels):
+                yield from (*column.levels, column.codes)
+            else:
+                yield column.values
+
     learners = [repr(plan.learner) for plan in bench.default.plans]
     return {
-        "data": digest([data.y, data.weights, data.offset, *columns]),
+        "data": digest(chain([data.y, data.weights, data.offset], columns())),
         "learners": digest(learners),
         "loss": f"{data.loss.name} {data.loss.parameter:g}",
         "bins": repr(bench.default.settings.bins),

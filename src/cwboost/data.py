@@ -145,6 +145,19 @@ def _column(given: Any, what: str, table: Table) -> Column:
 
 def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
     column = _column(y, "y", table)
+    check_known(column, table)
+    values, found = loss.read_y(column, classes)
+    top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if not (top == 0.0 or MIN_Y < top < MAX_Y):
+        raise ValueError(
+            f"y: its largest number is {top:g}; sums of squares need it between {MIN_Y:g} and "
+            f"{MAX_Y:g} to stay within 64-bit floats; rescale y"
+        )
+    return values, found
+
+
+def check_known(column: Column, table: Table) -> None:
+    """Refuses a y with missing or infinite values."""
     if column.missing.any():
         row = table.row(int(np.flatnonzero(column.missing)[0]))
         raise ValueError(
@@ -154,14 +167,6 @@ def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) ->
     if isinstance(column, Numbers) and np.isinf(column.values).any():
         row = table.row(int(np.flatnonzero(np.isinf(column.values))[0]))
         raise ValueError(f"y, row {row}: the value is infinite; leave such rows out")
-    values, found = loss.read_y(column, classes)
-    top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if not (top == 0.0 or MIN_Y < top < MAX_Y):
-        raise ValueError(
-            f"y: its largest number is {top:g}; sums of squares need it between {MIN_Y:g} and "
-            f"{MAX_Y:g} to stay within 64-bit floats; rescale y"
-        )
-    return values, found
 
 
 def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:

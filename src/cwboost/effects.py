@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from . import _core
 from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
-from .bins import UNSEEN, Cuts, Levels, Values
+from .bins import UNSEEN, Cuts, Levels, Values, as_part
 from .checks import is_number, is_whole
 from .data import read_weights, read_y
 from .model import Bags, Bands, ColumnFacts, Model, Term
@@ -542,7 +542,7 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
         np.ascontiguousarray(y_values),
         np.ascontiguousarray(offset.T),
         [each],
-        [w],
+        [as_part(w)],
     )
     chosen = {name: term for name, term in model.terms.items() if term.chosen}
     effects = np.empty((len(chosen), n, q))

@@ -31,6 +31,8 @@ from sklearn.utils.validation import (
 )
 
 from .checks import is_whole
+from .data import check_known, read_weights
+from .dataset import Dataset
 from .fit import _seed, fit
 from .interactions import check_interactions
 from .intervals import Intervals
@@ -40,7 +42,7 @@ from .model import Model
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .progress import Progress
 from .quality import explained
-from .table import Floats, Table, read
+from .table import Floats, Labels, Table, natural, read
 from .terms import make_learners
 
 try:
@@ -92,7 +94,7 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         offset: Any = None,
         exposure: Any = None,
@@ -103,8 +105,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
 
         Parameters
         ----------
-        X : table or array of shape (n_samples, n_features)
-            Numbers, text, categories, dates; missing cells are fine.
+        X : table or array of shape (n_samples, n_features), or a Dataset
+            Numbers, text, categories, dates; missing cells are fine. A Dataset may know the other
+            arguments: `fit(dataset)`.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
         offset, exposure : array of shape (n_samples,) or name of a column, optional
@@ -116,6 +119,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         groups : array of shape (n_samples,), optional
             Rows of a group are held out together.
         """
+        X, y, sample_weight, offset, exposure = self._unpacked(
+            X, y, sample_weight, offset, exposure
+        )
         if self.bags is not None and self.warm_start:
             raise ValueError("warm_start: an average of bags cannot go on; set bags=None")
         if self.warm_start and hasattr(self, "model_"):
@@ -178,7 +184,7 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         self,
         n: int,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         offset: Any = None,
         exposure: Any = None,
@@ -187,6 +193,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
     ) -> Self:
         """Goes on for n more iterations, given again what `fit` was given."""
         check_is_fitted(self)
+        X, y, sample_weight, offset, exposure = self._unpacked(
+            X, y, sample_weight, offset, exposure
+        )
         old = self.model_
         table, codes, weights = self._rows(X, y, sample_weight)
         if old.settings.validation == "rows":
@@ -251,8 +260,30 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
 
     # --- what the engine is told ------------------------------------------------------------------
 
+    def _unpacked(self, X: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any) -> Any:
+        """The arguments of a fit; what is not said of a Dataset it knows itself."""
+        if not isinstance(X, Dataset):
+            return X, y, sample_weight, offset, exposure
+        table, roles = X.table, X.roles
+        if y is None and "y" in roles:
+            column = table[roles["y"]]
+            check_known(column, table)
+            if isinstance(self, ClassifierMixin) or isinstance(column, Labels):
+                y = natural(column)
+            else:
+                y = column.values
+        if sample_weight is None and "weights" in roles:
+            sample_weight = read_weights(roles["weights"], table)
+        offset = roles.get("offset") if offset is None else offset
+        exposure = roles.get("exposure") if exposure is None else exposure
+        fixed = [name for name in (offset, exposure) if isinstance(name, str)]
+        features = table.select(list(dict.fromkeys([*X.features, *fixed])))
+        return features, y, sample_weight, offset, exposure
+
     def _read(self, X: Any, reset: bool = False) -> Table:
         """X, checked as scikit-learn does, with the names that its columns had in the fit."""
+        if isinstance(X, Dataset):
+            X = X.table.select(self._column_names())
         if _is_table(X):
             table = _read_frame(self, X, reset)
         else:
@@ -548,7 +579,9 @@ def _is_table(X: Any) -> bool:
     structured = isinstance(X, np.ndarray) and X.dtype.names is not None
     marks = ("collect_schema", "__arrow_c_stream__", "column_names", "columns")
     frame = len(getattr(X, "shape", (0, 0))) == 2 and any(hasattr(X, mark) for mark in marks)
-    return structured or frame or (isinstance(X, Mapping) and not issparse(X))
+    return (
+        structured or frame or isinstance(X, Table) or (isinstance(X, Mapping) and not issparse(X))
+    )
 
 
 def _read_frame(estimator: Any, X: Any, reset: bool) -> Table:

@@ -28,7 +28,7 @@ class _Folded(_CWB):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         offset: Any = None,
         exposure: Any = None,
@@ -43,6 +43,9 @@ class _Folded(_CWB):
         groups : array of shape (n_samples,), optional
             Rows of a group are in the same fold.
         """
+        X, y, sample_weight, offset, exposure = self._unpacked(
+            X, y, sample_weight, offset, exposure
+        )
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
         if len(codes) < 2:
             raise ValueError(f"cv: n_samples = {len(codes)} cannot be divided into folds")

@@ -1,7 +1,8 @@
 """Tables as files: CSV, JSON lines and Parquet, read and written; "-" is standard input and output.
 
 Knows how cells are written and what they mean, and how a file is replaced whole or not at all;
-knows nothing of models. The only file that knows pyarrow (extra `parquet`).
+knows nothing of models. Parquet needs pyarrow (extra `parquet`). A folder is one table, too: of
+Parquet files, or a saved Dataset.
 
 A column of a CSV file is one of these, whichever first takes all its cells; an empty cell is
 missing, and in all but text NA, NaN, N/A, null and none are:
@@ -30,7 +31,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .table import INEXACT_FROM, Column, Numbers, Table, check_finite, read, read_column
+from .table import INEXACT_FROM, Column, Numbers, Table, check_finite, natural, read, read_column
 from .whole import check_file, whole
 
 Kind = Literal["numbers", "text"]  # what a column is known to be
@@ -50,7 +51,7 @@ class FileTable:
     """A table read from a file: typed columns, and the cells as they were written."""
 
     table: Table
-    cells: Callable[[str], Sequence[Any]]
+    cells: Callable[[str], Any]  # a sequence
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -72,6 +73,8 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
     >>> read_table("t.csv").table["age"].values
     array([30., nan])
     """
+    if is_folder(file):
+        return _read_folder(file)
     name = "standard input" if file == STANDARD else file
     raw = standard_input() if file == STANDARD else Path(file).read_bytes()
     if raw.startswith(b"\x1f\x8b"):
@@ -86,6 +89,25 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
     if form == "jsonl":
         return _read_json_lines(_decoded(raw, name), name, kinds)
     return _read_csv(_decoded(raw, name), name, kinds, "\t" if form == "tsv" else None)
+
+
+def is_folder(file: str) -> bool:
+    """Whether it names a folder of Parquet files, or a saved Dataset."""
+    return file != STANDARD and Path(file).is_dir()
+
+
+def is_table_file(file: str) -> bool:
+    """Whether it names a file of a format that is known, or standard output."""
+    return file == STANDARD or Path(file).suffix.lower() in ENDINGS
+
+
+def _read_folder(folder: str) -> FileTable:
+    """A table whose columns are read when they are wanted."""
+    from .dataset import Dataset
+
+    saved = (Path(folder) / "dataset.json").is_file()
+    table = (Dataset.open(folder) if saved else Dataset.from_parquet(folder)).table
+    return FileTable(table, lambda column: natural(table[column]))
 
 
 def standard_input() -> bytes:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .bases import LevelBasis, TensorBasis
-from .bins import Cuts, Levels, Seen
+from .bins import Cuts, Levels, Seen, as_part
 from .checks import check_threads, is_whole, threads_for
 from .data import Data, Given, read_data
 from .design import NET_DF, Plan, look_at
@@ -178,7 +178,7 @@ def residuals(model: Model, data: Data, n_threads: int) -> Floats:
         data.y,
         np.ascontiguousarray(score.T),
         [],
-        [np.ascontiguousarray(data.weights)],
+        [as_part(data.weights)],
         n_threads,
     )
     rows.run([_core.Fill(0, [0.0] * q), _core.Residual(0, 1, [0])])

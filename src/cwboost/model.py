@@ -687,20 +687,26 @@ class Model:
         if kind not in ("response", "score"):
             raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
         check_threads(n_threads)
-        data = read(table)
+        found, unseen = self._predicted(read(table), kind, offset, exposure, n_threads)
+        if unseen:
+            warn_of_unseen(unseen)
+        return found
+
+    def _predicted(
+        self, data: Table, kind: str, offset: Any, exposure: Any, n_threads: int | None = None
+    ) -> tuple[Floats, Mapping[str, int]]:
+        """Predictions, and in how many rows columns have levels that training had not."""
         score = self._offset(data, offset, exposure)
         score += self._constant
         found = self._lookup.add(data, score, threads_for(n_threads, data.n_rows))
-        if found.unseen:
-            _warn_of_unseen(found.unseen)
         if found.not_a_number >= 0:
             raise ValueError(
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
                 "far away from the training rows"
             )
         if kind == "response":
-            return self.loss.response(score)
-        return score[:, 0] if self.n_outputs == 1 else score
+            return self.loss.response(score), found.unseen
+        return score[:, 0] if self.n_outputs == 1 else score, found.unseen
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
         """What each chosen term adds to the score of every row, centred: intercept + offset + their
@@ -729,7 +735,7 @@ class Model:
         check_threads(n_threads)
         found = self._lookup.write(data, effects, threads_for(n_threads, data.n_rows))
         if found.unseen:
-            _warn_of_unseen(found.unseen, stacklevel=4)
+            warn_of_unseen(found.unseen, stacklevel=4)
 
     @cached_property
     def _lookup(self) -> Lookup:
@@ -1098,7 +1104,7 @@ class Model:
         )
 
 
-def _warn_of_unseen(unseen: dict[str, int], stacklevel: int = 3) -> None:
+def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
     found = ", ".join(f"{column} ({n} rows)" for column, n in unseen.items())
     warnings.warn(
         f"levels never seen in training, taken as average (effect 0): {found}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .progress import Progress
 from .table import Column, Piece, Table, read, read_piece
 from .unify import gather
+from .whole import whole_folder
 
 ENDINGS = (".parquet", ".pq")
 BATCH = 2**18  # rows that are decoded at a time
@@ -253,6 +255,43 @@ class ParquetFiles:
         if group.rows is not None:
             number = int(np.flatnonzero(group.rows)[number])
         return f"{number} of {self.place(group)}"
+
+
+def rewrite(
+    source: ParquetFiles,
+    keep: Sequence[str],
+    folder: Any,
+    make: Callable[[Any], Mapping[str, NDArray[Any]]],
+    bar: Progress,
+) -> None:
+    """Writes a folder with a file for each of the source's, of the same name: the columns of
+    `keep`, and those that `make` makes of every batch. The folder is there at the end, or not."""
+    import pyarrow
+
+    parquet, done = pyarrow_parquet(), 0
+    top = Path(os.path.commonpath([file.resolve().parent for file in source.files]))
+    writer: Any = None
+    of_file = -1
+    with whole_folder(folder) as temporary, bar.work(source.n_rows, "row"):
+        try:
+            for batch, group in source.batches(source.names):
+                with _located(source.place(group)):
+                    made = make(batch)
+                arrays = {name: batch.column(name) for name in keep}
+                arrays |= {name: pyarrow.array(values) for name, values in made.items()}
+                out = pyarrow.record_batch(arrays)
+                if group.file != of_file:
+                    if writer is not None:
+                        writer.close()
+                    file = temporary / source.files[group.file].resolve().relative_to(top)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    writer, of_file = parquet.ParquetWriter(file, out.schema), group.file
+                writer.write_batch(out)
+                done += batch.num_rows
+                bar.step(done)
+        finally:
+            if writer is not None:
+                writer.close()
 
 
 def _filtered(filters: Any) -> list[str]:

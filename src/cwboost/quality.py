@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .bins import weighted_quantile
+from .bins import as_part, weighted_quantile
 from .data import read_weights, read_y
 from .losses import Absolute, Binomial, Huber, Loss, Multinomial, Quantile, Squared
 from .model import Model
@@ -61,7 +61,7 @@ def risk(loss: Loss, y: Floats, score: Floats, w: Floats) -> float:
     1.0
     """
     block = np.ascontiguousarray(score.reshape(len(y), -1).T)
-    rows = _core.LocalRows(loss.core(y), y, block, [], [w])
+    rows = _core.LocalRows(loss.core(y), y, block, [], [as_part(w)])
     batch: list[Any] = [_core.Fill(0, [0.0] * len(block)), _core.Residual(0, 1, [0])]
     return float(rows.run(batch)[-1].risk[0])
 

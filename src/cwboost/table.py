@@ -104,6 +104,17 @@ class Labels:
 Column = Numbers | Labels
 
 
+def natural(column: Column) -> NDArray[Any]:
+    """The cells as people would write them: text, true and false, whole numbers, numbers."""
+    if isinstance(column, Labels):
+        return column.to_objects()
+    values = column.values
+    if column.boolean and not column.missing.any():
+        return np.asarray(values == 1)
+    whole = column.exact and bool(np.all(values == np.floor(values)))
+    return values.astype(np.int64) if whole else values
+
+
 def format_number(value: float, boolean: bool = False) -> str:
     """Text of a number as a level: 3.0 -> '3', 2.5 -> '2.5', True -> 'True'."""
     if boolean:

@@ -50,7 +50,7 @@ def whole(file: Any) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(folder: Any, replaces: str) -> Iterator[Path]:
+def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
     """A folder to write to, beside the one wanted; what is there at the end becomes it.
 
     If the body fails, nothing is left of it. A folder that is there already is replaced only if it
@@ -83,14 +83,11 @@ def whole_folder(folder: Any, replaces: str) -> Iterator[Path]:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def check_folder(folder: Any, replaces: str) -> None:
+def check_folder(folder: Any, replaces: str | None = None) -> None:
     """Raises if a folder could not be written for its name."""
     path = Path(folder)
-    if (
-        path.exists()
-        and not (path / replaces).is_file()
-        and (path.is_file() or any(path.iterdir()))
-    ):
+    ours = replaces is not None and (path / replaces).is_file()
+    if path.exists() and not ours and (path.is_file() or any(path.iterdir())):
         what = "folder with other things in it" if path.is_dir() else "file"
         raise FileExistsError(f"{folder}: there is a {what}; give another name, or remove it first")
     if not path.absolute().parent.is_dir():
