@@ -19,7 +19,7 @@ from .binned import Binned
 from .checks import THREADS_FROM, is_number, is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
-from .fit import Interrupted, Problem, _check_counts, _check_optimizer, _seed, read_all
+from .fit import Interrupted, Problem, _check_counts, _check_optimizer, _seed, read_all, reading
 from .folds import Fold, Folds, as_folds, hold_out
 from .losses import Loss
 from .metrics import RISK, Metric, Tested, as_metrics, first_best
@@ -307,7 +307,8 @@ def cv(
     if every is not None and not (is_whole(every) and every > 0):
         raise ValueError(f"every must be a whole number > 0, got {every!r}")
     apart = [groups] if isinstance(groups, str) else []
-    read = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
+    with reading(table, bar):
+        read = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
     data, seed = read.data, _seed(random_state)
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
     made = as_folds(folds, data, groups, seed)
@@ -321,7 +322,9 @@ def cv(
     parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
     threads = threads_for(n_threads, max(len(data.y), THREADS_FROM))
     step = _step(every, n_iter, made)
-    run = Run(read.bin(threads), parts, optimizer, metrics, step, start, scale)
+    with reading(table, bar):
+        binned = read.bin(threads)
+    run = Run(binned, parts, optimizer, metrics, step, start, scale)
     try:
         found = run.until_best(int(n_iter), most, threads, bar)
     except Interrupted:

@@ -78,9 +78,9 @@ class Dataset:
             self._read,
             again=lambda _: not small,
             roles=self.roles,
+            told=[],
             **more,
         )
-        self._told: Progress | None = None
         for role, name in self.roles.items():
             if name not in self.table:
                 raise ValueError(
@@ -328,6 +328,8 @@ class Dataset:
         return self.n_rows
 
     def _read(self, name: str) -> Column:
+        for tell in self.table.told or ():
+            tell(name)
         return self._source.column(name)
 
     def __repr__(self) -> str:

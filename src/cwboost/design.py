@@ -124,7 +124,7 @@ def look_at(names: Iterable[str], table: Table, sample: Sample, n_threads: int) 
         table.check(column, found.infinite)
         return found
 
-    threads = n_threads if table.n_rows >= MIN_PASS_ROWS else 1
+    threads = table.at_a_time(n_threads) if table.n_rows >= MIN_PASS_ROWS else 1
     return dict(zip(names, side_by_side(seen, names, threads), strict=True))
 
 
@@ -226,7 +226,8 @@ def plan_terms(
         return _plan_single(name, learner, table, sample, seen, net_df)
 
     named = list(zip(_names(learners), learners, strict=True))
-    threads = n_threads if sample.n_rows >= MIN_SORT_ROWS and _sorts(learners) else 1
+    sorting = sample.n_rows >= MIN_SORT_ROWS and _sorts(learners)
+    threads = table.at_a_time(n_threads) if sorting else 1
     plans = [p for made in side_by_side(plan, named, threads) for p in made]
     names = Counter(p.name for p in (*plans, *beside))
     repeated = [name for name, n in names.items() if n > 1]
@@ -386,7 +387,8 @@ def make_sets(
     used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
-    return Sets(side_by_side(make, list(made), n_threads if table.n_rows >= least else 1), of_term)
+    threads = table.at_a_time(n_threads) if table.n_rows >= least else 1
+    return Sets(side_by_side(make, list(made), threads), of_term)
 
 
 def bin_weights(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -39,7 +41,7 @@ from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, wi
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .progress import Progress, face
 from .smoothing import System
-from .table import Floats, read
+from .table import Floats, Table, read
 from .terms import make_learners
 
 MANY_COLUMNS = 1000  # of more, only those of chosen terms are remembered well enough to be drawn
@@ -176,7 +178,8 @@ def fit(
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback)
-        binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+        with reading(table, bar):
+            binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
         draw = draw_bags(bags, validation, binned.data, seed, table, weights)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
@@ -184,7 +187,7 @@ def fit(
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
-    with collector_at_rest():
+    with collector_at_rest(), reading(table, bar):
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
         check_pairs(wanted, data.table, given.columns)
         if search == "row-free" and data.loss.name != "squared":
@@ -260,6 +263,30 @@ def pose_again(
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
+
+
+@contextmanager
+def reading(table: Any, bar: Progress) -> Iterator[None]:
+    """Shows which columns of a Dataset are read meanwhile."""
+    found = table if isinstance(table, Table) else getattr(table, "table", None)
+    told = found.told if isinstance(found, Table) else None
+    if told is None:
+        yield
+        return
+    done, here = 0, threading.get_ident()  # a Progress belongs to one thread
+
+    def tell(name: str) -> None:
+        nonlocal done
+        done += 1
+        if threading.get_ident() == here:
+            bar.step(done, column=name)
+
+    with bar.work(None, "column"):
+        told.append(tell)
+        try:
+            yield
+        finally:
+            told.remove(tell)
 
 
 def read_rows(given: Given, learners: Any, loss: Loss, seed: int) -> tuple[Data, list[Learner]]:

@@ -37,6 +37,8 @@ INEXACT_FROM = 2**53  # from here on neighbouring integers may be one float
 IN_PLACE = tuple(map(np.dtype, ("f8", "f4", "i8", "i4", "?")))  # what the core reads where it lies
 SMALL_ARRAY = 2**25  # bytes of an array up to which its columns are laid out one by one
 SMALL_FRAME = 2**14  # cells of a data frame up to which an array of them is cheaper than columns
+READ_BYTES = 2**31  # of columns that are read from elsewhere, in memory at a time
+BINNING_BYTES = 14  # per row of a column while its bins are made
 MANY_CELLS = 200  # of text from which on its library codes them faster than a loop does
 
 
@@ -128,7 +130,8 @@ class Table:
     Columns for which `again` is true are made again each time instead of being kept. `raw` gives a
     column as it came, `array` the whole table, where there is one. `where` says in words where a
     row is, `roles` which columns are y, weights, offset and exposure, and `shelf` gives a place
-    where bins are kept for other fits.
+    where bins are kept for other fits. A table that reads its columns from elsewhere has `told`:
+    functions that are told the name of each.
     """
 
     def __init__(
@@ -144,6 +147,7 @@ class Table:
         where: Callable[[int], str] | None = None,
         roles: Mapping[str, str] = MappingProxyType({}),
         shelf: Callable[[Any], Any] | None = None,
+        told: list[Callable[[str], None]] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
@@ -155,6 +159,7 @@ class Table:
         self._where = where
         self.roles = roles
         self.shelf = shelf
+        self.told = told
         self._made: dict[str, Column] = {}
         self._finite: set[str] = set()
 
@@ -234,8 +239,15 @@ class Table:
             names, self.n_rows, self.unchecked, again=lambda _: True,
             raw=self._raw, where=(lambda i: str(self.row(i))) if self._where else None,
             roles={role: name for role, name in self.roles.items() if name in names},
-            shelf=self.shelf,
+            shelf=self.shelf, told=self.told,
         )  # fmt: skip
+
+    def at_a_time(self, n_threads: int) -> int:
+        """How many of its columns so many threads may have in memory at a time: those that are
+        read from elsewhere must not add up to what a fit takes (four floats per row)."""
+        if self.told is None:
+            return n_threads
+        return min(n_threads, max(2, READ_BYTES // (BINNING_BYTES * max(1, self.n_rows))))
 
     def take(self, rows: NDArray[np.bool_]) -> Table:
         """Some of the rows, by a mask."""
@@ -248,6 +260,7 @@ class Table:
             again=self._again,
             where=self._where,
             roles=self.roles,
+            told=self.told,
         )
 
     def below(self, other: Table, called: str = "second table") -> Table:

@@ -17,7 +17,7 @@ from .bench import Bench
 from .checks import THREADS_FROM, check_threads, is_number, threads_for
 from .climb import Climb, Trial, identity, said
 from .effects import Columns
-from .fit import _seed
+from .fit import _seed, reading
 from .journal import Journal
 from .metrics import Metric
 from .model import Model
@@ -110,10 +110,11 @@ def tune(
         "table": table, "y": y, "learners": learners, "loss": loss, "bins": bins,
         "weights": weights, "offset": offset, "exposure": exposure,
     }  # fmt: skip
-    bench = Bench.make(
-        given, space, folds=folds, groups=groups, metric=metric,
-        greater_is_better=greater_is_better, validation=validation, seed=seed, n_threads=n_threads,
-    )  # fmt: skip
+    with reading(table, bar):
+        bench = Bench.make(
+            given, space, folds=folds, groups=groups, metric=metric, seed=seed,
+            greater_is_better=greater_is_better, validation=validation, n_threads=n_threads,
+        )  # fmt: skip
     climb = Climb(bench, brackets, bar)
     with nullcontext() if file is None else Journal(file, "tuning", identity(climb)) as journal:
         try:
