@@ -1,11 +1,11 @@
-"""The command line: python -m benchmarks [compare, table, targets, quality, cv or history]."""
+"""The command line: python -m benchmarks [compare, table, targets, quality, cv, scale, history]."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import compare, cv, history, quality, targets
+from . import compare, cv, history, quality, scale, targets
 
 COMMANDS = {  # name: arguments, what it runs, in words
     "compare": (compare.add_arguments, compare.run, "rivals on problems (the default)"),
@@ -13,6 +13,7 @@ COMMANDS = {  # name: arguments, what it runs, in words
     "targets": (targets.add_arguments, targets.run, "the figures the project holds itself to"),
     "quality": (quality.add_arguments, quality.run, "AUC on real tables against EBM, XGBoost"),
     "cv": (cv.add_arguments, cv.run, "what ten folds cost beside ten fits"),
+    "scale": (scale.add_arguments, scale.run, "rows that need not fit into memory"),
     "history": (history.add_arguments, history.run, "figures of this commit beside the last"),
 }
 

@@ -162,10 +162,12 @@ void bind_rows(nb::module_& m) {
       .def_ro("out", &Residual::out)
       .def_ro("parts", &Residual::parts);
   nb::class_<MeanResidual>(m, "MeanResidual", "out = residual averaged from one score to another")
-      .def(nb::init<Slot, Slot, Slot>(), "start"_a, "to"_a, "out"_a)
+      .def(nb::init<Slot, Slot, Slot, std::optional<Part>>(), "start"_a, "to"_a, "out"_a,
+           "part"_a = nb::none())
       .def_ro("start", &MeanResidual::from)
       .def_ro("to", &MeanResidual::to)
-      .def_ro("out", &MeanResidual::out);
+      .def_ro("out", &MeanResidual::out)
+      .def_ro("part", &MeanResidual::part);
   nb::class_<BinSums>(m, "BinSums", "sums of w x per bin -> sums, slot by slot, set by set")
       .def(nb::init<std::vector<Slot>, std::vector<Set>, Part>(), "slots"_a, "sets"_a, "part"_a)
       .def_ro("slots", &BinSums::slots)

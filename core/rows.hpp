@@ -50,6 +50,7 @@ struct MeanResidual {  // out = the residual averaged along the straight line be
   Slot from;
   Slot to;
   Slot out;
+  std::optional<Part> part = {};  // out is 0 outside
 };
 struct BinSums {  // per slot and set: sum of w x over the rows of each bin
   std::vector<Slot> slots;
@@ -521,7 +522,8 @@ class LocalRows : public Rows {
     read(verb.from);
     read(verb.to);
     write(verb.out);
-    set_inside(verb.out, {});
+    if (verb.part) part(*verb.part);
+    set_inside(verb.out, verb.part);
     if (loss_->whole()) {
       average_residual(verb, {0, n_rows()});
     } else {
@@ -572,6 +574,10 @@ class LocalRows : public Rows {
       const Real correction = (fall[i] - along) / length;
       for (Size o = 0; o < q; ++o) out[o][i] += correction * (to[o][i] - from[o][i]);
     }
+    if (verb.part)
+      for (Size i = 0; i < m; ++i)
+        if (part(*verb.part)[rows.begin + i] == 0.0)
+          for (Size o = 0; o < q; ++o) out[o][i] = 0.0;
   }
 
   // w x of a slot, (n) per output: the slot itself where all weights are one, or where they are

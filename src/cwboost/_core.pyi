@@ -55,7 +55,7 @@ class Residual:
 class MeanResidual:
     """out = residual averaged from one score to another"""
 
-    def __init__(self, start: int, to: int, out: int) -> None: ...
+    def __init__(self, start: int, to: int, out: int, part: int | None = None) -> None: ...
 
     @property
     def start(self) -> int: ...
@@ -65,6 +65,9 @@ class MeanResidual:
 
     @property
     def out(self) -> int: ...
+
+    @property
+    def part(self) -> int | None: ...
 
 class BinSums:
     """sums of w x per bin -> sums, slot by slot, set by set"""

@@ -750,7 +750,7 @@ class Problem:
             if term.chosen:
                 effects[k] = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
                 batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
-        batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))
+        batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R, TRAINING))
         wanted = [of_term[k] for k in effects]
         batch.append(_core.BinSums([SLOT_R], wanted, TRAINING))
         sums = self.rows.run(batch)[-1].sums
