@@ -86,9 +86,12 @@ def step_cuts(x: np.ndarray, w: np.ndarray, bins: int) -> np.ndarray:
 
     A value with weight share >= 1/bins is an atom, alone in its bin; the rest are cut at their
     weighted quantiles j / (bins - atoms), and bins that straddle an atom are cut there as well.
+    Where there are no more than `bins` values, each is alone.
     A new value goes with the nearer neighbour: cuts lie halfway between training values.
     """
     values, inverse = np.unique(x, return_inverse=True)
+    if len(values) <= bins:
+        return values[:-1] + np.diff(values) / 2
     share = np.bincount(inverse, w) / w.sum()
     atom = share >= (1 - 1e-12) / bins
     ends = set(values[atom])
@@ -210,7 +213,8 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
         cuts = train.cuts.get(column)
         cuts = step_cuts(x, w, size) if cuts is None else cuts
         basis = lambda v: np.eye(len(cuts) + 1)[np.searchsorted(cuts, v)]  # noqa: E731
-        P = difference_penalty(len(cuts) + 1, get(spec, "differences", 1))
+        spikes = get(spec, "kind", "steps") == "spikes"
+        P = np.eye(len(cuts) + 1) if spikes else difference_penalty(len(cuts) + 1, 1)
     else:
         knots, degree = spline_knots(x, w, spec), get(spec, "degree", 3)
         beyond = get(spec, "extrapolate", "linear")
@@ -232,8 +236,9 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
             X[miss, -1] = 1.0
         return X
 
-    if own:  # the missing column is unpenalised
+    if own:  # the missing column is unpenalised, but a level like others beside spikes
         P = np.pad(P, (0, 1))
+        P[-1, -1] = float(get(spec, "kind", "") == "spikes")
     return filled(rows, train), P, extra
 
 
@@ -318,7 +323,8 @@ def spec_names(learners: Sequence[Any]) -> list[str]:
             a, b = (m if isinstance(m, str) else m.column for m in (s.a, s.b))
             default = f"{a}:{b}"
         elif shared.count(s.column) > 1:
-            default = f"{type(s).__name__.lower()}({s.column})"
+            spikes = get(s, "kind", "") == "spikes"
+            default = f"{'spikes' if spikes else type(s).__name__.lower()}({s.column})"
         else:
             default = s.column
         out.append(get(s, "name", default))
