@@ -101,13 +101,14 @@ CPP_MAY_INCLUDE = {
     "types.hpp": set(),
     "kernels.hpp": {"types.hpp"},
     "basis.hpp": {"types.hpp"},
+    "crosses.hpp": {"types.hpp"},
     "loss.hpp": {"kernels.hpp"},
     "cells.hpp": {"kernels.hpp"},
     "learner.hpp": {"basis.hpp", "cells.hpp"},
     "parallel.hpp": {"types.hpp"},
     "sums.hpp": {"basis.hpp", "kernels.hpp"},
     "moments.hpp": {"sums.hpp"},
-    "rows.hpp": {"loss.hpp", "moments.hpp", "parallel.hpp"},
+    "rows.hpp": {"crosses.hpp", "loss.hpp", "moments.hpp", "parallel.hpp"},
     "point.hpp": {"rows.hpp", "learner.hpp"},
     "grams.hpp": {"point.hpp"},
     "gram_rows.hpp": {"grams.hpp"},
@@ -246,7 +247,7 @@ KERNELS = {
     "bases": {"spline_rows", "power_rows"},
     "smoothing": set(),
     "learners": {"quantiles"},
-    "terms": {"distinct"},
+    "terms": {"distinct", "quantiles"},
 }  # fmt: skip
 
 
