@@ -21,11 +21,12 @@ from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Given, Split, hold_out, read_weights
 from .effects import Columns
-from .fit import Problem, _seed, bin_again
+from .fit import SLOT_F, Problem, _seed, bin_again, check_again, score_batch
 from .losses import Quantile
 from .model import Model
 from .optimizers import Plain
 from .progress import face
+from .quality import risk
 from .replicates import run_all
 from .table import Floats, Table, read
 
@@ -198,6 +199,7 @@ def intervals(
     _check(model, level, kind, n_threads)
     bar, seed = face(progress), _seed(random_state)
     given = Given(table, y, weights, offset, exposure)
+    check_again(model, given, "intervals", n_threads)
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
     task = Task(model, binned, seed)
     if kind == "bags":
@@ -226,15 +228,16 @@ def _check(model: Model, level: Any, kind: Any, n_threads: Any) -> None:
     if model.classes or model.n_outputs > 1:
         raise ValueError(f"intervals are for numbers; the {model.loss.name} loss is for classes")
     model._refuse_edited("intervals")
+    drawn = model.bags is not None and model.settings.fraction is not None
     if kind in ("cv+", "split") and model.bags is not None:
         raise ValueError(
-            f"kind={kind!r}: the model is an average of bags; kind='bags' calibrates it by the "
-            "rows that they left out"
+            f"kind={kind!r}: the model is an average of bags; "
+            + ("kind='bags' calibrates it by the rows that they left out" if drawn else "use 'cqr'")
         )
-    if kind == "bags" and (model.bags is None or model.settings.fraction is None):
+    if kind == "bags" and not drawn:
         raise ValueError(
             "kind='bags': expected a model fitted with a number of bags, whose rows can be drawn "
-            "again; use 'cv+'"
+            f"again; use {'cv+' if model.bags is None else 'cqr'!r}"
         )
 
 
@@ -271,13 +274,23 @@ def _bag_member(task: Task, table: Any, weights: Any) -> Member:
     assert model.bags is not None
     old = model.settings
     held = draw_bags(len(model.bags), old.fraction, data, old.seed, table, weights).held
-    total = np.zeros((len(data.y), 1))
+    times, rows = held.sum(axis=0), task.binned.rows(data.split)
+    total, at_bins = np.zeros((len(data.y), 1)), np.zeros((len(data.y), 1))
     for b, marks in enumerate(held):
         betas = {name: coef[b] for name, coef in model.bags.coef.items()}
         terms = {n: replace(t, beta=betas.get(n, t.beta)) for n, t in model.terms.items()}
         start = model.bags.start[b]
         bag = replace(model, terms=MappingProxyType(terms), start_vector=start, bags=None)
-        total += np.where(marks[:, None], task.scores(bag), 0.0)
-    times = held.sum(axis=0)
-    found = model.loss.response(total / np.maximum(times, 1)[:, None])
-    return task.judged(model, model, found, found, times > 0)
+        total[marks] += task.scores(bag)[marks]
+        rows.run(score_batch(bag, task.binned))
+        at_bins[marks] += rows.read(SLOT_F).T[marks]
+    some, mean = times > 0, np.maximum(times, 1)[:, None]
+    watched = risk(data.loss, data.y[some], (at_bins / mean)[some], data.weights[some])
+    if not np.isclose(watched, model.path.validation_risk[0], rtol=1e-6, atol=0.0):
+        raise ValueError(
+            "intervals: these are the rows of the fit in another order, or it was interrupted, so "
+            "that the rows that a bag left out are not known; pass them as the fit had them, or "
+            "use kind='cqr'"
+        )
+    found = model.loss.response(total / mean)
+    return task.judged(model, model, found, found, some)
