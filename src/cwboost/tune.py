@@ -130,6 +130,9 @@ class TuningInterrupted(KeyboardInterrupt):
         super().__init__(f"interrupted after {len(tuning.trials)} trials; .tuning has them")
         self.tuning = tuning
 
+    def __reduce__(self) -> Any:
+        return TuningInterrupted, (self.tuning,)
+
 
 # --- the result -----------------------------------------------------------------------------------
 
