@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "fit": {"binned", "formula", "interactions", "progress", "terms"},
     "bounds": {"checks"},
     "groups": set(),
-    "stability": {"bounds", "effects", "fit", "groups", "replicates"},
+    "stability": {"bounds", "effects", "fit", "folds", "groups", "replicates"},
     "probe": {"effects", "fit", "groups", "replicates"},
     "deselect": {"effects", "fit", "groups"},
     "information": {"fit"},

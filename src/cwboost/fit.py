@@ -412,10 +412,11 @@ def prepare(
     offset: Any = None,
     exposure: Any = None,
     n_threads: int | None = None,
+    apart: Sequence[str] = (),
 ) -> Binned:
     """Rows binned for `Problem.pose`: all are training rows, as the arguments of `fit` say."""
     check_threads(n_threads)
-    read = read_all(table, y, learners, loss, bins, weights, offset, exposure)
+    read = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
     return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
