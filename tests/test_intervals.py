@@ -92,7 +92,8 @@ def test_new_values_lie_inside_as_often_as_promised(kind):
         new, truth = make_table(1000, 1000 + seed)
         bags = 12 if kind == "bags" else None
         model = cb.fit(table, y, n_iter=50, bags=bags)
-        ends = model.intervals(table, y, kind=kind, folds=5).predict(new)
+        folds = 5 if kind in ("cv+", "cqr") else None
+        ends = model.intervals(table, y, kind=kind, folds=folds).predict(new)
         rates.append(covered(ends, truth))
         width = ends["upper"] - ends["lower"]
         wide.append(width[new["x"] > 0.8].mean() / width[new["x"] < 0.2].mean())
@@ -180,6 +181,9 @@ def test_the_estimator_has_intervals():
         ({"folds": np.zeros(300)}, "folds: expected at least two"),
         ({"folds": np.zeros(9)}, "the fold of each of 300 rows; got shape"),
         ({"kind": "bags"}, "expected a model fitted with a number of bags"),
+        ({"kind": "split", "folds": 5}, "folds: kind='split' has none; they are of cv\\+ and cqr"),
+        ({"kind": "quantiles", "folds": 10}, "folds: kind='quantiles' has none"),
+        ({"kind": "bags", "folds": 10}, "folds: kind='bags' has none"),
     ],
 )
 def test_bad_intervals_are_refused(fitted, options, message):
@@ -196,6 +200,21 @@ def test_models_that_have_none(fitted):
         cb.fit(table, y, bags=2, n_iter=5).intervals(table, y)
     with pytest.raises(ValueError, match="intervals: the model was edited"):
         model.edit("zero", "z").intervals(table, y)
+
+
+def test_they_say_what_they_are(fitted):
+    table, y, model = fitted
+    made = model.intervals(table, y, level=0.8, folds=3)
+    beyond = np.concatenate([m.scores for m in made.members])
+    half = np.sort(beyond)[int(np.ceil(0.8 * 301)) - 1]
+    assert repr(made) == (
+        "<cwboost.Intervals: 80% of new y by cv+, 3 folds, calibrated by 300 rows: predictions ± "
+        f"{half:.3g}>"
+    )
+    made = model.intervals(table, y, kind="quantiles")
+    assert repr(made) == "<cwboost.Intervals: 90% of new y by quantiles>"
+    assert "quantiles ± " in repr(model.intervals(table, y, kind="cqr", folds=2))
+    assert "[" not in repr(made.members[0])  # no arrays
 
 
 @pytest.mark.slow

@@ -726,7 +726,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         *,
         level: float = 0.9,
         kind: Any = "cv+",
-        folds: Any = 10,
+        folds: Any = None,
     ) -> Intervals:
         """Between which ends a new y lies with probability `level`; see `cwboost.Model.intervals`.
 
