@@ -645,6 +645,12 @@ def test_picture_shows_chosen_pairs_and_noise():
     assert not colours[0] & colours[1]
     labels = [t.get_text() for t in display.ax_.get_yticklabels()]
     assert labels[:2] == [f"{a} : {b}" for a, b in model.interactions.pairs[:2]]
+    display.figure_.canvas.draw()
+    box = display.ax_.get_legend().get_window_extent()
+    assert not any(box.overlaps(bar.get_window_extent()) for bar in bars)
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names == ["in the model: 2 of 15 pairs", "not in it", "best by noise"]
+    assert not display.ax_.texts  # nothing is written over bars
     assert model.interactions.plot().ranking is model.interactions
     mpl.pyplot.close("all")
     with pytest.raises(ValueError, match="the fit ranked no pairs"):

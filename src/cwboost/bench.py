@@ -6,7 +6,7 @@ configurations are tried for how long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +112,12 @@ class Bench:
         if any(isinstance(optimizer, Hybrid) for optimizer in chosen.optimizers()):
             held = [hold_out(fold, data, validation, groups, seed) for fold in parts]
         return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
+
+    def __reduce__(self) -> Any:
+        """Bins cannot be pickled; they are made again from what was given."""
+        apart = ("default", "by_rule", "splits")
+        state = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
+        return _restore, (state, self.default.n_threads)
 
     @property
     def data(self) -> Data:
@@ -232,6 +238,10 @@ class Bench:
         if before is None or self.worse(new.score) < self.worse(before.score):
             return new
         return before
+
+
+def _restore(state: dict[str, Any], n_threads: int) -> Bench:
+    return Bench(default=read_all(**state["given"]).bin(n_threads), **state)
 
 
 def scores_at(binned: Binned, model: Model, iterations: Iterations) -> Iterator[Floats]:

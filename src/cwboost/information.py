@@ -24,7 +24,7 @@ from scipy.special import expit, gammaln
 
 from . import _core
 from .data import Given, Split
-from .fit import SLOT_F, SLOT_R, TRAINING, Problem, pose_again
+from .fit import SLOT_F, TRAINING, Problem, check_rows, pose_again
 from .losses import Binomial, Loss, Multinomial, Poisson, Squared
 from .model import Model
 from .progress import Progress, face
@@ -235,20 +235,8 @@ class _Rows:
 
     @classmethod
     def of(cls, model: Model, problem: Problem) -> _Rows:
-        binned, rows = problem.binned, problem.rows
-        batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
-        parts = zip(model.terms.values(), binned.bin_effects, binned.sets.of_term, strict=True)
-        for term, basis, number in parts:
-            values = np.ascontiguousarray((basis @ term.beta).T)
-            batch.append(_core.Add(SLOT_F, number, values.ravel()))
-        batch.append(_core.Residual(SLOT_F, SLOT_R, [TRAINING]))
-        risk, then = float(rows.run(batch)[-1].risk[0]), float(model.risk[model.best_iteration])
-        noise = 1e-12 * abs(float(model.risk[0]))
-        if not abs(risk - then) <= noise + 1e-6 * max(abs(risk), abs(then)):
-            raise ValueError(
-                f"aic: these are not the rows of the fit: its risk was {then:.6g}, here it is "
-                f"{risk:.6g}; pass the same table, y, weights, offset and validation rows"
-            )
+        rows = problem.rows
+        check_rows(model, problem.binned, rows, "aic")
         w = problem.split.of_training(problem.split.training)
         whole = bool(np.all(w == np.round(w)))
         return cls(problem, rows.read(SLOT_F), float(w.sum()) if whole else float(len(w)))
