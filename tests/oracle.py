@@ -351,7 +351,13 @@ class Solver:
 
 
 def find_smoothing(
-    A: np.ndarray, P: np.ndarray, t: np.ndarray, w_sum: float, df: float, kind: str, net: bool,
+    A: np.ndarray,
+    P: np.ndarray,
+    t: np.ndarray,
+    w_sum: float,
+    df: float,
+    kind: str,
+    net: bool,
     tau: float | None = None,
 ) -> float:
     """Lambda with sum of g(h_j) (net: of g(h_j) (1 - c_j^2)) equal to df.
@@ -398,6 +404,7 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
         target = (default_net_df if df is None else df) + 2 * centered
         smoothing = find_smoothing(A, P, t, w.sum(), target, kind, net)
     K = np.linalg.pinv(A + smoothing * P, hermitian=True, rcond=1e-14)
+    condition = np.linalg.cond(K)
     if centered:  # theta = Q (A + lambda P)^-1 Q's, Q takes away the linear part
         G = term.linear
         Q = np.eye(len(A)) - G @ np.linalg.solve(G.T @ A @ G, G.T @ A)
@@ -408,7 +415,7 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
     win = constant if kind == "df1" else 2 * constant - t @ K @ A @ K @ t
     df = float(df1 if kind == "df1" else df2)
     net_df = float(df - win / w.sum())
-    return Solver(X, w, A, K, float(smoothing), df, net_df, np.linalg.cond(K))
+    return Solver(X, w, A, K, float(smoothing), df, net_df, condition)
 
 
 def make_pair_solver(
@@ -422,18 +429,24 @@ def make_pair_solver(
     Q, own = np.eye(len(A)) - term.additive @ onto, X - M @ onto
     A_own = own.T @ (w[:, None] * own)
     smoothing, df = get(term.spec, "smoothing", None), get(term.spec, "df", default_net_df)
+    cost, inner = P @ term.additive, np.ix_(term.inner, term.inner)
+    least = P - cost @ np.linalg.pinv(term.additive.T @ cost, 1e-10, hermitian=True) @ cost.T
     if smoothing is None:
-        cost, keep = P @ term.additive, np.flatnonzero(term.inner)
-        least = P - cost @ np.linalg.pinv(term.additive.T @ cost, 1e-10, hermitian=True) @ cost.T
-        tau = A_own[keep, keep].sum() / least[keep, keep].sum()
+        tau = np.trace(A_own[inner]) / np.trace(least[inner])
         none = np.zeros(len(A))
         smoothing = find_smoothing(A_own, P, none, w.sum(), df, kind, False, tau)
-    e, V = np.linalg.eigh(A_own + smoothing * P)
+    tau = np.trace(A_own) / np.trace(P) or 1.0
+    e, V = np.linalg.eigh(A_own + tau * P)
     U = V[:, e > 1e-12 * e[-1]] / np.sqrt(e[e > 1e-12 * e[-1]])
+    a, V = np.linalg.eigh(U.T @ A_own @ U)
+    a = np.where(a > RANK, np.minimum(a, 1.0), 0.0)
+    g = a + smoothing / tau * (1 - a)
+    U = (U @ V)[:, a > 0] / np.sqrt(g[a > 0])
     K = smoothest(term, X[w > 0]) @ Q @ U @ U.T @ Q.T
     H = K @ A
     df = float(np.trace(H) if kind == "df1" else 2 * np.trace(H) - np.trace(H @ H))
-    return Solver(X, w, A, K, float(smoothing), df, df, e[-1] / e[e > 1e-12 * e[-1]][0])
+    condition = np.linalg.cond((A_own + smoothing * least)[inner])
+    return Solver(X, w, A, K, float(smoothing), df, df, condition)
 
 
 def smoothest(term: Term, X: np.ndarray) -> np.ndarray:
@@ -442,9 +455,10 @@ def smoothest(term: Term, X: np.ndarray) -> np.ndarray:
     P = term.penalty
     functions = orthonormal(np.hstack([term.additive, null_space(P)]))
     E = functions @ null_space(X @ functions)
-    cost = E.T @ P @ E
-    L = np.eye(len(P)) - E @ np.linalg.pinv(cost, 1e-10, hermitian=True) @ E.T @ P
-    free = E @ null_space(cost)
+    e, V = np.linalg.eigh(E.T @ P @ E)
+    costly = e > 1e-10 * np.linalg.norm(P)
+    D, free = E @ V[:, costly] / np.sqrt(e[costly]), E @ V[:, ~costly]
+    L = np.eye(len(P)) - D @ D.T @ P
     return L - free @ (free.T @ L)
 
 

@@ -7,11 +7,11 @@ those of T: terms of other rows (folds, bags) have other Q, and add up all the s
 solved for the inner coefficients, which are those of all functions but for additive ones; of these
 it takes what makes the penalty least (TensorBasis.inner_penalty).
 
-Some functions no row shows: those of empty levels, or, if the cells with rows fall apart into blocks
-without a level in common, those that shift a block. M'CM is singular then, and rows do not tell
-what to take away. Of all terms that are equal over the rows and differ by what is additive, or free
-of penalty, it is the one of the least penalty and then of the least coefficients: T Q theta - E F
-theta, with E the undecided functions. So no order of levels and no choice of inverse matters.
+Some additive functions no row shows: those of empty levels, or, if the cells with rows fall apart
+into blocks without a level in common, those that shift a block. Then M'CM is singular, and rows do
+not tell what to take away. Of all terms that are equal over the rows and differ by what is additive
+or free of penalty, it is that of the least penalty, and then of the least coefficients. So neither
+the order of levels nor the generalised inverse matters.
 
 Where both margins are levels, T is a table of cells and its Gram diagonal: the core has these
 (core/pairs.hpp). All others, and large ones, are set up here.
@@ -80,9 +80,8 @@ def _of_table(basis: Any, table: Floats, factor: Floats, smoothing: float, df: f
     cells, undecided, finder = table.ravel(), None, None
     if not np.all(cells > 0.0):
         functions = _additive_or_free(basis)
-        _, unseen = _split((functions * cells) @ functions.T)
-        if unseen.size:
-            undecided, finder = _undecided(basis, unseen.T @ functions)
+        moments = (functions * cells) @ functions.T
+        undecided, finder = _undecided(basis, functions, moments)
     return System(cells, factor, cells / cells.sum(), smoothing, df, df, undecided, finder,
                   n_b=table.shape[1])  # fmt: skip
 
@@ -94,7 +93,7 @@ def _additive_or_free(basis: Any) -> Floats:
 
 
 def _free_but_constant(margin: Any) -> Floats:
-    """(null_dim - 1, d) functions that the penalty of a margin does not see, without the constant."""
+    """(null_dim - 1, d) functions that a margin's penalty does not see, but for the constant."""
     ones, penalty, n_free = margin.ones(), margin.penalty(), margin.null_dim
     if n_free < 2:
         return np.empty((0, len(ones)))
@@ -103,24 +102,33 @@ def _free_but_constant(margin: Any) -> Floats:
     return np.linalg.svd(free.T)[2][: n_free - 1]
 
 
-def _split(moments: Floats) -> tuple[Floats, Floats]:
-    """The generalised inverse of a Gram, and (k, m) directions that it does not see."""
+def _split(moments: Floats, size: float) -> tuple[Floats, Floats]:
+    """The generalised inverse of moments, and (k, m) directions that they do not see: where they
+    are nothing beside `size`."""
     values, vectors = np.linalg.eigh(moments)
-    seen = values > ZERO * max(values[-1], 0.0)
+    seen = values > ZERO * size
     known = vectors[:, seen]
     return (known / values[seen]) @ known.T, vectors[:, ~seen]
 
 
-def _undecided(basis: Any, functions: Floats) -> tuple[Floats, Floats]:
-    """(k, d) functions that no row shows, and (k, d) what finds how much to take away of each.
+def _undecided(
+    basis: Any, functions: Floats, moments: Floats
+) -> tuple[Floats, Floats] | tuple[None, None]:
+    """(k, d) those of the functions that no row shows, and (k, d) what finds how much to take away
+    of each; None if there are none.
 
     First what makes the penalty least, then, of what it does not see, what makes the coefficients
     least.
     """
+    unseen = _split(moments, np.trace(moments))[1]
+    if not unseen.size:
+        return None, None
+    functions = unseen.T @ functions
     a, b = (p if p.ndim == 2 else np.diag(p) for p in (basis.a.penalty(), basis.b.penalty()))
     surfaces = functions.reshape(-1, len(a), len(b))
     onto = (a @ surfaces + surfaces @ b).reshape(functions.shape)  # the Kronecker sum
-    inverse, unpenalised = _split(onto @ functions.T)
+    size = (np.trace(a) / len(a) + np.trace(b) / len(b)) * np.sum(functions**2)
+    inverse, unpenalised = _split(onto @ functions.T, size)
     finder = inverse @ onto
     if not unpenalised.size:
         return functions, finder
@@ -138,7 +146,8 @@ def _solve(task: Task, table: Floats | None) -> System | None:
     left, right = (r.matrix(basis.n_coef) for r in (rows._replace(value=weighted), rows))
     gram = np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
     onto = gram @ removed.T
-    weigher = _split(removed @ onto)[0] @ onto.T
+    additive = removed @ onto
+    weigher = _split(additive, np.trace(additive))[0] @ onto.T
     own, penalty = (gram - onto @ weigher)[np.ix_(inner, inner)], basis.inner_penalty()
     own = (own + own.T) / 2
     df = 0.0
@@ -159,9 +168,8 @@ def _solve(task: Task, table: Floats | None) -> System | None:
     full = np.diag(np.full(len(gram), HELD))
     full[np.ix_(inner, inner)] = factor
     functions = _additive_or_free(basis)
-    _, unseen = _split(functions @ gram @ functions.T)
-    if unseen.size:
-        undecided, finder = _undecided(basis, unseen.T @ functions)
+    undecided, finder = _undecided(basis, functions, functions @ gram @ functions.T)
+    if undecided is not None and finder is not None:
         weigher = np.vstack([weigher, finder - (finder @ removed.T) @ weigher])
         removed = np.vstack([removed, undecided])
     return System(gram, full, mean, smoothing, df, df, removed, np.ascontiguousarray(weigher))
