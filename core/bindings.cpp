@@ -263,11 +263,11 @@ void make_learner(HeldLearner* self, Size set, Array<std::int64_t> begin,
   if (gram.ndim() < 1 || gram.ndim() > 2)
     throw std::invalid_argument("gram must be (d, d) or, if diagonal, (d)");
   const Basis basis(view(begin), view(column), view(value), gram.shape(0));
+  const In along = weigher ? view(*weigher) : In{}, onto = removed ? view(*removed) : In{};
   if (n_b > 0)
-    new (self) HeldLearner(set, basis, view(gram), view(factor), n_b);
+    new (self) HeldLearner(set, basis, view(gram), view(factor), n_b, onto, along);
   else
-    new (self) HeldLearner(set, basis, gram.ndim() == 1, view(gram), view(factor),
-                           removed ? view(*removed) : In{}, weigher ? view(*weigher) : In{});
+    new (self) HeldLearner(set, basis, gram.ndim() == 1, view(gram), view(factor), onto, along);
   self->keep = {nb::cast(begin), nb::cast(column), nb::cast(value)};
   if (removed) self->keep.push_back(nb::cast(*removed));
   if (weigher) self->keep.push_back(nb::cast(*weigher));

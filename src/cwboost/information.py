@@ -23,7 +23,9 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from . import _core
+from .bases import BasisRows
 from .data import Given, Split
+from .design import core_learner
 from .fit import SLOT_F, TRAINING, Problem, check_rows, pose_again
 from .losses import Binomial, Loss, Multinomial, Poisson, Squared
 from .model import Model
@@ -202,12 +204,6 @@ def _check_trace(model: Model) -> None:
         raise ValueError(
             "df: Hybrid went on with all rows, so its scores are not linear in y of one part; "
             f"use model.at({model.path.switched_after}), Hybrid(then='training') or df='active'"
-        )
-    pairs = [x.name for x in model.terms.values() if getattr(x.learner, "orthogonal", False)]
-    if pairs:
-        raise ValueError(
-            f"df: 'trace' does not know terms without main effects such as {pairs[0]!r}; use "
-            "df='active'"
         )
     n_coef = sum(term.plan.basis.n_coef for term in model.terms.values())
     if n_coef > MAX_COEF:
@@ -396,15 +392,19 @@ class _Turn(NamedTuple):
     @classmethod
     def of(cls, system: System) -> _Turn:
         gram = system.gram
-        if gram.ndim == 1:
+        if gram.ndim == 1 and not system.n_b:
             root = np.sqrt(gram)
             return cls(np.divide(1.0, root, where=root > 0.0, out=np.zeros_like(root)),
                        gram / system.factor)  # fmt: skip
+        gram = gram if gram.ndim == 2 else np.diag(gram)
         values, vectors = np.linalg.eigh(gram)
         known = values > RANK * values[-1]
         basis = vectors[:, known] / np.sqrt(values[known])
         back = gram @ basis
-        h, turn = np.linalg.eigh(back.T @ system.solve(back))
+        d = len(gram)
+        each = BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
+        learner = core_learner(0, each, system)  # sums of the basis are all it needs to see
+        h, turn = np.linalg.eigh(back.T @ learner.fit(np.ascontiguousarray(back.T))[0].T)
         return cls(basis @ turn, h)
 
     def __call__(self, block: Floats) -> Floats:
