@@ -51,6 +51,10 @@ struct Weights {
   Real operator[](Size i) const {
     return kind == Kind::ones ? 1.0 : kind == Kind::mask ? static_cast<Real>(mask[i]) : numbers[i];
   }
+  const void* given() const {  // where they are; nowhere: all are one
+    if (kind == Kind::ones) return nullptr;
+    return numbers.empty() ? static_cast<const void*>(mask.data()) : numbers.data();
+  }
 
  private:
   std::vector<std::uint8_t> own_;

@@ -139,6 +139,7 @@ class Binned:
             self.core_sets,
             [as_part(w) for w in (split.training, watched, split.all)],
             self.n_threads if n_threads is None else n_threads,
+            split.crosses,
         )
 
     # --- for drawing ------------------------------------------------------------------------------

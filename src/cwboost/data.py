@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from .bins import RowWeights, Sample, all_weigh_one, ones
 from .checks import is_number
 from .losses import Loss
@@ -79,6 +80,7 @@ class Split:
     training: RowWeights  # (n,)
     validation: RowWeights | None  # (n,) of the rows that are watched
     all: RowWeights  # (n,) of both
+    crosses: _core.Crosses | None = None  # cross-Grams that fits to this very split share
 
     @cached_property
     def rows(self) -> NDArray[np.bool_] | None:
