@@ -194,7 +194,7 @@ class Dataset:
         >>> cb.Dataset.from_duckdb(rows, y="y").n_rows
         100
         """
-        if not hasattr(relation, "fetch_arrow_reader"):
+        if not hasattr(relation, "project"):
             raise TypeError(
                 "from_duckdb: expected a relation such as duckdb.sql('select ...'), got "
                 f"{type(relation).__name__}"
@@ -204,7 +204,9 @@ class Dataset:
         if needed is not None:
             _check_there(needed, relation.columns)
             relation = relation.project(", ".join(map(_quoted, needed)))
-        batches = _arrow_batches(relation.fetch_arrow_reader(BATCH), needed)
+        newer = hasattr(relation, "to_arrow_reader")  # than DuckDB 1.4
+        reader = relation.to_arrow_reader if newer else relation.fetch_arrow_reader
+        batches = _arrow_batches(reader(BATCH), needed)
         return cls._laid_out(batches, columns, roles, folder, progress)
 
     @classmethod

@@ -1,0 +1,650 @@
+"""Datasets: rows larger than memory give the model of the same rows in memory, bit by bit; bad
+files are named; nothing is half-written.
+
+Knows the folder format as far as it is damaged on purpose.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import shutil
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cwboost as cb
+from cwboost import dataset as dataset_module
+from cwboost import parquet, progress, store
+from cwboost.cli import main
+from cwboost.table import Labels, Numbers, read
+
+N = 3000
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Numbers with missing cells, integers, text, booleans, dates, weights and two targets."""
+    rng = np.random.default_rng(1)
+    out = pd.DataFrame(
+        {
+            "x": np.where(rng.random(N) < 0.05, np.nan, rng.normal(size=N)),
+            "i": rng.integers(0, 40, N).astype(np.int16),
+            "job": rng.choice(["cook", "pilot", "été", None], N, p=[0.4, 0.3, 0.2, 0.1]),
+            "flag": rng.random(N) < 0.3,
+            "day": pd.Timestamp("2024-02-01") + pd.to_timedelta(rng.integers(0, 900, N), "D"),
+            "w": rng.integers(0, 3, N).astype(float),
+            "e": rng.uniform(0.5, 2.0, N),
+        }
+    )
+    score = np.sin(2 * out.x.fillna(0)) + 0.02 * out.i + (out.job == "cook")
+    out["n"] = rng.poisson(out.e * np.exp(score / 2))
+    out["y"] = np.where(score + rng.normal(size=N) > 0.7, "yes", "no")
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(frame, tmp_path_factory):
+    """The frame as four files of unequal length, with row groups of 400 rows."""
+    out = tmp_path_factory.mktemp("rows")
+    ends = [0, 100, 900, 1700, N]
+    for k, (begin, end) in enumerate(zip(ends, ends[1:], strict=False)):
+        frame.iloc[begin:end].to_parquet(out / f"part-{k}.parquet", row_group_size=400)
+    return out
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch):
+    """Small tables behave like large ones."""
+    monkeypatch.setattr(dataset_module, "KEPT", 0)
+
+
+FEATURES = ["x", "i", "job", "flag", "day"]
+
+
+def batches(frame, size=701):
+    return (frame.iloc[i : i + size] for i in range(0, len(frame), size))
+
+
+SOURCES = {
+    "parquet": lambda frame, folder, roles: cb.Dataset.from_parquet(folder, **roles),
+    "arrow": lambda frame, folder, roles: cb.Dataset.from_arrow(
+        pyarrow.dataset.dataset(folder), **roles
+    ),
+    "duckdb": lambda frame, folder, roles: cb.Dataset.from_duckdb(
+        duckdb.sql(f"select * from '{folder}/*.parquet'"), **roles
+    ),
+    "batches": lambda frame, folder, roles: cb.Dataset.from_batches(batches(frame), **roles),
+}
+HOW = {
+    "hybrid": {"loss": "binomial", "optimizer": cb.Hybrid(), "validation": 0.3},
+    "weighted": {"loss": "binomial", "weights": "w", "learners": "auto", "validation": 0.2},
+    "components": {"loss": "binomial", "optimizer": cb.Accelerated(), "learners": "components"},
+    "coarse": {"loss": "binomial", "bins": "sqrt"},
+}
+
+
+def assert_same(a, b):
+    """Two models, bit by bit."""
+    assert a.choices == b.choices
+    assert a.start == b.start
+    for name in ("risk", "validation_risk", "shares"):
+        one, other = getattr(a, name), getattr(b, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_array_equal(one, other)
+    assert a.terms.keys() == b.terms.keys()
+    for name, term in a.terms.items():
+        np.testing.assert_array_equal(term.coef, b.terms[name].coef)
+        assert (term.smoothing, term.df) == (b.terms[name].smoothing, b.terms[name].df)
+    for name, facts in a.columns.items():
+        assert repr(facts) == repr(b.columns[name])
+
+
+# --- the same model -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_fit_is_that_of_the_table_in_memory(frame, folder, source, how):
+    options = HOW[how]
+    roles = {"y": "y", "columns": FEATURES, "weights": options.get("weights")}
+    dataset = SOURCES[source](frame, folder, roles)
+    assert (dataset.n_rows, set(dataset.features)) == (N, set(FEATURES))
+    columns = frame[list(dataset.names)]
+    asked = {key: value for key, value in options.items() if key != "weights"}
+    in_memory = cb.fit(columns, "y", n_iter=25, **options)
+    assert_same(in_memory, cb.fit(dataset, n_iter=25, **asked))
+    np.testing.assert_array_equal(in_memory.predict(columns), in_memory.predict(dataset))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_saved_dataset_gives_the_same_model_at_first_and_from_its_bins(
+    frame, folder, tmp_path, how
+):
+    options = HOW[how]
+    roles = {"y": "y", "columns": FEATURES, "weights": options.get("weights")}
+    saved = cb.Dataset.from_parquet(folder, **roles).save(tmp_path / "saved")
+    asked = {key: value for key, value in options.items() if key != "weights"}
+    in_memory = cb.fit(frame[list(saved.names)], "y", n_iter=25, **options)
+    assert_same(in_memory, cb.fit(saved, n_iter=25, **asked))
+    again = cb.Dataset.open(tmp_path / "saved")
+    assert repr(again).endswith(f"in {tmp_path / 'saved'}>")
+    assert again.roles == {role: name for role, name in roles.items() if role != "columns" and name}
+    assert_same(in_memory, cb.fit(again, n_iter=25, **asked))
+
+
+def test_bins_of_a_saved_dataset_are_made_once(folder, tmp_path, monkeypatch):
+    from cwboost import design
+
+    made = []
+    original = design.bin_numbers
+    monkeypatch.setattr(design, "bin_numbers", lambda *a: made.append(1) or original(*a))
+    saved = cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]).save(tmp_path / "saved")
+    cb.fit(saved, n_iter=3)
+    assert len(made) == 2
+    cb.cv(saved, n_iter=3, folds=2, extend=False, loss="poisson")
+    cb.fit(cb.Dataset.open(tmp_path / "saved"), n_iter=3, learners=[cb.Spline("x", df=3)])
+    assert len(made) == 2
+    for seed in (1, 2, 2):  # of splits the bins of the last are kept
+        cb.fit(saved, n_iter=3, validation=0.2, random_state=seed)
+    assert len(made) == 2 + 2 + 2
+    assert len(list((tmp_path / "saved" / "bins").iterdir())) == 2
+
+
+def test_cv_and_tune_are_those_of_the_table(frame, folder):
+    columns = [*FEATURES, "e", "n"]
+    roles = {"y": "n", "exposure": "e", "columns": FEATURES}
+    dataset = cb.Dataset.from_parquet(folder, **roles)
+    how = {"loss": "poisson", "folds": 3, "random_state": 4}
+    a = cb.cv(dataset, n_iter=20, extend=50, **how)
+    b = cb.cv(frame[columns], "n", exposure="e", n_iter=20, extend=50, **how)
+    np.testing.assert_array_equal(a.risk, b.risk)
+    more = {"space": {"rate": cb.LogUniform(0.05, 0.5)}, "schedule": cb.RandomSearch(3, 20)}
+    a = cb.tune(dataset, **more, **how)
+    b = cb.tune(frame[columns], "n", exposure="e", **more, **how)
+    assert a.best.parameters == b.best.parameters
+    assert a.best.scores == b.best.scores
+    assert_same(a.fit(), b.fit())
+
+
+def test_estimators_take_a_dataset_for_x_and_y(frame, folder):
+    X = frame[FEATURES]
+    dataset = cb.Dataset.from_parquet(folder, y="y", weights="w", columns=FEATURES)
+    a = cb.CWBClassifier(n_iter=20).fit(dataset)
+    b = cb.CWBClassifier(n_iter=20).fit(X, frame.y, frame.w)
+    assert_same(a.model_, b.model_)
+    assert a.feature_names_in_.tolist() == FEATURES
+    assert a.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(a.predict_proba(dataset), b.predict_proba(X))
+    counts = cb.Dataset.from_parquet(folder, y="n", exposure="e", columns=FEATURES)
+    c = cb.CWBRegressor("poisson", n_iter=20).fit(counts)
+    d = cb.CWBRegressor("poisson", n_iter=20).fit(frame[[*FEATURES, "e"]], frame.n, exposure="e")
+    assert_same(c.model_, d.model_)
+    np.testing.assert_array_equal(c.predict(counts), d.predict(frame[[*FEATURES, "e"]]))
+    e = cb.CWBRegressorCV("poisson", n_iter=20, cv=2).fit(counts)
+    assert 0 < e.cv_result_.best_iteration <= 20
+
+
+def test_what_is_said_counts_more_than_what_the_dataset_knows(frame, folder):
+    dataset = cb.Dataset.from_parquet(folder, y="y", columns=["x", "i", "n"])
+    model = cb.fit(dataset, "n", n_iter=5)
+    assert_same(model, cb.fit(frame[["x", "i", "n"]], "n", n_iter=5))  # y is no feature
+    formula = cb.fit(dataset, "n ~ s(x, df=4)", n_iter=5)
+    assert list(formula.terms) == ["x"]
+    with pytest.raises(TypeError, match="y is missing; give an array"):
+        cb.fit(cb.Dataset.from_parquet(folder, columns=["x", "i"]))
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_levels_are_unified_across_files(tmp_path):
+    parts = [["b", "é"], ["a", None], [None, None], ["b", "c"]]
+    for k, cells in enumerate(parts):
+        column = pa.array(cells, pa.string())
+        if k == 3:
+            column = column.dictionary_encode()
+        if k == 2:
+            column = pa.nulls(2)
+        pq.write_table(pa.table({"job": column}), tmp_path / f"{k}.parquet")
+    found = cb.Dataset.from_parquet(tmp_path / "*.parquet").table["job"]
+    assert found.levels == ("a", "b", "c", "é")
+    assert found.codes.tolist() == [1, 3, 0, -1, -1, -1, 1, 2]
+
+
+def test_a_column_without_values_is_numbers_as_in_memory(tmp_path):
+    tables = [{"x": [1.0, 2.0], "g": [None, None]}] * 2
+    found = cb.Dataset.from_batches(tables, folder=tmp_path / "d").table["g"]
+    assert isinstance(found, Numbers)
+    assert np.isnan(found.values).all()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.Series(pd.Categorical(list("baab") * 5, categories=["b", "c", "a"], ordered=True)),
+        pd.Series(pd.Categorical([10, 2, 10, 9] * 5)),
+        pd.Series([2**60, 2**60 + 1] * 10),
+        pl.Series(["u", None, "v", "w"] * 5, dtype=pl.Categorical),
+        pd.Series([True, None, False, True] * 5, dtype="boolean"),
+        pd.Series([-0.0, 1e300, np.nan, 0.1] * 5),
+        np.array(["2024-01-01", "NaT"] * 10, "M8[s]"),
+        np.array([1, 300, 70_000, -5] * 5),
+    ],
+    ids=["ordered", "numbers", "huge", "polars", "booleans", "floats", "dates", "integers"],
+)
+def test_a_column_is_read_as_the_whole_one(cells, tmp_path):
+    whole = read({"x": cells})["x"]
+    tables = [{"x": cells[i : i + 3]} for i in range(0, 20, 3)]
+    made = cb.Dataset.from_batches(tables, folder=tmp_path / "d")
+    assert_same_column(made.table["x"], whole)
+    again = made.save(tmp_path / "e")
+    assert_same_column(again.table["x"], whole)
+
+
+def assert_same_column(found, expected):
+    assert type(found) is type(expected)
+    assert len(found) == len(expected)
+    if isinstance(expected, Labels):
+        assert found.levels == expected.levels
+        np.testing.assert_array_equal(found.codes, expected.codes)
+    else:
+        assert (found.boolean, found.exact) == (expected.boolean, expected.exact)
+        missing = np.isnan(expected.values)
+        np.testing.assert_array_equal(np.isnan(found.values), missing)
+        bits = found.values[~missing].view(np.int64)
+        np.testing.assert_array_equal(bits, expected.values[~missing].view(np.int64))
+
+
+@given(
+    cells=st.lists(
+        st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-300, 300)),
+        min_size=1,
+        max_size=40,
+    ),
+    text=st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=40),
+    size=st.integers(1, 9),
+    piece=st.integers(1, 12),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_cells_in_any_batches_and_pieces_are_the_whole_column(
+    tmp_path_factory, cells, text, size, piece
+):
+    n = min(len(cells), len(text))
+    table = {
+        "x": [None if c is None else float(c) for c in cells[:n]],
+        "t": [None if t is None else t.replace("\ud800", "") for t in text[:n]],
+    }
+    parts = [{k: v[i : i + size] for k, v in table.items()} for i in range(0, n, size)]
+    folder = tmp_path_factory.mktemp("any") / "d"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "PIECE", piece)
+        found = cb.Dataset.from_batches(parts, folder=folder)
+    for name in table:
+        assert_same_column(found.table[name], read(table)[name])
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The (columns, row groups) that are read."""
+    found = []
+    original = parquet.ParquetFiles._batches_of
+
+    def noted(self, opened, names, group):
+        found.append((tuple(names), (self.files[group.file].name, group.number)))
+        yield from original(self, opened, names, group)
+
+    monkeypatch.setattr(parquet.ParquetFiles, "_batches_of", noted)
+    return found
+
+
+def test_only_needed_columns_are_read(folder, asked):
+    dataset = cb.Dataset.from_parquet(folder, y="n")
+    assert not asked  # footers only
+    cb.fit(dataset, learners=[cb.Spline("x")], n_iter=3)
+    assert {name for names, _ in asked for name in names} == {"n", "x"}
+
+
+def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
+    ordered = frame.sort_values("i", ignore_index=True)
+    ordered.to_parquet(tmp_path / "f.parquet", row_group_size=300)
+    wanted = ordered.i >= 30
+    dataset = cb.Dataset.from_parquet(
+        tmp_path / "f.parquet", y="n", columns=["x"], filters=[("i", ">=", 30)]
+    )
+    assert dataset.n_rows == wanted.sum()
+    assert_same(cb.fit(ordered.loc[wanted, ["x", "n"]], "n", n_iter=5), cb.fit(dataset, n_iter=5))
+    groups = {group for _, (_, group) in asked}
+    assert min(groups) == np.flatnonzero(wanted)[0] // 300
+    with pytest.raises(ValueError, match=r"filters: expected a list of \(column, operator, value"):
+        cb.Dataset.from_parquet(folder_of(tmp_path), filters="i > 3")
+
+
+def folder_of(path):
+    return path
+
+
+def test_a_fit_never_has_the_table_in_memory(tmp_path):
+    """20 columns of floats are 160 bytes per row; what Python keeps of a fit is 2 per cell, y and
+    marks, and at its peak two columns."""
+    n, k = 60_000, 20
+    rng = np.random.default_rng(0)
+    table = {f"x{j}": rng.normal(size=n) for j in range(k)}
+    table["y"] = rng.normal(size=n)
+    pq.write_table(pa.table(table), tmp_path / "f.parquet", row_group_size=20_000)
+    del table
+    dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="y")
+    gc.collect()
+    tracemalloc.start()
+    cb.fit(dataset, n_iter=2, validation=0.2, bins="sqrt", n_threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / n < 2 * k + 56
+
+
+def test_columns_are_told_of(folder):
+    class Told(progress.Progress):
+        every = 0.0
+        seen: list = []  # noqa: RUF012
+
+        def draw(self, now, final):
+            if self.tasks[-1].what == "column":
+                self.seen.append(self.tasks[-1].facts.get("column"))
+
+    cb.fit(cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]), n_iter=2, progress=Told())
+    assert {"n", "x", "i"} <= set(Told.seen)
+
+
+def test_a_stream_lives_as_long_as_its_dataset(frame):
+    dataset = cb.Dataset.from_batches(batches(frame), y="n", columns=["x"])
+    home = dataset._source.folder
+    assert home.is_dir()
+    model = cb.fit(dataset, n_iter=2)
+    del dataset
+    gc.collect()
+    assert not home.exists()
+    assert model.n_iter == 2
+
+
+# --- bad files ------------------------------------------------------------------------------------
+
+
+def copied(folder, tmp_path):
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_a_file_that_is_cut_off_is_named(folder, tmp_path):
+    rows = copied(folder, tmp_path)
+    whole = (rows / "part-2.parquet").read_bytes()
+    (rows / "part-2.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"part-2\.parquet: not a Parquet file, or cut off"):
+        cb.Dataset.from_parquet(rows)
+    (rows / "part-2.parquet").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"part-2\.parquet: not a Parquet file, or cut off"):
+        cb.Dataset.from_parquet(rows)
+
+
+def test_a_damaged_column_is_named_with_file_and_row_group(folder, tmp_path):
+    rows = copied(folder, tmp_path)
+    file = rows / "part-3.parquet"
+    where = pq.ParquetFile(file).metadata.row_group(1).column(0)
+    raw = bytearray(file.read_bytes())
+    begin = where.dictionary_page_offset or where.data_page_offset
+    raw[begin : begin + where.total_compressed_size] = b"\xff" * where.total_compressed_size
+    file.write_bytes(bytes(raw))
+    dataset = cb.Dataset.from_parquet(rows, y="n", columns=["x", "i"])
+    message = r"part-3\.parquet, row group 1, column 'x': cut off or damaged"
+    with pytest.raises(ValueError, match=message):
+        cb.fit(dataset, n_iter=2)
+    with pytest.raises(ValueError, match=message):
+        dataset.save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+    assert cb.fit(dataset, learners=[cb.Spline("i")], n_iter=2).n_iter == 2  # others are fine
+
+
+def test_files_that_do_not_fit_together_are_named(frame, folder, tmp_path):
+    rows = copied(folder, tmp_path)
+    frame.iloc[:10].drop(columns="i").to_parquet(rows / "part-9.parquet")
+    with pytest.raises(ValueError, match=r"part-9\.parquet: column 'i' is not in the file; it has"):
+        cb.Dataset.from_parquet(rows)
+    assert cb.Dataset.from_parquet(rows, columns=["x"]).n_rows == N + 10
+    frame.iloc[:10].assign(i="many").to_parquet(rows / "part-9.parquet")
+    with pytest.raises(TypeError, match=r"part-9.*column 'i' is text \(.*\), but numbers \(int16"):
+        cb.Dataset.from_parquet(rows)
+    frame.iloc[:10].assign(i=0.5).to_parquet(rows / "part-9.parquet")
+    assert cb.Dataset.from_parquet(rows).table["i"].values[-1] == 0.5  # numbers are numbers
+
+
+def test_batches_that_do_not_fit_together_are_named(tmp_path):
+    tables = [{"x": [1.0]}, {"x": ["a"]}]
+    with pytest.raises(TypeError, match="column 'x': text in batch 1, but numbers in batch 0"):
+        cb.Dataset.from_batches(tables, folder=tmp_path / "d")
+    with pytest.raises(ValueError, match="column 'x' is not in the rows; they have 'z'"):
+        cb.Dataset.from_batches([{"x": [1.0]}, {"z": [1.0]}], folder=tmp_path / "d")
+    with pytest.raises(ValueError, match="there are no rows"):
+        cb.Dataset.from_batches([], folder=tmp_path / "d")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_changes_is_told(frame, folder, tmp_path):
+    rows = copied(folder, tmp_path)
+    dataset = cb.Dataset.from_parquet(rows, y="n", columns=["x"])
+    frame.iloc[:50].to_parquet(rows / "part-1.parquet")
+    with pytest.raises(ValueError, match=r"part-1\.parquet: the file has changed since"):
+        cb.fit(dataset)
+
+
+def test_rows_are_named_by_file_and_row_group(frame, tmp_path):
+    bad = frame[["x", "n"]].astype(float)
+    bad.loc[1234, "n"] = np.nan
+    bad.to_parquet(tmp_path / "f.parquet", row_group_size=1000)
+    dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="n")
+    place = r"row 234 of .*f\.parquet, row group 1"
+    with pytest.raises(ValueError, match=f"y, {place}: the value is missing"):
+        cb.fit(dataset)
+    with pytest.raises(ValueError, match=f"y, {place}: the value is missing"):
+        cb.CWBRegressor().fit(dataset)
+    bad["n"] = 1.0
+    bad.loc[2005, "x"] = np.inf
+    bad.to_parquet(tmp_path / "f.parquet", row_group_size=1000)
+    with pytest.raises(ValueError, match=r"column 'x', row 5 of .*row group 2: the value is inf"):
+        cb.fit(cb.Dataset.from_parquet(tmp_path / "f.parquet", y="n"))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda p: cb.Dataset.from_parquet(p / "no.parquet"), FileNotFoundError, "no such file"),
+        (lambda p: cb.Dataset.from_parquet(p), FileNotFoundError, "no file in it ends in .parquet"),
+        (lambda p: cb.Dataset.from_parquet(f"{p}/*.pq"), FileNotFoundError, "no file fits the"),
+        (lambda p: cb.Dataset.from_parquet(3), TypeError, "expected the path of a Parquet file"),
+        (lambda p: cb.Dataset.from_parquet(p, columns="x"), TypeError, "columns: expected a list"),
+        (lambda p: cb.Dataset.from_parquet(p, y=3), TypeError, "y: expected the name of a column"),
+        (lambda p: cb.Dataset.from_batches({"x": [1]}), TypeError, "expected tables one after the"),
+        (lambda p: cb.Dataset.from_arrow([1, 2]), TypeError, "expected a stream of record batches"),
+        (lambda p: cb.Dataset.from_duckdb("select 1"), TypeError, "expected a relation such as"),
+        (lambda p: cb.Dataset.open(p), FileNotFoundError, "there is no saved Dataset"),
+    ],
+)
+def test_bad_arguments_are_told(tmp_path, make, error, message):
+    with pytest.raises(error, match=message):
+        make(tmp_path)
+
+
+def test_roles_must_be_columns(folder):
+    with pytest.raises(ValueError, match="y: column 'z' is not in the rows; they have 'x', 'i'"):
+        cb.Dataset.from_parquet(folder, y="z")
+    relation = duckdb.sql("select 1 as x")
+    with pytest.raises(ValueError, match="column 'z' is not in the rows; they have 'x'"):
+        cb.Dataset.from_duckdb(relation, columns=["z"])
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(frame, tmp_path):
+    """A saved Dataset with bins of a fit."""
+    out = cb.Dataset.from_batches(batches(frame), y="n", columns=["x", "i"], folder=tmp_path / "d")
+    cb.fit(out, n_iter=2)
+    return out
+
+
+def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, monkeypatch):
+    before = {path: path.read_bytes() for path in (tmp_path / "d").rglob("*") if path.is_file()}
+    original, written = store.ColumnWriter.flush, []
+
+    def full(self, n):
+        written.append(n)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(self, n)
+
+    monkeypatch.setattr(store.ColumnWriter, "flush", full)
+    for target in ("d", "other"):
+        written.clear()
+        with pytest.raises(OSError, match="no space is left on its disk, and nothing of the") as e:
+            saved.save(tmp_path / target)
+        assert e.value.errno == errno.ENOSPC
+        assert str(tmp_path / target) in str(e.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):
+    def interrupted():
+        yield frame[["x"]]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cb.Dataset.from_batches(interrupted(), folder=tmp_path / "d")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_folders_are_not_overwritten(saved, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(FileExistsError, match="there is a folder with other things in it"):
+        saved.save(tmp_path / "mine")
+    with pytest.raises(FileExistsError, match="there is a file; give another name"):
+        saved.save(tmp_path / "mine" / "letter.txt")
+    with pytest.raises(FileNotFoundError, match="there is no such folder; make it first"):
+        saved.save(tmp_path / "no" / "d")
+    assert saved.save(tmp_path / "d").n_rows == N  # itself is replaced
+
+
+def flip(path, at):
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(bytes(raw))
+
+
+def test_damage_is_noticed(saved, tmp_path):
+    column = tmp_path / "d" / "columns" / "0.bin"
+    flip(column, 1000)
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: the checksum of column 'x'"):
+        cb.Dataset.open(tmp_path / "d").table["x"]
+    column.write_bytes(column.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: expected \d+ bytes of column 'x'"):
+        cb.Dataset.open(tmp_path / "d")
+    column.unlink()
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: expected .* no such file"):
+        cb.Dataset.open(tmp_path / "d")
+
+
+def test_a_damaged_or_later_index_is_refused(saved, tmp_path):
+    index = tmp_path / "d" / "dataset.json"
+    good = json.loads(index.read_text())
+    later = json.loads(index.read_text())
+    later["dataset"]["version"] = 99
+    index.write_text(json.dumps(later))
+    with pytest.raises(ValueError, match="written by a later cwboost"):
+        cb.Dataset.open(tmp_path / "d")
+    good["dataset"]["n_rows"] += 1
+    index.write_text(json.dumps(good))
+    with pytest.raises(ValueError, match="damaged: its checksum is another"):
+        cb.Dataset.open(tmp_path / "d")
+    index.write_text("{")
+    with pytest.raises(ValueError, match=r"damaged, or not written by Dataset\.save"):
+        cb.Dataset.open(tmp_path / "d")
+
+
+def test_damaged_bins_are_made_again(frame, saved, tmp_path):
+    for path in (tmp_path / "d" / "bins").rglob("*.bin"):
+        flip(path, path.stat().st_size - 1)
+    in_memory = cb.fit(frame[["x", "i", "n"]], "n", n_iter=2)
+    assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
+
+
+def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeypatch):
+    shutil.rmtree(tmp_path / "d" / "bins")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, "whole", full)
+    with pytest.warns(UserWarning, match=r"bins are not kept for later fits \(No space left"):
+        model = cb.fit(saved, n_iter=2)
+    assert_same(cb.fit(frame[["x", "i", "n"]], "n", n_iter=2), model)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def test_predict_writes_a_folder_for_a_folder(frame, folder, tmp_path, capsys):
+    model = cb.fit(frame[[*FEATURES, "y"]], "y", loss="binomial", n_iter=20)
+    model.save(tmp_path / "m.json")
+    rows = copied(folder, tmp_path)
+    changed = frame.iloc[:100].assign(job="unknown")
+    changed.to_parquet(rows / "part-0.parquet", row_group_size=40)
+    out = tmp_path / "out"
+    arguments = ["predict", str(tmp_path / "m.json"), str(rows), "-o", str(out), "--keep", "i"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().err.count("levels never seen in training") == 1
+    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in rows.iterdir())
+    found = pd.read_parquet(out)
+    everyone = pd.concat([changed, frame.iloc[100:]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = model.predict(everyone)
+    np.testing.assert_array_equal(found["probability[yes]"], expected)
+    np.testing.assert_array_equal(found["i"], everyone["i"])
+    assert main(arguments) == 1
+    assert "folder with other things in it" in capsys.readouterr().err
+    assert main([*arguments[:3], "-o", str(tmp_path / "one.csv")]) == 0
+    assert len(pd.read_csv(tmp_path / "one.csv")) == N
+
+
+def test_a_bad_file_leaves_no_predictions(frame, folder, tmp_path, capsys):
+    cb.fit(frame[["x", "n"]], "n", n_iter=2).save(tmp_path / "m.json")
+    rows = copied(folder, tmp_path)
+    (rows / "part-3.parquet").write_bytes(b"PAR1")
+    arguments = ["predict", str(tmp_path / "m.json"), str(rows), "-o", str(tmp_path / "out")]
+    assert main(arguments) == 1
+    assert "part-3.parquet: not a Parquet file" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_fit_takes_a_folder(frame, folder, saved, tmp_path):
+    for table in (folder, tmp_path / "d"):
+        arguments = ["fit", str(table), "--target", "n", "--formula", "n ~ s(x) + s(i)"]
+        arguments += ["--iterations", "10", "-o", str(tmp_path / "m.json"), "--quiet"]
+        assert main(arguments) == 0
+        model = cb.load(tmp_path / "m.json")
+        assert set(model.terms) == {"x", "i"}
