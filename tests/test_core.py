@@ -162,6 +162,38 @@ class Moments(Problem):
 # --- verbs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_marks_are_weights_of_zero_and_one(n_threads):
+    """A byte per row says what a float would, in every verb, to the last bit."""
+    problem, rng = Problem("binomial"), np.random.default_rng(3)
+    held = rng.uniform(size=N) < 0.3
+    piece, t = rng.integers(0, 4, N).astype(np.uint16), rng.uniform(-1, 1, N)
+    sets = [core.IndexSet(i, k) for i, k in zip(problem.index, problem.n_bins, strict=True)]
+    sets.append(core.MomentSet(piece, t, 4))
+    batch = [
+        core.Fill(F, [0.2]),
+        core.Add(F, 0, rng.normal(size=11)),
+        core.Residual(F, R, [TRAINING, VALIDATION, ALL]),
+        core.Add(R, 1, rng.normal(size=7)),  # not zero outside any more
+        core.BinSums([R, core.ONES_SLOT], [0, 2, 3], TRAINING),
+        core.BinSums([core.ONES_SLOT], [1], ALL),
+        core.Joint(0, 1, VALIDATION),
+        core.Fill(G, [0.0]),
+        core.MeanResidual(G, F, R, TRAINING),
+        core.BinSums([R], [0, 1, 2, 3], TRAINING),
+    ]
+    found = []
+    for parts in ([~held, held, held | True], [1.0 - held, 1.0 * held, np.ones(N)]):
+        loss = core.make_loss("binomial", 0.0)
+        rows = core.LocalRows(loss, problem.y, None, sets, parts, n_threads)
+        replies = rows.run(batch)
+        found.append([(r.moved, r.risk, [s.tolist() for s in r.sums]) for r in replies])
+        assert np.all(rows.read(R)[0, held] == 0.0)
+    assert found[0] == found[1]
+    with pytest.raises(TypeError):  # neither: not converted
+        core.LocalRows(loss, problem.y, None, sets, [held.astype(np.float32)])
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])

@@ -25,6 +25,7 @@ PAGES = (
     "interactions",
     "missing",
     "optimizers",
+    "scale",
     "stability",
     "start",
     "stopping",

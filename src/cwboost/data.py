@@ -5,6 +5,7 @@ Knows all the ways in which people give them; knows nothing of terms, bins or th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from . import _core
 from .bins import RowWeights, Sample, all_weigh_one, ones
 from .checks import is_number
 from .losses import Loss
-from .table import Column, Floats, Numbers, Table, read, read_column
+from .table import Column, Floats, Numbers, Table, known_table, read, read_column
 
 MIN_Y, MAX_Y = 1e-140, 1e140  # sums of squares stay within 64-bit floats
 
@@ -35,9 +36,14 @@ class Given:
 
     def __post_init__(self) -> None:
         """A Dataset knows some of them."""
-        for what, name in getattr(self.table, "roles", {}).items():
+        for what, name in self._roles.items():
             if getattr(self, what) is None:
                 object.__setattr__(self, what, name)
+
+    @property
+    def _roles(self) -> Mapping[str, str]:
+        table = known_table(self.table)
+        return {} if table is None else table.roles
 
     def column(self, what: str) -> str | None:
         """Name of the column that one of them is, None if it came otherwise."""
@@ -49,8 +55,7 @@ class Given:
         """Names of all columns that have a part of their own and are no features."""
         roles = ("y", "weights", "offset", "exposure", "validation")
         named = [name for name in map(self.column, roles) if name is not None]
-        known = getattr(self.table, "roles", {}).values()
-        return list(dict.fromkeys([*named, *self.apart, *known]))
+        return list(dict.fromkeys([*named, *self.apart, *self._roles.values()]))
 
     def take(self, rows: NDArray[np.bool_]) -> Given:
         """Some of the rows of the table and of all arrays beside it."""

@@ -7,6 +7,7 @@ folder first, a temporary one unless a folder is named.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -260,12 +261,17 @@ class Dataset:
         if folder is not None:
             _write(folder, tables, needed, roles, face(progress))
             return cls.open(folder)
-        home = tempfile.TemporaryDirectory(prefix="cwboost-")
-        inside = Path(home.name) / "rows"
-        _write(inside, tables, needed, roles, face(progress))
-        made = cls._opened(Store(inside), None)
-        weakref.finalize(made._source, home.cleanup)  # no fit reads from it any more
-        return made
+        home = Path(tempfile.mkdtemp(prefix="cwboost-"))
+        try:
+            _write(home, tables, needed, roles, face(progress))
+            source = Store(home)
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        weakref.finalize(
+            source, shutil.rmtree, home, ignore_errors=True
+        )  # no fit reads it any more
+        return cls._opened(source, None)
 
     # --- on disk ----------------------------------------------------------------------------------
 

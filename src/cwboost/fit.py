@@ -41,7 +41,7 @@ from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, wi
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .progress import Progress, face
 from .smoothing import System
-from .table import Floats, Table, read
+from .table import Floats, known_table, read
 from .terms import make_learners
 
 MANY_COLUMNS = 1000  # of more, only those of chosen terms are remembered well enough to be drawn
@@ -314,8 +314,8 @@ def score_batch(model: Model, binned: Binned) -> list[Any]:
 @contextmanager
 def reading(table: Any, bar: Progress) -> Iterator[None]:
     """Shows which columns of a Dataset are read meanwhile."""
-    found = table if isinstance(table, Table) else getattr(table, "table", None)
-    told = found.told if isinstance(found, Table) else None
+    found = known_table(table)
+    told = None if found is None else found.told
     if told is None:
         yield
         return

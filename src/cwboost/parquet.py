@@ -92,15 +92,12 @@ class ParquetFiles:
         self._parquet = pyarrow_parquet()
         self.files = find_files(given)
         self._stamps = [self._stamp(file) for file in self.files]
-        self._checked: list[Any] = []
+        self._footers: list[Any] = []
         schema = None
         for file in self.files:
             with self._open(file) as opened:
                 found = opened.schema_arrow
-                counts = [
-                    opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)
-                ]
-            self._checked.append(counts)
+                self._footers.append(opened.metadata)
             if schema is None:
                 schema, names = found, _names(found, file) if columns is None else list(columns)
             _check_schema(found, schema, names, file, self.files[0])
@@ -122,11 +119,11 @@ class ParquetFiles:
             raise FileNotFoundError(f"{file}: there is no such file") from None
         return found.st_size, found.st_mtime_ns
 
-    def _open(self, file: Path) -> Any:
+    def _open(self, file: Path, footer: Any = None) -> Any:
         if file.is_dir():
             raise IsADirectoryError(f"{file}: this is a folder; expected a Parquet file")
         try:
-            return self._parquet.ParquetFile(file, page_checksum_verification=True)
+            return self._parquet.ParquetFile(file, metadata=footer, page_checksum_verification=True)
         except PermissionError:
             raise
         except Exception as error:  # pyarrow has many kinds for a file that is none of its own
@@ -136,10 +133,10 @@ class ParquetFiles:
 
     def _find_groups(self) -> list[Group]:
         """The row groups that have wanted rows."""
-        every = [
-            Group(f, k, n, None) for f, counts in enumerate(self._checked)
-            for k, n in enumerate(counts) if n > 0
-        ]  # fmt: skip
+        every = []
+        for f, footer in enumerate(self._footers):
+            counts = (footer.row_group(k).num_rows for k in range(footer.num_row_groups))
+            every += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
         return every if self._filters is None else list(self._fitting(every))
 
     def _fitting(self, groups: Sequence[Group]) -> Iterator[Group]:
@@ -147,14 +144,15 @@ class ParquetFiles:
         in the footer; of the others the columns of the filters are read."""
         import pyarrow
         import pyarrow.dataset
+        import pyarrow.fs
 
         expression = self._parquet.filters_to_expression(self._filters)
-        names = _filtered(self._filters)
+        names, form = _filtered(self._filters), pyarrow.dataset.ParquetFileFormat()
         made: dict[int, set[int]] = {}
         for group in groups:
             if group.file not in made:
                 file = str(self.files[group.file])
-                fragment = pyarrow.dataset.ParquetFileFormat().make_fragment(file)
+                fragment = form.make_fragment(file, pyarrow.fs.LocalFileSystem())
                 some = fragment.subset(expression, schema=fragment.physical_schema)
                 made[group.file] = {each.id for each in some.row_groups}
             if group.number not in made[group.file]:
@@ -188,7 +186,7 @@ class ParquetFiles:
                         raise ValueError(
                             f"{file}: the file has changed since the Dataset was made; make it anew"
                         )
-                    opened = group.file, self._open(file)
+                    opened = group.file, self._open(file, self._footers[group.file])
                 yield from ((batch, group) for batch in self._batches_of(opened[1], names, group))
         finally:
             if opened is not None:
@@ -236,7 +234,7 @@ class ParquetFiles:
         for batch, group in self.batches([name]):
             where = self.place(group)
             with _located(where):
-                piece = read_piece(batch.column(0), name)
+                piece = read_piece(batch.column(name), name)
             yield piece, where
 
     def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:

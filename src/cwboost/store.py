@@ -240,6 +240,8 @@ class Store:
                         name, cells.astype(np.float64), said["boolean"], said["exact"]
                     )
             yield Table(names, n, made.__getitem__)
+        for pieces in iterators:
+            next(pieces, None)  # compares the checksum
 
     def shelf(self, sample: Sample) -> Shelf:
         return Shelf(self.folder / "bins", sample, self.n_rows, self._sound)

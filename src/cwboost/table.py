@@ -274,12 +274,17 @@ class Table:
         return Table(self.names, self.n_rows + other.n_rows, make)
 
 
+def known_table(table: Any) -> Table | None:
+    """The Table that something is, or (a Dataset) has; None: it has yet to be read."""
+    found = table if isinstance(table, Table) else getattr(table, "table", None)
+    return found if isinstance(found, Table) else None
+
+
 def read(table: Any) -> Table:
     """Reads any data frame, a 2-d array (columns x0, x1, ...) or a mapping of columns."""
-    if isinstance(table, Table):
-        return table
-    if isinstance(getattr(table, "table", None), Table):  # a Dataset
-        return table.table  # type: ignore[no-any-return]
+    known = known_table(table)
+    if known is not None:
+        return known
     if isinstance(table, np.ndarray) and table.ndim == 2 and not table.dtype.names:
         return _read_matrix(table)
     if isinstance(table, Mapping | list | tuple | np.ndarray):
@@ -492,7 +497,8 @@ def read_piece(values: Any, name: str) -> Piece:
         return Piece("text" if (codes >= 0).any() else "", codes, found, order)
     column = read_column(values, name)
     if isinstance(column, Labels):
-        return Piece("text", column.codes, column.levels)
+        order = column.levels if column is values else None  # it was settled before
+        return Piece("text", column.codes, column.levels, order)
     kinds = {"M": "dates", "m": "durations"}
     sort = kinds.get(getattr(getattr(values, "dtype", None), "kind", ""), "numbers")
     if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
