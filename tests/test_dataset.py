@@ -274,7 +274,9 @@ def assert_same_column(found, expected):
 
 @given(
     cells=st.lists(
-        st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-300, 300)),
+        st.one_of(
+            st.none(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-300, 300)
+        ),
         min_size=1,
         max_size=40,
     ),
