@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import pickle
 import shutil
 import tracemalloc
 import warnings
@@ -199,6 +200,20 @@ def test_estimators_take_a_dataset_for_x_and_y(frame, folder):
     np.testing.assert_array_equal(c.predict(counts), d.predict(frame[[*FEATURES, "e"]]))
     e = cb.CWBRegressorCV("poisson", n_iter=20, cv=2).fit(counts)
     assert 0 < e.cv_result_.best_iteration <= 20
+
+
+def test_a_dataset_can_be_sent_to_other_processes(folder, frame, tmp_path):
+    dataset = cb.Dataset.from_parquet(
+        folder, y="n", columns=["x", "i"], filters=[("flag", "==", True)]
+    )
+    saved = dataset.save(tmp_path / "d")
+    for one in (dataset, saved):
+        again = pickle.loads(pickle.dumps(one))
+        assert (again.names, again.roles) == (one.names, one.roles)
+        assert_same_column(again.table["x"], read(frame.loc[frame.flag, ["x"]])["x"])
+    stream = cb.Dataset.from_batches(batches(frame))
+    with pytest.raises(TypeError, match="save it to use it in another"):
+        pickle.dumps(stream)
 
 
 def test_what_is_said_counts_more_than_what_the_dataset_knows(frame, folder):

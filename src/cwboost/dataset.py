@@ -22,6 +22,7 @@ from .whole import whole_folder
 
 KEPT = 2**28  # bytes of columns as floats up to which they stay in memory once they are read
 ROLES = ("y", "weights", "offset", "exposure")
+BATCH = 2**18  # rows that DuckDB hands over at a time
 
 
 class Source(Protocol):
@@ -335,6 +336,18 @@ class Dataset:
     def __len__(self) -> int:
         return self.n_rows
 
+    def __reduce__(self) -> Any:
+        """To other processes goes where the rows are."""
+        if self.folder is not None:
+            return Dataset.open, (str(self.folder.resolve()),)
+        if isinstance(self._source, Store):
+            raise TypeError(
+                "a Dataset of a stream is in a temporary folder of this process; save it to use it "
+                "in another"
+            )
+        files = [str(file.resolve()) for file in self._source.files]  # type: ignore[attr-defined]
+        return _from_files, (files, self.names, self._source.filters, self.roles)  # type: ignore[attr-defined]
+
     def _read(self, name: str) -> Column:
         for tell in self.table.told or ():
             tell(name)
@@ -346,7 +359,10 @@ class Dataset:
         return f"<cwboost.Dataset: {self.n_rows} rows, {len(self.names)} columns{roles}{place}>"
 
 
-BATCH = 2**18  # rows
+def _from_files(
+    files: list[str], names: Sequence[str], filters: Any, roles: Mapping[str, str]
+) -> Dataset:
+    return Dataset.from_parquet(files, columns=names, filters=filters, **roles)
 
 
 def _roles(*names: str | None) -> dict[str, str]:

@@ -93,18 +93,16 @@ class ParquetFiles:
         self.files = find_files(given)
         self._stamps = [self._stamp(file) for file in self.files]
         self._footers: list[Any] = []
-        schema = None
+        of_filters, schema = [] if filters is None else _filtered(filters), None
         for file in self.files:
             with self._open(file) as opened:
                 found = opened.schema_arrow
                 self._footers.append(opened.metadata)
             if schema is None:
                 schema, names = found, _names(found, file) if columns is None else list(columns)
-            _check_schema(found, schema, names, file, self.files[0])
+            _check_schema(found, schema, [*names, *of_filters], file, self.files[0])
             schema = _known_types(found, schema)
-        if filters is not None:
-            _check_schema(schema, schema, _filtered(filters), self.files[0], self.files[0])
-        self.names, self._filters = tuple(names), filters
+        self.names, self.filters = tuple(names), filters
         self.groups = self._find_groups()
         self._ends = list(accumulate(group.n_rows for group in self.groups))
         self.n_rows = self._ends[-1] if self._ends else 0
@@ -137,7 +135,7 @@ class ParquetFiles:
         for f, footer in enumerate(self._footers):
             counts = (footer.row_group(k).num_rows for k in range(footer.num_row_groups))
             every += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
-        return every if self._filters is None else list(self._fitting(every))
+        return every if self.filters is None else list(self._fitting(every))
 
     def _fitting(self, groups: Sequence[Group]) -> Iterator[Group]:
         """Row groups with rows that fit the filters. Most that have none are known by the ranges
@@ -146,8 +144,8 @@ class ParquetFiles:
         import pyarrow.dataset
         import pyarrow.fs
 
-        expression = self._parquet.filters_to_expression(self._filters)
-        names, form = _filtered(self._filters), pyarrow.dataset.ParquetFileFormat()
+        expression = self._parquet.filters_to_expression(self.filters)
+        names, form = _filtered(self.filters), pyarrow.dataset.ParquetFileFormat()
         made: dict[int, set[int]] = {}
         for group in groups:
             if group.file not in made:

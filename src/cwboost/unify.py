@@ -25,7 +25,7 @@ class Unified:
     >>> from .table import read_piece
     >>> job = Unified("job")
     >>> [job.add(read_piece(cells, "job")).tolist() for cells in (["b", None], ["c", "a", "b"])]
-    [[0, -1], [1, 2, 0]]
+    [[0, -1], [2, 1, 0]]
     >>> job.finish().levels
     ('a', 'b', 'c')
     """
