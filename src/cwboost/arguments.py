@@ -22,7 +22,7 @@ STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
 KINDS_OF_PICTURES = ("effects", "importance", "risk", "traces", "explanation", "interactions")
-TABLE = "CSV, Parquet or JSON lines; - is standard input"
+TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet; - is standard input"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -228,11 +228,13 @@ def _model_arguments(command: Any) -> None:
         "'prediction', and for classes 'probability[<class>]' for each of them.",
         "cwboost predict model.json new.csv -o predictions.csv",
         "cwboost predict model.json new.parquet --keep id -o predictions.parquet",
+        "cwboost predict model.json parts/ -o predictions/",
         "cat new.jsonl | cwboost predict model.json - --kind score | head",
     )
     _model_and_table(made)
     made.add_argument("-o", "--output", metavar="FILE", default=STANDARD,
-                      help=".csv, .tsv, .jsonl or .parquet; default: CSV is printed")  # fmt: skip
+                      help=".csv, .tsv, .jsonl or .parquet; of a folder also a folder; default: "
+                      "CSV is printed")  # fmt: skip
     made.add_argument("--kind", choices=["response", "score"], default="response",
                       help="in the units of the target, or scores (default response)")  # fmt: skip
     made.add_argument("--keep", metavar=COLUMN, nargs="+", action="extend", default=[],
