@@ -271,8 +271,9 @@ class LocalRows : public Rows {
   }
 
  private:
-  static constexpr Size block = 1 << 11;  // rows that stay in the nearest caches through a pass
-  static constexpr Size chunk = 1 << 15;  // rows of a task; sums are taken by chunk, in order
+  static constexpr Size block = 1 << 11;      // rows that stay in the nearest caches through a pass
+  static constexpr Size chunk = 1 << 15;      // rows of a task; sums are taken by chunk, in order
+  static constexpr Size most_held = 1 << 22;  // sums of tasks that wait for others: 32 MB
 
   static bool by_row(const Verb& verb) {
     return std::holds_alternative<Fill>(verb) || std::holds_alternative<Residual>(verb) ||
@@ -645,13 +646,21 @@ class LocalRows : public Rows {
     if (n > chunk)
       std::ranges::stable_sort(tasks, {}, [](const Task& task) { return task.rows.begin; });
     const Size group = std::max<Size>(1, (chunk / 4) / std::max<Size>(n, 1));
-    workers_.run((tasks.size() + group - 1) / group,
-                 [&](Size g) {
-                   for (Size t = g * group; t < std::min((g + 1) * group, tasks.size()); ++t)
-                     sum(tasks[t], planes);
-                 },
-                 poll);
-    return gather(verb, tasks);
+    Reply reply;
+    reply.sums.resize(verb.slots.size() * verb.sets.size());
+    for (Size begin = 0, end = 0; begin < tasks.size(); begin = end) {
+      for (Size held = 0; end < tasks.size() && held < most_held; ++end)
+        held += bins_of(sets_[tasks[end].set]) * planes.size();
+      const auto some = std::span(tasks).subspan(begin, end - begin);
+      workers_.run((some.size() + group - 1) / group,
+                   [&](Size g) {
+                     for (Size t = g * group; t < std::min((g + 1) * group, some.size()); ++t)
+                       sum(some[t], planes);
+                   },
+                   poll);
+      gather(verb, some, reply);
+    }
+    return reply;
   }
 
   void sum(Task& task, const std::vector<const Real*>& planes) const {
@@ -670,16 +679,15 @@ class LocalRows : public Rows {
         sets_[task.set]);
   }
 
-  Reply gather(const BinSums& verb, std::vector<Task>& tasks) const {
-    Reply reply;
+  void gather(const BinSums& verb, std::span<Task> tasks, Reply& reply) const {
     const Size n_sets = verb.sets.size();
-    reply.sums.resize(verb.slots.size() * n_sets);
     for (Task& task : tasks) {  // of one set in the order of their rows
+      Vec found = std::exchange(task.sums, {});
       if (verb.slots.size() == 1 && reply.sums[task.k].empty()) {
-        reply.sums[task.k] = std::move(task.sums);
+        reply.sums[task.k] = std::move(found);
         continue;
       }
-      auto from = task.sums.begin();
+      auto from = found.begin();
       for (Size s = 0; s < verb.slots.size(); ++s) {
         const Size length =
             bins_of(sets_[task.set]) * (verb.slots[s] == ones_slot ? 1 : n_outputs());
@@ -688,7 +696,6 @@ class LocalRows : public Rows {
         for (Real& sum : sums) sum += *from++;
       }
     }
-    return reply;
   }
 
   Reply apply(const Joint& verb) {
