@@ -15,7 +15,18 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from benchmarks import compare, history, machine, pages, problems, process, results, rivals, targets
+from benchmarks import (
+    compare,
+    history,
+    machine,
+    pages,
+    problems,
+    process,
+    results,
+    rivals,
+    scale,
+    targets,
+)
 from benchmarks.__main__ import main
 from benchmarks.measure import effects_error, errors, fit_once
 from benchmarks.process import Outcome
@@ -376,3 +387,15 @@ def test_folds_are_compared_with_fits(capsys):
     for loss in ("squared", "binomial"):
         assert f"| 300 | {loss} |" in said
     assert "targets: ratio at most 1.3" in said
+
+
+def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(scale, "PER_FILE", 1500)
+    scale.write(tmp_path / "rows", 4000)
+    assert len(list((tmp_path / "rows").iterdir())) == 3
+    streamed = scale.fitted(str(tmp_path / "rows"), False, 3, 1)
+    told = scale.saved_as(str(tmp_path / "rows"), str(tmp_path / "saved"))
+    again = scale.fitted(str(tmp_path / "saved"), True, 3, 1)
+    assert streamed["rows"] == told["rows"] == again["rows"] == 4000
+    assert streamed["risk"] == again["risk"]
+    assert 0 < streamed["first"] < streamed["seconds"]
