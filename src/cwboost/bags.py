@@ -6,7 +6,6 @@ nothing of how a single fit is made.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -137,7 +136,7 @@ def _fit_all(
 ) -> tuple[Model, dict[int, Bag]]:
     """The average, and the bags; each goes on from what it was before."""
     held, began = draw.held, time.perf_counter()
-    threads = threads_for(n_threads, sys.maxsize)
+    threads = threads_for(n_threads)
     begin = Begin.of(binned.data, binned.data.split, how.start, how.scale)
     whole = Problem.make(binned, binned.data.split, how.optimizer, begin, began)
     rounds = -(-len(held) // threads)

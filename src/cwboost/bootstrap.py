@@ -6,7 +6,6 @@ them (effects.py).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
@@ -74,7 +73,7 @@ def with_bands(
         return lambda halt: _fit(binned, draw(binned.data, number), optimizer, m, longer, halt)
 
     seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
-    found = run_all([job(s) for s in seeds], threads_for(n_threads, sys.maxsize), bar, "draw")
+    found = run_all([job(s) for s in seeds], threads_for(n_threads), bar, "draw")
     iterations = tuple(one.n_iter for one in found)
     # In the middle: all rows, for as long as the draws were fitted.
     usual = max(1, round(float(np.median(iterations)) / longer))

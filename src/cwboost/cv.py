@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .binned import Binned
-from .checks import THREADS_FROM, is_number, is_whole, threads_for
+from .checks import is_number, is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
 from .fit import Interrupted, Problem, _check_counts, _check_optimizer, _seed, read_all
@@ -319,7 +319,7 @@ def cv(
     elif validation is not None:
         raise ValueError("validation: only a Hybrid watches rows; leave it out")
     parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
-    threads = threads_for(n_threads, max(len(data.y), THREADS_FROM))
+    threads = threads_for(n_threads)
     step = _step(every, n_iter, made)
     run = Run(read.bin(threads), parts, optimizer, metrics, step, start, scale)
     try:

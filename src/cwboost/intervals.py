@@ -7,7 +7,6 @@ Barber et al. 2021; with quantile models the conformalised quantile regression o
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -229,7 +228,7 @@ def intervals(
         return lambda halt: task.member(inside, taus, halt)
 
     jobs = [job(inside) for inside in _parts(task, kind, folds, table, weights)]
-    members = run_all(jobs, threads_for(n_threads, sys.maxsize), bar, "fold")
+    members = run_all(jobs, threads_for(n_threads), bar, "fold")
     return Intervals(kind, float(level), tuple(members), model.loss.log_link)
 
 

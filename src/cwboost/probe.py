@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .binned import Binned
 from .bins import IndexSet
-from .checks import THREADS_FROM, is_whole, threads_for
+from .checks import is_whole, threads_for
 from .design import bin_weights, core_learner, core_set
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
@@ -182,10 +182,7 @@ def probe(
         partial(_path, problem, n_iter, [seed, number], inside, bar if alone else None)
         for number in range(repeats)
     ]
-    if alone:
-        paths = [jobs[0](lambda: False)]
-    else:
-        paths = run_all(jobs, threads_for(n_threads, THREADS_FROM), bar)
+    paths = [jobs[0](lambda: False)] if alone else run_all(jobs, threads_for(n_threads), bar)
     return _probed(problem, paths, by)
 
 

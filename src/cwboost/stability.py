@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import check, complete
-from .checks import THREADS_FROM, is_whole, threads_for
+from .checks import is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
@@ -289,7 +289,7 @@ def stability(
         return _first(problem, ids, bound.q, n_iter, halt)
 
     jobs = [partial(run, number) for number in range(2 * samples if pairs else samples)]
-    first = np.array(run_all(jobs, threads_for(n_threads, THREADS_FROM), bar))
+    first = np.array(run_all(jobs, threads_for(n_threads), bar))
     _warn_of_few(first, bound.q, n_iter, by)
     return Stability(names, first, *bound, sampling, assumption, samples, by)
 

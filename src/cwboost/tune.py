@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .bench import Bench
-from .checks import THREADS_FROM, check_threads, is_number, threads_for
+from .checks import check_threads, is_number, threads_for
 from .climb import Climb, Trial, identity, said
 from .effects import Columns
 from .fit import _seed
@@ -118,7 +118,7 @@ def tune(
     climb = Climb(bench, brackets, bar)
     with nullcontext() if file is None else Journal(file, "tuning", identity(climb)) as journal:
         try:
-            climb.run(threads_for(n_threads, THREADS_FROM), journal)
+            climb.run(threads_for(n_threads), journal)
         except KeyboardInterrupt:
             raise TuningInterrupted(Tuning(climb.trials, bench, brackets)) from None
     return Tuning(climb.trials, bench, brackets)
