@@ -17,6 +17,7 @@ from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split
 from .fit import Problem, _seed, bin_again, check_again
+from .folds import resampled
 from .model import Bands, Model
 from .optimizers import Optimizer, Plain
 from .progress import face
@@ -143,10 +144,5 @@ def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
 def draw(data: Data, seed: int) -> Floats:
     """(n,) how often each row is drawn: as many rows as there are, with replacement, of every class
     its own number."""
-    rng = np.random.default_rng(seed)
     kinds = data.y if data.classes else np.zeros(len(data.y))
-    counts = np.zeros(len(kinds))
-    for kind in np.unique(kinds):
-        rows = np.flatnonzero(kinds == kind)
-        counts[rows] = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
-    return counts
+    return resampled(kinds, np.random.default_rng(seed)).astype(np.float64)

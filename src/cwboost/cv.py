@@ -391,17 +391,7 @@ class _Part:
 
     @property
     def split(self) -> Split:
-        if self.watched is None:
-            return self.fold.split(self.data.weights)
-        inside = self.data.weights * self.fold.of_training
-        return Split(
-            np.where(self.watched, 0.0, inside), np.where(self.watched, inside, 0.0), inside
-        )
-
-    def tested(self) -> tuple[Tested, NDArray[np.int64]]:
-        """The test rows, and their numbers."""
-        rows, data = np.flatnonzero(self.fold.of_test), self.data
-        return Tested(data.loss, data.classes, data.y[rows], self.test[rows]), rows
+        return self.fold.split(self.data.weights, self.watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +507,7 @@ class _Watch:
         }
         self.wanted = bool(self.metrics)
         if self.wanted:
-            self.tested, self.rows = part.tested()
+            self.tested, self.rows = Tested.of(part.data, part.test)
 
     def at(self, m: int, scores: Floats) -> bool:
         """After m iterations; whether to stop."""
@@ -525,13 +515,7 @@ class _Watch:
             score = scores[:, self.rows].T
             for metric in self.metrics:
                 if m not in self.found[metric.name]:
-                    value = metric.of(self.tested, score)
-                    if np.isnan(value) and np.isfinite(score).all():
-                        raise ValueError(
-                            f"metric {metric.name!r} is not a number on the test rows of a fold; "
-                            "has it one class, or the same y, only? Take fewer or other folds"
-                        )
-                    self.found[metric.name][m] = value
+                    self.found[metric.name][m] = metric.on_fold(self.tested, score)
         return self.halt is not None and self.halt()
 
 

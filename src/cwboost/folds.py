@@ -61,9 +61,12 @@ class Fold:
         """(n,) factors of the row weights."""
         return self.of_test.astype(np.float64)
 
-    def split(self, weights: Floats) -> Split:
-        """A fit to the training rows that watches the test rows."""
-        return Split(weights * self.of_training, weights * self.of_test, weights)
+    def split(self, weights: Floats, held: Mask | None = None) -> Split:
+        """A fit to the training rows that watches the test rows, or the training rows `held`."""
+        training = weights * self.of_training
+        if held is None:
+            return Split(training, weights * self.of_test, weights)
+        return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,7 @@ def _made(folds: Folds, data: Data, units: Whole | None, seed: int) -> Iterator[
             continue
         for _ in range(folds.n):
             if folds.kind == "bootstrap":
-                counts = _resampled(strata, rng)[of_row]
+                counts = resampled(strata, rng)[of_row]
                 yield Fold(counts)
             else:
                 tested = _drawn(strata, 1.0 - (folds.fraction or FRACTION), rng)[of_row]
@@ -311,7 +314,7 @@ def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Who
     return out
 
 
-def _resampled(strata: Whole, rng: np.random.Generator) -> NDArray[Any]:
+def resampled(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """(units,) how often each is drawn, with replacement, from its stratum."""
     out = np.zeros(len(strata), np.int64)
     for stratum in np.unique(strata):

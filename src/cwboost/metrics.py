@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .data import Data
 from .losses import Binomial, Loss
 from .quality import auc
 from .table import Floats
@@ -30,6 +31,12 @@ class Tested:
     classes: tuple[Any, ...]
     y: Floats  # (n,) as the core takes it
     weights: Floats  # (n,)
+
+    @classmethod
+    def of(cls, data: Data, weights: Floats) -> tuple[Tested, NDArray[np.intp]]:
+        """The rows that have a weight, and their numbers."""
+        rows = np.flatnonzero(weights)
+        return cls(data.loss, data.classes, data.y[rows], weights[rows]), rows
 
     @cached_property
     def codes(self) -> NDArray[np.intp]:
@@ -57,6 +64,16 @@ class Metric:
     name: str
     greater: bool  # is better
     of: Callable[[Tested, Floats], float]
+
+    def on_fold(self, tested: Tested, score: Floats) -> float:
+        """Its value on the test rows of a fold: a number, unless the scores are none."""
+        value = self.of(tested, score)
+        if np.isnan(value) and np.isfinite(score).all():
+            raise ValueError(
+                f"metric {self.name!r} is not a number on the test rows of a fold; has it one "
+                "class, or the same y, only? Take fewer or other folds"
+            )
+        return value
 
 
 def first_best(values: Floats, greater: bool) -> int:
