@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from . import _core
 from .binned import Binned
 from .checks import is_number, is_whole, threads_for
-from .data import Data, Split, hold_out, read_weights
+from .data import Data, Split, hold_out
 from .effects import kept_iterations
 from .fit import Begin, Halt, How, Interrupted, Problem, with_pairs
 from .interactions import Pairs
@@ -26,7 +26,7 @@ from .model import Bags, Model, Path
 from .progress import Progress, face
 from .quality import risk
 from .replicates import run_all
-from .table import Floats, read
+from .table import Floats
 
 LEFT_OUT = 0.2  # share of the rows that a bag leaves out, if nothing else is said
 Masks = NDArray[np.bool_]
@@ -62,10 +62,10 @@ class Draw(NamedTuple):
     seed: int = 0
 
 
-def draw_bags(bags: Any, share: Any, data: Data, seed: int, table: Any, weights: Any) -> Draw:
+def draw_bags(bags: Any, share: Any, data: Data, seed: int) -> Draw:
     """Bags of the rows of `data`, as `fit` is asked for them."""
     if not is_whole(bags):
-        return Draw(_given(bags, data, table, weights))
+        return Draw(_given(bags, data))
     classes = data.y if data.classes else None
     seeds = np.random.SeedSequence(seed).generate_state(int(bags), np.uint64).tolist()
     left = LEFT_OUT if share is None else float(share)
@@ -73,15 +73,13 @@ def draw_bags(bags: Any, share: Any, data: Data, seed: int, table: Any, weights:
     return Draw(np.array(held), left, seed)
 
 
-def _given(bags: Any, data: Data, table: Any, weights: Any) -> Masks:
+def _given(bags: Any, data: Data) -> Masks:
     inside = np.asarray(bags)
-    rows = read(table)
     if inside.dtype != bool:
         raise TypeError(f"bags: expected masks of true and false, got {inside.dtype}")
-    if inside.shape[1] != rows.n_rows:
-        raise ValueError(f"bags: masks of {inside.shape[1]} rows, the table has {rows.n_rows}")
-    if len(data.y) < rows.n_rows:  # rows of weight zero are absent
-        inside = inside[:, read_weights(weights, rows) > 0]
+    if inside.shape[1] != data.n_given:
+        raise ValueError(f"bags: masks of {inside.shape[1]} rows, the table has {data.n_given}")
+    inside = data.of_present(inside.T).T
     for b, marks in enumerate(inside):
         if marks.all() or not marks.any():
             some = "all rows; leave some out to watch it" if marks.all() else "no row"

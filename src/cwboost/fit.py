@@ -177,7 +177,7 @@ def fit(
         check_bags(bags, validation, callback)
         binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
-        draw = draw_bags(bags, validation, binned.data, seed, table, weights)
+        draw = draw_bags(bags, validation, binned.data, seed)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
