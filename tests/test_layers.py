@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,10 @@ MAY_IMPORT = {
     "plots_tuning": {"plots", "tune"},
     "fit": {"binned", "formula", "interactions", "progress", "terms"},
     "bounds": {"checks"},
-    "groups": set(),
-    "stability": {"bounds", "effects", "fit", "folds", "groups", "replicates"},
-    "probe": {"effects", "fit", "groups", "replicates"},
-    "deselect": {"effects", "fit", "groups"},
+    "by": set(),
+    "stability": {"bounds", "by", "effects", "fit", "folds", "replicates"},
+    "probe": {"by", "effects", "fit", "replicates"},
+    "deselect": {"by", "effects", "fit"},
     "information": {"fit"},
     "bags": {"effects", "fit", "quality", "replicates"},
     "bootstrap": {"fit", "folds", "replicates"},
@@ -134,6 +135,7 @@ def reachable(graph, start):
     return found
 
 
+@cache
 def modules():
     return {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from .binned import Binned
 from .bins import IndexSet
+from .by import By, check_by, names_by
 from .checks import is_whole, threads_for
 from .design import bin_weights, core_learner, core_set
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
-from .groups import By, check_by, groups_of
 from .memory import Room
 from .model import Model, Path
 from .moments import MomentSet
@@ -250,7 +250,7 @@ def _probed(problem: Problem, paths: Sequence[Path], by: By) -> Probe:
     path = paths[middle].until(stops[middle], sizes, template.n_outputs)
     if shadows[middle] is not None:
         path = replace(path, stopped="a shadow came")
-    groups = groups_of(problem.plans, by)
+    groups = names_by(problem.plans, by)
     first: dict[str, int] = {}
     for m, k in enumerate(paths[longest].choices[: stops[longest]], 1):
         first.setdefault(groups[k], m)

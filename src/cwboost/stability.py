@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import check, complete
+from .by import By, check_by, names_by
 from .checks import is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
 from .folds import read_groups
-from .groups import By, check_by, groups_of
 from .optimizers import Plain
 from .progress import face
 from .replicates import run_all
@@ -273,7 +273,7 @@ def stability(
     together = None if groups is None else read_groups(groups, binned.data)
     if together is not None and together.max() == 0:
         raise ValueError("groups: all rows are of one group, which cannot be halved")
-    ids, names = _numbered(groups_of(binned.plans, by))
+    ids, names = _numbered(names_by(binned.plans, by))
     if not names:
         raise ValueError("no column varies, so that there is nothing to select from")
     samples = N_SAMPLES[sampling] if n_samples is None else n_samples

@@ -1,7 +1,7 @@
 """tune(...) -> Tuning: which df, rate, optimizer and number of iterations predict best.
 
-Knows how the rungs of a schedule are climbed, that what is done can be kept in a file, and what the
-result can tell. How a configuration is fitted and scored is in trials.py.
+Knows what people ask for and what the result can tell. Who goes on to the next rung is in climb.py,
+how a configuration is fitted and scored in bench.py.
 """
 
 from __future__ import annotations
