@@ -20,12 +20,12 @@ from .binned import Binned
 from .checks import is_number, is_whole, threads_for
 from .data import Data, Split, hold_out
 from .effects import kept_iterations
-from .fit import Begin, Halt, How, Interrupted, Problem, with_pairs
+from .fit import Begin, HaltCallback, How, Interrupted, Problem, with_pairs
 from .interactions import Pairs
 from .model import Bags, Model, Path
 from .progress import Progress, face
 from .quality import risk
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats
 
 LEFT_OUT = 0.2  # share of the rows that a bag leaves out, if nothing else is said
@@ -141,7 +141,7 @@ def _fit_all(
     limit = None if how.time_limit is None else how.time_limit / rounds
     inner, alone = max(1, threads // len(held)), replace(binned, n_threads=1)
 
-    def job(number: int) -> Callable[[Callable[[], bool]], Bag]:
+    def job(number: int) -> Callable[[Halt], Bag]:
         main = after[number].model if after else None
         return lambda halt: _fit_bag(alone, held[number], how, main, limit, inner, halt)
 
@@ -163,7 +163,7 @@ def _fit_bag(
     main: Model | None,
     time_limit: float | None,
     n_threads: int,
-    halt: Callable[[], bool],
+    halt: Halt,
 ) -> Bag:
     w = binned.data.weights
     split = Split(np.where(held, 0.0, w), np.where(held, w, 0.0), w)
@@ -177,7 +177,7 @@ def _fit_bag(
         model,
         history,
         model.n_iter + how.n_iter,
-        Halt(halt),
+        HaltCallback(halt),
         time_limit,
         face(False),
         how.search,

@@ -21,7 +21,7 @@ from .folds import resampled
 from .model import Bands, Model
 from .optimizers import Optimizer, Plain
 from .progress import face
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats
 
 LEAST = 10  # draws that a standard deviation takes
@@ -70,7 +70,7 @@ def with_bands(
     binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
     optimizer, m = _how(model, nested)
 
-    def job(number: int) -> Callable[[Callable[[], bool]], Drawn]:
+    def job(number: int) -> Callable[[Halt], Drawn]:
         return lambda halt: _fit(binned, draw(binned.data, number), optimizer, m, longer, halt)
 
     seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
@@ -109,7 +109,7 @@ def _fit(
     optimizer: Optimizer,
     n_iter: int | None,
     longer: float,
-    halt: Callable[[], bool],
+    halt: Halt,
 ) -> Drawn:
     """The fit to rows that count so often, `longer` times as long as it should be to predict."""
     w = binned.data.weights

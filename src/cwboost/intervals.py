@@ -26,7 +26,7 @@ from .model import Model
 from .optimizers import Plain
 from .progress import face
 from .quality import risk
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats, Table, read
 
 Marks = NDArray[np.bool_]
@@ -146,7 +146,7 @@ class Task:
     binned: Binned
     seed: int
 
-    def fit(self, inside: Marks, tau: float | None, halt: Callable[[], bool]) -> Model:
+    def fit(self, inside: Marks, tau: float | None, halt: Halt) -> Model:
         """The model of some rows: as the model was fitted, or of a quantile."""
         model, binned = self.model, self.binned
         optimizer, n_iter, patience = model.optimizer, model.n_iter, model.settings.patience
@@ -165,9 +165,7 @@ class Task:
         split = Split(w, held, w if held is None else w + held)
         return Problem.pose(binned, split, optimizer).fit(n_iter, patience=patience, halt=halt)
 
-    def member(
-        self, inside: Marks, taus: Sequence[float | None], halt: Callable[[], bool]
-    ) -> Member:
+    def member(self, inside: Marks, taus: Sequence[float | None], halt: Halt) -> Member:
         """Models of some rows, calibrated by all others."""
         made = [self.fit(inside, tau, halt) for tau in taus]
         first, second = self.predict(made[0]), self.predict(made[-1])
@@ -224,7 +222,7 @@ def intervals(
             raise ValueError(f"kind={kind!r}: quantile models have no offset; use 'cv+'")
         taus = [(1 - level) / 2, (1 + level) / 2]
 
-    def job(inside: Marks) -> Callable[[Callable[[], bool]], Member]:
+    def job(inside: Marks) -> Callable[[Halt], Member]:
         return lambda halt: task.member(inside, taus, halt)
 
     jobs = [job(inside) for inside in _parts(task, kind, folds)]

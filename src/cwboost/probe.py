@@ -7,7 +7,7 @@ Knows how shadows are made of binned rows; the fits are those of fit.py.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -27,7 +27,7 @@ from .model import Model, Path
 from .moments import MomentSet
 from .optimizers import Plain
 from .progress import Progress, face
-from .replicates import run_all
+from .replicates import Halt, run_all
 
 MAX_REPEATS = 100_000
 
@@ -192,7 +192,7 @@ def _path(
     seed: list[int],
     n_threads: int,
     bar: Progress | None,
-    halt: Callable[[], bool],
+    halt: Halt,
 ) -> Path:
     """The path among terms and their shadows, which have the numbers after theirs."""
     binned, n_terms = problem.binned, len(problem.plans)

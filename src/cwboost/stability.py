@@ -7,7 +7,7 @@ are those of bounds.py, the fits those of fit.py.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from textwrap import wrap
@@ -25,7 +25,7 @@ from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
 from .folds import read_groups
 from .optimizers import Plain
 from .progress import face
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats
 
 N_SAMPLES = {"complementary": 50, "subsampling": 100}  # pairs, or halves
@@ -283,7 +283,7 @@ def stability(
     pairs = sampling == "complementary"
     halves = Halves.of(binned.data, pairs, seed, together)
 
-    def run(number: int, halt: Callable[[], bool]) -> NDArray[np.int64]:
+    def run(number: int, halt: Halt) -> NDArray[np.int64]:
         w = np.where(halves[number], binned.data.weights, 0.0)
         problem = Problem.pose(binned, Split(w, None, w), optimizer)
         return _first(problem, ids, bound.q, n_iter, halt)
@@ -350,7 +350,7 @@ class Halves:
 
 
 def _first(
-    problem: Problem, ids: Sequence[int], q: int, n_iter: int, halt: Callable[[], bool]
+    problem: Problem, ids: Sequence[int], q: int, n_iter: int, halt: Halt
 ) -> NDArray[np.int64]:
     """When a fit that runs until it has chosen q groups chose each of them first; 0: never."""
     chosen: set[int] = set()
