@@ -179,7 +179,7 @@ def as_folds(folds: Any, data: Data, groups: Any = None, seed: int = 0) -> list[
     return out
 
 
-def hold_out(
+def watched_rows(
     fold: Fold, data: Data, share: float, groups: Any = None, seed: int = 0, last: bool = False
 ) -> Mask:
     """Marks a share of a fold's training rows (or groups) for watching: at random, of every class

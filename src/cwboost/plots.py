@@ -1,4 +1,5 @@
-"""Pictures of a model with matplotlib (extra `plot`), the only file that knows it.
+"""Pictures of a model with matplotlib (extra `plot`), and the style of all pictures. Only this file
+and plots_*.py know matplotlib.
 
 Every picture is a display in scikit-learn's manner: `from_estimator(model, ...)` computes and
 draws, the object keeps the numbers, `plot(ax=...)` draws them again, `ax_` and `figure_` say where.
