@@ -17,7 +17,7 @@ from .binned import Binned
 from .checks import is_number, threads_for
 from .data import Data, Split
 from .fit import SLOT_F, Interrupted, Problem, fit, read_all
-from .folds import Fold, as_folds, watched_rows
+from .folds import Fold, as_folds, watch
 from .growth import coefficients_at
 from .metrics import RISK, Metric, Tested, as_metrics, first_best
 from .model import Model
@@ -110,7 +110,7 @@ class Bench:
         parts = as_folds(folds, data, groups, seed)
         held = []
         if any(isinstance(optimizer, Hybrid) for optimizer in chosen.optimizers()):
-            held = [watched_rows(fold, data, validation, groups, seed) for fold in parts]
+            held = watch(parts, folds, data, validation, groups, seed)
         return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
 
     def __reduce__(self) -> Any:

@@ -20,7 +20,7 @@ from .checks import is_number, is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
 from .fit import Interrupted, Problem, _check_counts, _check_optimizer, _seed, read_all
-from .folds import Fold, Folds, as_folds, watched_rows
+from .folds import Fold, as_folds, watch
 from .losses import Loss
 from .metrics import RISK, Metric, Tested, as_metrics, first_best
 from .model import Model
@@ -313,9 +313,7 @@ def cv(
     made = as_folds(folds, data, groups, seed)
     watched: list[Any] = [None] * len(made)
     if isinstance(optimizer, Hybrid):
-        last = isinstance(folds, Folds) and folds.kind == "time"
-        share = _share(validation)
-        watched = [watched_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
+        watched = watch(made, folds, data, _share(validation), groups, seed)
     elif validation is not None:
         raise ValueError("validation: only a Hybrid watches rows; leave it out")
     parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]

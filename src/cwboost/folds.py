@@ -7,7 +7,7 @@ the rows, or with `groups` the groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -177,6 +177,14 @@ def as_folds(folds: Any, data: Data, groups: Any = None, seed: int = 0) -> list[
         if units is not None:
             _check_together(fold, f"fold {number}", units, data)
     return out
+
+
+def watch(
+    made: Sequence[Fold], folds: Any, data: Data, share: float, groups: Any, seed: int
+) -> list[Mask]:
+    """The rows of every fold that a Hybrid watches; in time order the last of its training rows."""
+    last = isinstance(folds, Folds) and folds.kind == "time"
+    return [watched_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
 
 
 def watched_rows(
