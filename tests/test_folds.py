@@ -38,7 +38,7 @@ def matrices(folds):
 @given(
     n=st.integers(12, 70), k=st.integers(2, 12), seed=st.integers(0, 99), share=st.floats(0.2, 1)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_kfold_tests_every_row_once_with_its_share_of_each_class(n, k, seed, share):
     y = np.where(np.random.default_rng(seed).random(n) < share, "b", "a")
     y[:4] = ["a", "a", "b", "b"]
@@ -53,7 +53,7 @@ def test_kfold_tests_every_row_once_with_its_share_of_each_class(n, k, seed, sha
 
 
 @given(seed=st.integers(0, 99), k=st.integers(2, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_groups_stay_together_and_folds_are_of_like_size(seed, k):
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(20), rng.integers(1, 9, 20))
