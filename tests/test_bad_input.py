@@ -943,9 +943,7 @@ def problems(draw):
     return table, y, {"loss": loss, "weights": weights, "optimizer": optimizer}
 
 
-@settings(
-    max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=400, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(problem=problems())
 def test_any_table_fits_or_is_refused(problem):
     table, y, options = problem

@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 
 import cwboost as cb
 from cwboost.data import Given, read_data
-from cwboost.folds import as_folds, hold_out
+from cwboost.folds import as_folds, watched_rows
 from cwboost.losses import as_loss
 
 
@@ -38,7 +38,7 @@ def matrices(folds):
 @given(
     n=st.integers(12, 70), k=st.integers(2, 12), seed=st.integers(0, 99), share=st.floats(0.2, 1)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_kfold_tests_every_row_once_with_its_share_of_each_class(n, k, seed, share):
     y = np.where(np.random.default_rng(seed).random(n) < share, "b", "a")
     y[:4] = ["a", "a", "b", "b"]
@@ -53,7 +53,7 @@ def test_kfold_tests_every_row_once_with_its_share_of_each_class(n, k, seed, sha
 
 
 @given(seed=st.integers(0, 99), k=st.integers(2, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_groups_stay_together_and_folds_are_of_like_size(seed, k):
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(20), rng.integers(1, 9, 20))
@@ -171,17 +171,17 @@ def test_a_split_weighs_the_rows():
 def test_rows_are_held_out_of_the_training_rows_only():
     data = rows(90, "binomial")
     (fold, *_) = as_folds(3, data)
-    held = hold_out(fold, data, 0.2)
+    held = watched_rows(fold, data, 0.2)
     assert not np.any(held & (fold.test > 0))
     assert np.bincount(data.y[held] > 0).tolist() == [8, 4]
-    last = hold_out(fold, data, 0.2, last=True)
+    last = watched_rows(fold, data, 0.2, last=True)
     assert np.flatnonzero(last).min() > np.flatnonzero((fold.training > 0) & ~last).max()
     groups = np.arange(90) // 3
     (fold, *_) = as_folds(3, data, groups)
-    held = hold_out(fold, data, 0.25, groups)
+    held = watched_rows(fold, data, 0.25, groups)
     assert set(held.reshape(-1, 3).sum(axis=1)) == {0, 3}
     with pytest.raises(ValueError, match="none or all; give more rows"):
-        hold_out(as_folds([([0, 2], [1])], rows(6))[0], rows(6), 0.1)
+        watched_rows(as_folds([([0, 2], [1])], rows(6))[0], rows(6), 0.1)
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ PIECES = st.sampled_from(
 LIKELY = st.lists(PIECES, max_size=25).map("".join)
 
 
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=600, derandomize=True)
 @given(st.one_of(st.text(), LIKELY, LIKELY.map("y ~ ".__add__), LIKELY.map("y ~ s(age,".__add__)))
 def test_any_text_parses_or_is_a_formula_error(formula):
     failure = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ MAY_IMPORT = {
     "binned": {"model"},
     "replicates": {"progress", "smoothing"},
     "folds": {"data"},
-    "metrics": {"quality"},
-    "said": {"table"},
+    "metrics": {"data", "quality"},
+    "scorers": {"metrics"},
     "cv": {"effects", "fit", "folds", "metrics", "replicates"},
     "cv_text": {"pictures", "text"},
     "plots_cv": {"cv", "plots"},
@@ -52,20 +53,20 @@ MAY_IMPORT = {
     "schedules": {"checks"},
     "space": {"design", "optimizers"},
     "bench": {"fit", "folds", "growth", "metrics", "replicates", "space"},
-    "deeds": set(),
-    "climb": {"bench", "deeds", "journal", "schedules"},
+    "digest": set(),
+    "climb": {"bench", "digest", "journal", "schedules"},
     "tune": {"climb"},
     "tune_optuna": {"bench", "schedules"},
     "plots_tuning": {"plots", "tune"},
     "fit": {"binned", "formula", "interactions", "progress", "terms"},
     "bounds": {"checks"},
-    "groups": set(),
-    "stability": {"bounds", "effects", "fit", "folds", "groups", "replicates"},
-    "probe": {"effects", "fit", "groups", "replicates"},
-    "deselect": {"effects", "fit", "groups"},
+    "by": set(),
+    "stability": {"bounds", "by", "effects", "fit", "folds", "replicates"},
+    "probe": {"by", "effects", "fit", "replicates"},
+    "deselect": {"by", "effects", "fit"},
     "information": {"fit"},
     "bags": {"effects", "fit", "quality", "replicates"},
-    "bootstrap": {"fit", "replicates"},
+    "bootstrap": {"fit", "folds", "replicates"},
     "intervals": {"bags"},
     "interactions": {"model", "progress"},
     "effects": {"model"},
@@ -138,6 +139,7 @@ def reachable(graph, start):
     return found
 
 
+@cache
 def modules():
     return {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
 

@@ -267,7 +267,7 @@ problems = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, database=None,
+@settings(max_examples=250, derandomize=True, database=None,
           report_multiple_bugs=False, suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(problems)
 def test_random_problems(problem):

@@ -10,7 +10,7 @@ import gc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.polynomial.chebyshev import chebvander
@@ -74,7 +74,6 @@ def large(request):
 # --- what a column holds --------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(marked(st.one_of(CELLS, st.sampled_from([np.inf, -np.inf]))))
 def test_survey(given_column):
     values, marks = given_column
@@ -90,7 +89,6 @@ def test_survey(given_column):
     assert infinite == bool(np.isinf(values).any())
 
 
-@settings(deadline=None)
 @given(marked(), st.integers(1, 30))
 def test_distinct(given_column, limit):
     values, marks = given_column
@@ -122,7 +120,6 @@ def weighted_quantile(values, weights, q):
         return values[low] + (values[high] - values[low]) / 2
 
 
-@settings(deadline=None)
 @given(marked(least=1), st.data())
 def test_quantiles(given_column, data):
     values, marks = given_column
@@ -149,7 +146,6 @@ def test_quantiles_of_many(large, weighted):
     np.testing.assert_array_equal(core.quantiles(large, None, weights, q), expected)
 
 
-@settings(deadline=None)
 @given(marked(), st.booleans())
 def test_weigh_distinct(given_column, weighted):
     values, marks = given_column
@@ -176,7 +172,6 @@ def exact_bins(values, marks):
     return index, np.append(points, np.nan) if np.isnan(values).any() else points
 
 
-@settings(deadline=None)
 @given(marked(), st.sampled_from(list(WIDTHS)))
 def test_exact_bins(given_column, width):
     values, marks = given_column
@@ -210,7 +205,6 @@ def equal_bins(values, first, last, size):
     return np.where(np.isnan(values), size, index)
 
 
-@settings(deadline=None)
 @given(columns(), st.integers(2, 255), st.sampled_from(list(WIDTHS)), st.data())
 def test_equal_bins(values, size, width, data):
     ends = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-6)
@@ -222,7 +216,6 @@ def test_equal_bins(values, size, width, data):
     np.testing.assert_array_equal(index, equal_bins(values, first, last, size))
 
 
-@settings(deadline=None)
 @given(columns(), columns(NUMBERS, least=1), st.sampled_from(list(WIDTHS)))
 def test_nearest_bins(values, points, width):
     points = np.unique(np.clip(points, -1e307, 1e307))
@@ -245,7 +238,6 @@ def test_nearest_bins_of_many(large):
         np.testing.assert_array_equal(index, expected)
 
 
-@settings(deadline=None)
 @given(columns(), columns(NUMBERS))
 def test_cuts(values, cuts):
     cuts = np.unique(cuts)

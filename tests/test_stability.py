@@ -105,7 +105,7 @@ def test_no_r_concave_distribution_has_a_larger_tail(r):
         assert t < 3 or largest[t] >= 0.98 * bound  # and it is reached
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     p=st.integers(2, 500),
     share=st.floats(0, 1),
@@ -123,7 +123,7 @@ def test_bounds_grow_with_q_and_fall_with_the_cutoff(p, share, cutoff, assumptio
     assert min(rate, p) <= worst * (1 + 1e-9) or assumption == "r-concave"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     p=st.integers(5, 300),
     pfer=st.floats(0.05, 5),

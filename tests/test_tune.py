@@ -759,3 +759,15 @@ def test_picture_of_the_paths(tuning):
     plt.close(display.figure_)
     with pytest.raises(ValueError, match="kind must be 'parameters' or 'paths'"):
         tuning.plot("trees")
+
+
+def test_in_time_order_a_hybrid_watches_the_last_training_rows():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=300)
+    found = cb.tune(
+        {"x": x}, np.sin(6 * x) + rng.normal(0, 0.3, 300), {"optimizer": "hybrid"},
+        folds=cb.Folds("time", 3), schedule=cb.RandomSearch(1, n_iter=20), validation=0.25,
+    )  # fmt: skip
+    for fold, held in zip(found.bench.folds, found.bench.held, strict=True):
+        inside = np.flatnonzero(fold.of_training)
+        np.testing.assert_array_equal(np.flatnonzero(held), inside[-round(len(inside) / 4) :])

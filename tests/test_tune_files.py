@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.deeds import digest, does
+from cwboost.digest import digest, does
 from cwboost.journal import Journal
 from cwboost.space import Space
 

@@ -6,7 +6,6 @@ nothing of how a single fit is made.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,15 +18,15 @@ from numpy.typing import NDArray
 from . import _core
 from .binned import Binned
 from .checks import is_number, is_whole, threads_for
-from .data import Data, Split, hold_out, read_weights
+from .data import Data, Split, hold_out
 from .effects import kept_iterations
-from .fit import Begin, Halt, How, Interrupted, Problem, with_pairs
+from .fit import Begin, HaltCallback, How, Interrupted, Problem, with_pairs
 from .interactions import Pairs
 from .model import Bags, Model, Path
 from .progress import Progress, face
 from .quality import risk
-from .replicates import run_all
-from .table import Floats, read
+from .replicates import Halt, run_all
+from .table import Floats
 
 LEFT_OUT = 0.2  # share of the rows that a bag leaves out, if nothing else is said
 Masks = NDArray[np.bool_]
@@ -63,10 +62,10 @@ class Draw(NamedTuple):
     seed: int = 0
 
 
-def draw_bags(bags: Any, share: Any, data: Data, seed: int, table: Any, weights: Any) -> Draw:
+def draw_bags(bags: Any, share: Any, data: Data, seed: int) -> Draw:
     """Bags of the rows of `data`, as `fit` is asked for them."""
     if not is_whole(bags):
-        return Draw(_given(bags, data, table, weights))
+        return Draw(_given(bags, data))
     classes = data.y if data.classes else None
     seeds = np.random.SeedSequence(seed).generate_state(int(bags), np.uint64).tolist()
     left = LEFT_OUT if share is None else float(share)
@@ -74,15 +73,13 @@ def draw_bags(bags: Any, share: Any, data: Data, seed: int, table: Any, weights:
     return Draw(np.array(held), left, seed)
 
 
-def _given(bags: Any, data: Data, table: Any, weights: Any) -> Masks:
+def _given(bags: Any, data: Data) -> Masks:
     inside = np.asarray(bags)
-    rows = read(table)
     if inside.dtype != bool:
         raise TypeError(f"bags: expected masks of true and false, got {inside.dtype}")
-    if inside.shape[1] != rows.n_rows:
-        raise ValueError(f"bags: masks of {inside.shape[1]} rows, the table has {rows.n_rows}")
-    if len(data.y) < rows.n_rows:  # rows of weight zero are absent
-        inside = inside[:, read_weights(weights, rows) > 0]
+    if inside.shape[1] != data.n_given:
+        raise ValueError(f"bags: masks of {inside.shape[1]} rows, the table has {data.n_given}")
+    inside = data.of_present(inside.T).T
     for b, marks in enumerate(inside):
         if marks.all() or not marks.any():
             some = "all rows; leave some out to watch it" if marks.all() else "no row"
@@ -137,14 +134,14 @@ def _fit_all(
 ) -> tuple[Model, dict[int, Bag]]:
     """The average, and the bags; each goes on from what it was before."""
     held, began = draw.held, time.perf_counter()
-    threads = threads_for(n_threads, sys.maxsize)
+    threads = threads_for(n_threads)
     begin = Begin.of(binned.data, binned.data.split, how.start, how.scale)
     whole = Problem.make(binned, binned.data.split, how.optimizer, begin, began)
     rounds = -(-len(held) // threads)
     limit = None if how.time_limit is None else how.time_limit / rounds
     inner, alone = max(1, threads // len(held)), replace(binned, n_threads=1)
 
-    def job(number: int) -> Callable[[Callable[[], bool]], Bag]:
+    def job(number: int) -> Callable[[Halt], Bag]:
         main = after[number].model if after else None
         return lambda halt: _fit_bag(alone, held[number], how, main, limit, inner, halt)
 
@@ -166,7 +163,7 @@ def _fit_bag(
     main: Model | None,
     time_limit: float | None,
     n_threads: int,
-    halt: Callable[[], bool],
+    halt: Halt,
 ) -> Bag:
     w = binned.data.weights
     split = Split(np.where(held, 0.0, w), np.where(held, w, 0.0), w)
@@ -180,7 +177,7 @@ def _fit_bag(
         model,
         history,
         model.n_iter + how.n_iter,
-        Halt(halt),
+        HaltCallback(halt),
         time_limit,
         face(False),
         how.search,

@@ -17,7 +17,7 @@ from .binned import Binned
 from .checks import is_number, threads_for
 from .data import Data, Split
 from .fit import SLOT_F, Interrupted, Problem, fit, read_all
-from .folds import Fold, as_folds, hold_out
+from .folds import Fold, as_folds, watch
 from .growth import coefficients_at
 from .metrics import RISK, Metric, Tested, as_metrics, first_best
 from .model import Model
@@ -110,7 +110,7 @@ class Bench:
         parts = as_folds(folds, data, groups, seed)
         held = []
         if any(isinstance(optimizer, Hybrid) for optimizer in chosen.optimizers()):
-            held = [hold_out(fold, data, validation, groups, seed) for fold in parts]
+            held = watch(parts, folds, data, validation, groups, seed)
         return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
 
     def __reduce__(self) -> Any:
@@ -179,11 +179,12 @@ class Bench:
 
     def _split(self, fold: int, hybrid: bool) -> Split:
         weights, chosen = self.data.weights, self.folds[fold]
-        training = weights * chosen.of_training
         if hybrid:
-            held = self.held[fold]
-            return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
-        return chosen.split(weights) if self.by_risk else Split(training, None, training)
+            return chosen.split(weights, self.held[fold])
+        if self.by_risk:
+            return chosen.split(weights)
+        training = weights * chosen.of_training
+        return Split(training, None, training)
 
     def run(
         self,
@@ -213,18 +214,12 @@ class Bench:
             assert model.validation_risk is not None
             at, known = np.arange(since + 1, budget + 1), model.validation_risk[since + 1 :]
             return Curve(at, np.append(known, np.full(len(at) - len(known), np.nan)))
-        test, at = chosen.of_test > 0, marks(since, budget)
-        w = (self.data.weights * chosen.of_test)[test]
-        tested = Tested(self.data.loss, self.data.classes, self.data.y[test], w)
+        at = marks(since, budget)
+        tested, rows = Tested.of(self.data, self.data.weights * chosen.of_test)
         values = np.full(len(at), np.nan)
         there = at <= model.n_iter
         for k, score in enumerate(scores_at(binned, model, at[there])):
-            values[k] = self.metric.of(tested, np.ascontiguousarray(score[:, test].T))
-            if np.isnan(values[k]) and np.isfinite(score[:, test]).all():
-                raise ValueError(
-                    f"metric {self.metric.name!r} is not a number on the test rows of a fold; has "
-                    "it one class, or the same y, only? Take fewer or other folds"
-                )
+            values[k] = self.metric.on_fold(tested, np.ascontiguousarray(score[:, rows].T))
         return Curve(at, values)
 
     def stand(self, curves: Sequence[Curve], before: Standing | None) -> Standing:

@@ -6,7 +6,6 @@ them (effects.py).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
@@ -18,10 +17,11 @@ from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split
 from .fit import Problem, _seed, bin_again, check_again
+from .folds import resampled
 from .model import Bands, Model
 from .optimizers import Optimizer, Plain
 from .progress import face
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats
 
 LEAST = 10  # draws that a standard deviation takes
@@ -70,11 +70,11 @@ def with_bands(
     binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
     optimizer, m = _how(model, nested)
 
-    def job(number: int) -> Callable[[Callable[[], bool]], Drawn]:
+    def job(number: int) -> Callable[[Halt], Drawn]:
         return lambda halt: _fit(binned, draw(binned.data, number), optimizer, m, longer, halt)
 
     seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
-    found = run_all([job(s) for s in seeds], threads_for(n_threads, sys.maxsize), bar, "draw")
+    found = run_all([job(s) for s in seeds], threads_for(n_threads), bar, "draw")
     iterations = tuple(one.n_iter for one in found)
     # In the middle: all rows, for as long as the draws were fitted.
     usual = max(1, round(float(np.median(iterations)) / longer))
@@ -109,7 +109,7 @@ def _fit(
     optimizer: Optimizer,
     n_iter: int | None,
     longer: float,
-    halt: Callable[[], bool],
+    halt: Halt,
 ) -> Drawn:
     """The fit to rows that count so often, `longer` times as long as it should be to predict."""
     w = binned.data.weights
@@ -144,10 +144,5 @@ def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
 def draw(data: Data, seed: int) -> Floats:
     """(n,) how often each row is drawn: as many rows as there are, with replacement, of every class
     its own number."""
-    rng = np.random.default_rng(seed)
     kinds = data.y if data.classes else np.zeros(len(data.y))
-    counts = np.zeros(len(kinds))
-    for kind in np.unique(kinds):
-        rows = np.flatnonzero(kinds == kind)
-        counts[rows] = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
-    return counts
+    return resampled(kinds, np.random.default_rng(seed)).astype(np.float64)

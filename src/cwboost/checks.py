@@ -30,8 +30,8 @@ def check_threads(n_threads: Any) -> None:
         )
 
 
-def threads_for(n_threads: int | None, n_rows: int) -> int:
-    """The threads asked for, else all cores where the rows are worth it."""
+def threads_for(n_threads: int | None, n_rows: int = THREADS_FROM) -> int:
+    """The threads asked for, else all cores, unless the rows are too few to share."""
     if n_threads is not None:
         return int(n_threads)
     if n_rows < THREADS_FROM:

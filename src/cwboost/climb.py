@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .bench import Bench, Curve, Standing, marks
-from .deeds import digest, does
+from .digest import digest, does
 from .journal import Journal
 from .losses import Loss, PythonLoss
 from .metrics import Metric

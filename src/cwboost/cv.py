@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .binned import Binned
-from .checks import THREADS_FROM, is_number, is_whole, threads_for
+from .checks import is_number, is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
 from .fit import Interrupted, Problem, _check_counts, _check_optimizer, _seed, read_all, reading
-from .folds import Fold, Folds, as_folds, hold_out
+from .folds import Fold, as_folds, watch
 from .losses import Loss
 from .metrics import RISK, Metric, Tested, as_metrics, first_best
 from .model import Model
@@ -314,13 +314,11 @@ def cv(
     made = as_folds(folds, data, groups, seed)
     watched: list[Any] = [None] * len(made)
     if isinstance(optimizer, Hybrid):
-        last = isinstance(folds, Folds) and folds.kind == "time"
-        share = _share(validation)
-        watched = [hold_out(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
+        watched = watch(made, folds, data, _share(validation), groups, seed)
     elif validation is not None:
         raise ValueError("validation: only a Hybrid watches rows; leave it out")
     parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
-    threads = threads_for(n_threads, max(len(data.y), THREADS_FROM))
+    threads = threads_for(n_threads)
     step = _step(every, n_iter, made)
     with reading(table, bar):
         binned = read.bin(threads)
@@ -394,17 +392,7 @@ class _Part:
 
     @property
     def split(self) -> Split:
-        if self.watched is None:
-            return self.fold.split(self.data.weights)
-        inside = self.data.weights * self.fold.of_training
-        return Split(
-            np.where(self.watched, 0.0, inside), np.where(self.watched, inside, 0.0), inside
-        )
-
-    def tested(self) -> tuple[Tested, NDArray[np.int64]]:
-        """The test rows, and their numbers."""
-        rows, data = np.flatnonzero(self.fold.of_test), self.data
-        return Tested(data.loss, data.classes, data.y[rows], self.test[rows]), rows
+        return self.fold.split(self.data.weights, self.watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -520,7 +508,7 @@ class _Watch:
         }
         self.wanted = bool(self.metrics)
         if self.wanted:
-            self.tested, self.rows = part.tested()
+            self.tested, self.rows = Tested.of(part.data, part.test)
 
     def at(self, m: int, scores: Floats) -> bool:
         """After m iterations; whether to stop."""
@@ -528,13 +516,7 @@ class _Watch:
             score = scores[:, self.rows].T
             for metric in self.metrics:
                 if m not in self.found[metric.name]:
-                    value = metric.of(self.tested, score)
-                    if np.isnan(value) and np.isfinite(score).all():
-                        raise ValueError(
-                            f"metric {metric.name!r} is not a number on the test rows of a fold; "
-                            "has it one class, or the same y, only? Take fewer or other folds"
-                        )
-                    self.found[metric.name][m] = value
+                    self.found[metric.name][m] = metric.on_fold(self.tested, score)
         return self.halt is not None and self.halt()
 
 

@@ -141,6 +141,15 @@ class Data:
         n_rows = int(self.training.sum()) if self.has_validation else len(self.y)
         return Sample(marks, self.weights if self.weighted else None, n_rows)
 
+    @property
+    def n_given(self) -> int:
+        """Rows as given, those of weight zero counted."""
+        return len(self.y) if self.present is None else len(self.present)
+
+    def of_present(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What the rows have of a number (or more) per row given."""
+        return values if self.present is None else np.asarray(values[self.present])
+
 
 def _column(given: Any, what: str, table: Table) -> Column:
     """A column of the table by name, or an array as long as it."""

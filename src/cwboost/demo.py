@@ -33,9 +33,10 @@ def demo(output: Path, n_iter: int) -> int:
     model = fit(
         table,
         "class",
-        loss="binomial",
-        optimizer=Hybrid(then="training"),
-        n_iter=n_iter,
+        "auto",
+        "binomial",
+        Hybrid(rate=0.3, momentum=0.037, then="training"),
+        n_iter,
         validation=held,
     )
     seconds = time.perf_counter() - began

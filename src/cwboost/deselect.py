@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .by import By, names_by
 from .checks import is_number
 from .data import Given
 from .effects import importance
 from .fit import _check_counts, check_again, pose_again
-from .groups import By, groups_of
 from .model import Model
 from .progress import face
 
@@ -112,7 +112,7 @@ def _kept(
     model: Model, brought: dict[str, float], threshold: float, by: str, method: str
 ) -> list[str]:
     """Names of the terms to keep."""
-    group = dict(zip(model.terms, groups_of(model.terms.values(), by), strict=True))
+    group = dict(zip(model.terms, names_by(model.terms.values(), by), strict=True))
     total = sum(brought.values())
     shares = dict.fromkeys((group[name] for name in brought), 0.0)
     for name, value in brought.items():

@@ -181,7 +181,7 @@ def fit(
         with reading(table, bar):
             binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
-        draw = draw_bags(bags, validation, binned.data, seed, table, weights)
+        draw = draw_bags(bags, validation, binned.data, seed)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
@@ -388,17 +388,9 @@ def bin_again(
     n_threads: int | None,
     names: Sequence[str] | None = None,
 ) -> Binned:
-    """The rows of a fit, given again for `what`, binned for the terms of its model, or for some.
-    What the fit was given by the name of a column need not be given."""
+    """The rows of a fit, given again for `what`, binned for the terms of its model, or for some."""
     old = model.settings
-    if given.y is None and old.target is None:
-        raise TypeError(f"{what}: y was an array in the fit; pass it again")
-    if old.needs_offset and given.offset is None and given.exposure is None:
-        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
-    by_name = {"y": old.target, "weights": old.weights, "offset": old.offset}
-    by_name["exposure"] = old.exposure
-    named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
-    data = read_data(replace(given, **named), model.loss, old.seed, model.classes)
+    data = read_data(old.again(given, what), model.loss, old.seed, model.classes)
     plans = [model.terms[name].plan for name in (model.terms if names is None else names)]
     threads = threads_for(n_threads, len(data.y))
     columns = dict.fromkeys(name for plan in plans for name in plan.columns)
@@ -493,7 +485,7 @@ class How(NamedTuple):
     search: str = "auto"
 
 
-class Halt:
+class HaltCallback:
     """A callback that is asked now and then whether to stop."""
 
     every = 0.05  # seconds
@@ -621,7 +613,7 @@ class Problem:
             model = replace(model, terms=after.terms, path=after.path, columns=after.columns)
             history = self.history(after)
         shown = face(False) if bar is None else bar
-        callback = None if halt is None else Halt(halt)
+        callback = None if halt is None else HaltCallback(halt)
         return self.boost(model, history, n_iter, callback, None, shown, search)
 
     def follow(
@@ -853,7 +845,7 @@ def _told(
     callback: Callable[..., Any] | None, bar: Progress, names: list[str]
 ) -> tuple[Callable[[int, float, float, int], bool] | None, float]:
     """What the core calls after an iteration, and the least seconds between two calls."""
-    if isinstance(callback, Halt):
+    if isinstance(callback, HaltCallback):
         return lambda *_: callback(), callback.every
     called = None if callback is None else _adapted(callback)
     every = bar.every

@@ -7,7 +7,7 @@ the rows, or with `groups` the groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,9 +61,12 @@ class Fold:
         """(n,) factors of the row weights."""
         return self.of_test.astype(np.float64)
 
-    def split(self, weights: Floats) -> Split:
-        """A fit to the training rows that watches the test rows."""
-        return Split(weights * self.of_training, weights * self.of_test, weights)
+    def split(self, weights: Floats, held: Mask | None = None) -> Split:
+        """A fit to the training rows that watches the test rows, or the training rows `held`."""
+        training = weights * self.of_training
+        if held is None:
+            return Split(training, weights * self.of_test, weights)
+        return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,15 @@ def as_folds(folds: Any, data: Data, groups: Any = None, seed: int = 0) -> list[
     return out
 
 
-def hold_out(
+def watch(
+    made: Sequence[Fold], folds: Any, data: Data, share: float, groups: Any, seed: int
+) -> list[Mask]:
+    """The rows of every fold that a Hybrid watches; in time order the last of its training rows."""
+    last = isinstance(folds, Folds) and folds.kind == "time"
+    return [watched_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
+
+
+def watched_rows(
     fold: Fold, data: Data, share: float, groups: Any = None, seed: int = 0, last: bool = False
 ) -> Mask:
     """Marks a share of a fold's training rows (or groups) for watching: at random, of every class
@@ -205,7 +216,7 @@ def read_groups(groups: Any, data: Data) -> Whole:
     """(n,) numbers of the groups, in the order of their first rows."""
     if not isinstance(groups, str):
         groups = read_column(groups, "groups")
-        n = _n_given(data)
+        n = data.n_given
         if len(groups) != n:
             raise ValueError(f"groups has {len(groups)} rows, the table has {n}")
         if data.present is not None:
@@ -267,7 +278,7 @@ def _made(folds: Folds, data: Data, units: Whole | None, seed: int) -> Iterator[
             continue
         for _ in range(folds.n):
             if folds.kind == "bootstrap":
-                counts = _resampled(strata, rng)[of_row]
+                counts = resampled(strata, rng)[of_row]
                 yield Fold(counts)
             else:
                 tested = _drawn(strata, 1.0 - (folds.fraction or FRACTION), rng)[of_row]
@@ -311,7 +322,7 @@ def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Who
     return out
 
 
-def _resampled(strata: Whole, rng: np.random.Generator) -> NDArray[Any]:
+def resampled(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """(units,) how often each is drawn, with replacement, from its stratum."""
     out = np.zeros(len(strata), np.int64)
     for stratum in np.unique(strata):
@@ -346,7 +357,7 @@ def _of_splitter(splitter: Any, data: Data, units: Whole | None) -> Iterator[Fol
 
 def _listed(pairs: Iterable[Any], data: Data) -> Iterator[Fold]:
     """(training, test) by number or by mask."""
-    n = _n_given(data)
+    n = data.n_given
     for number, pair in enumerate(pairs):
         where = f"fold {number}"
         if not isinstance(pair, tuple | list) or len(pair) != 2 or np.ndim(pair[0]) != 1:
@@ -354,7 +365,7 @@ def _listed(pairs: Iterable[Any], data: Data) -> Iterator[Fold]:
                 f"{where}: expected a pair (training, test) of row numbers or masks, got "
                 f"{_shown(pair)}"
             )
-        yield _paired(*(_present(_factors(rows, where, n), data) for rows in pair))
+        yield _paired(*(data.of_present(_factors(rows, where, n)) for rows in pair))
 
 
 def _paired(training: NDArray[Any], test: NDArray[Any]) -> Fold:
@@ -362,7 +373,7 @@ def _paired(training: NDArray[Any], test: NDArray[Any]) -> Fold:
 
 
 def _weighed(weights: NDArray[Any], data: Data) -> Iterator[Fold]:
-    n = _n_given(data)
+    n = data.n_given
     if len(weights) != n:
         raise ValueError(f"folds: {len(weights)} rows of weights, the table has {n}")
     if weights.dtype.kind not in "buif":
@@ -371,8 +382,7 @@ def _weighed(weights: NDArray[Any], data: Data) -> Iterator[Fold]:
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ValueError("folds: weights must be finite numbers >= 0, zero for test rows")
     for factors in weights.T:
-        inside = _present(factors, data)
-        yield Fold(inside)
+        yield Fold(data.of_present(factors))
 
 
 def _factors(rows: Any, where: str, n: int) -> NDArray[Any]:
@@ -397,15 +407,6 @@ def _factors(rows: Any, where: str, n: int) -> NDArray[Any]:
 def _small(counts: Whole) -> NDArray[Any]:
     """Counts in as few bytes as will do."""
     return counts.astype(bool if counts.max() == 1 else np.min_scalar_type(counts.max()))
-
-
-def _n_given(data: Data) -> int:
-    """Rows as given, those of weight zero counted."""
-    return len(data.y) if data.present is None else len(data.present)
-
-
-def _present(values: NDArray[Any], data: Data) -> NDArray[Any]:
-    return values if data.present is None else np.asarray(values[data.present])
 
 
 # --- checks ---------------------------------------------------------------------------------------

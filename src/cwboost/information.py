@@ -30,7 +30,7 @@ from .fit import SLOT_F, TRAINING, Problem, check_rows, pose_again
 from .losses import Binomial, Loss, Multinomial, Poisson, Squared
 from .model import Model
 from .progress import Progress, face
-from .smoothing import System
+from .smoothing import System, one_blas_thread
 from .table import Floats
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def _trace(model: Model, rows: _Rows, used: list[int], bar: Progress) -> Floats:
         return np.zeros(1)
     scores = _Scores.of(rows, model.loss)
     df, kept = [0.0], scores.f
-    with bar.work(model.n_iter, "iteration"):
+    with one_blas_thread(), bar.work(model.n_iter, "iteration"):
         for m in range(1, model.n_iter + 1):
             if m - 1 == path.rewound_to < path.switched_after:
                 kept = scores.f.copy()

@@ -95,19 +95,7 @@ def rank_interactions(
     ('b', 'c')
     """
     check_threads(n_threads)
-    old = model.settings
-    y = old.target if y is None else y
-    if y is None:
-        raise TypeError("rank_interactions: y was an array in the fit; pass it again")
-    given = Given(
-        table,
-        y,
-        old.weights if weights is None else weights,
-        old.offset if offset is None else offset,
-        old.exposure if exposure is None else exposure,
-    )
-    if old.needs_offset and offset is None and exposure is None:
-        raise TypeError("rank_interactions: the fit had an offset or exposure; pass the same again")
+    given = model.settings.again(Given(table, y, weights, offset, exposure), "rank_interactions")
     data = read_data(given, model.loss, 0, model.classes)
     threads = threads_for(n_threads, len(data.y))
     names = list(dict.fromkeys(name for term in model.terms.values() for name in term.columns))

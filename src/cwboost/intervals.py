@@ -7,7 +7,6 @@ Barber et al. 2021; with quantile models the conformalised quantile regression o
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from .bags import draw_bags
 from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
-from .data import Given, Split, hold_out, read_weights
+from .data import Given, Split, hold_out
 from .effects import Columns
 from .fit import SLOT_F, Problem, _seed, bin_again, check_again, score_batch
 from .losses import Quantile
@@ -27,7 +26,7 @@ from .model import Model
 from .optimizers import Plain
 from .progress import face
 from .quality import risk
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats, Table, read
 
 Marks = NDArray[np.bool_]
@@ -147,7 +146,7 @@ class Task:
     binned: Binned
     seed: int
 
-    def fit(self, inside: Marks, tau: float | None, halt: Callable[[], bool]) -> Model:
+    def fit(self, inside: Marks, tau: float | None, halt: Halt) -> Model:
         """The model of some rows: as the model was fitted, or of a quantile."""
         model, binned = self.model, self.binned
         optimizer, n_iter, patience = model.optimizer, model.n_iter, model.settings.patience
@@ -166,9 +165,7 @@ class Task:
         split = Split(w, held, w if held is None else w + held)
         return Problem.pose(binned, split, optimizer).fit(n_iter, patience=patience, halt=halt)
 
-    def member(
-        self, inside: Marks, taus: Sequence[float | None], halt: Callable[[], bool]
-    ) -> Member:
+    def member(self, inside: Marks, taus: Sequence[float | None], halt: Halt) -> Member:
         """Models of some rows, calibrated by all others."""
         made = [self.fit(inside, tau, halt) for tau in taus]
         first, second = self.predict(made[0]), self.predict(made[-1])
@@ -217,7 +214,7 @@ def intervals(
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
     task = Task(model, binned, seed)
     if kind == "bags":
-        bagged = (_bag_member(task, table, weights),)
+        bagged = (_bag_member(task),)
         return Intervals(kind, float(level), bagged, model.loss.log_link)
     taus: list[float | None] = [None]
     if kind in ("cqr", "quantiles"):
@@ -225,11 +222,11 @@ def intervals(
             raise ValueError(f"kind={kind!r}: quantile models have no offset; use 'cv+'")
         taus = [(1 - level) / 2, (1 + level) / 2]
 
-    def job(inside: Marks) -> Callable[[Callable[[], bool]], Member]:
+    def job(inside: Marks) -> Callable[[Halt], Member]:
         return lambda halt: task.member(inside, taus, halt)
 
-    jobs = [job(inside) for inside in _parts(task, kind, folds, table, weights)]
-    members = run_all(jobs, threads_for(n_threads, sys.maxsize), bar, "fold")
+    jobs = [job(inside) for inside in _parts(task, kind, folds)]
+    members = run_all(jobs, threads_for(n_threads), bar, "fold")
     return Intervals(kind, float(level), tuple(members), model.loss.log_link)
 
 
@@ -257,7 +254,7 @@ def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> N
         )
 
 
-def _parts(task: Task, kind: Kind, folds: Any, table: Any, weights: Any) -> list[Marks]:
+def _parts(task: Task, kind: Kind, folds: Any) -> list[Marks]:
     """The rows that each model is fitted to; it is calibrated by the others."""
     data, seed = task.binned.data, task.seed
     n = len(data.y)
@@ -271,26 +268,25 @@ def _parts(task: Task, kind: Kind, folds: Any, table: Any, weights: Any) -> list
             raise ValueError(f"folds: expected 2 to {n} of {n} rows, got {folds}")
         numbers = np.random.default_rng(seed).permutation(n) % folds
         return [numbers != k for k in range(folds)]
-    labels, rows = np.asarray(folds), read(table)
-    if labels.shape != (rows.n_rows,):
+    labels = np.asarray(folds)
+    if labels.shape != (data.n_given,):
         raise ValueError(
-            f"folds: expected a whole number, or the fold of each of {rows.n_rows} rows; got "
+            f"folds: expected a whole number, or the fold of each of {data.n_given} rows; got "
             f"{'shape ' + str(labels.shape) if labels.ndim else repr(folds)}"
         )
-    if n < rows.n_rows:  # rows of weight zero are absent
-        labels = labels[read_weights(weights, rows) > 0]
+    labels = data.of_present(labels)
     found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(f"folds: expected at least two, got {found.tolist()}")
     return [labels != k for k in found]
 
 
-def _bag_member(task: Task, table: Any, weights: Any) -> Member:
+def _bag_member(task: Task) -> Member:
     """The average, calibrated by every row's mean score of the bags that left it out."""
     model, data = task.model, task.binned.data
     assert model.bags is not None
     old = model.settings
-    held = draw_bags(len(model.bags), old.fraction, data, old.seed, table, weights).held
+    held = draw_bags(len(model.bags), old.fraction, data, old.seed).held
     times, rows = held.sum(axis=0), task.binned.rows(data.split)
     total, at_bins = np.zeros((len(data.y), 1)), np.zeros((len(data.y), 1))
     for b, marks in enumerate(held):

@@ -1,5 +1,5 @@
-"""Metrics of predictions along a path: by name, functions of y and prediction, and the scorers of
-scikit-learn. Knows which of two values is the better; knows nothing of folds.
+"""Metrics of predictions along a path: by name, functions of y and prediction, and (in scorers.py)
+the scorers of scikit-learn. Knows which of two values is the better; knows nothing of folds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .data import Data
 from .losses import Binomial, Loss
 from .quality import auc
 from .table import Floats
@@ -30,6 +31,12 @@ class Tested:
     classes: tuple[Any, ...]
     y: Floats  # (n,) as the core takes it
     weights: Floats  # (n,)
+
+    @classmethod
+    def of(cls, data: Data, weights: Floats) -> tuple[Tested, NDArray[np.intp]]:
+        """The rows that have a weight, and their numbers."""
+        rows = np.flatnonzero(weights)
+        return cls(data.loss, data.classes, data.y[rows], weights[rows]), rows
 
     @cached_property
     def codes(self) -> NDArray[np.intp]:
@@ -57,6 +64,16 @@ class Metric:
     name: str
     greater: bool  # is better
     of: Callable[[Tested, Floats], float]
+
+    def on_fold(self, tested: Tested, score: Floats) -> float:
+        """Its value on the test rows of a fold: a number, unless the scores are none."""
+        value = self.of(tested, score)
+        if np.isnan(value) and np.isfinite(score).all():
+            raise ValueError(
+                f"metric {self.name!r} is not a number on the test rows of a fold; has it one "
+                "class, or the same y, only? Take fewer or other folds"
+            )
+        return value
 
 
 def first_best(values: Floats, greater: bool) -> int:
@@ -130,12 +147,16 @@ def _metric(
         own_of = _own_scorer(given, len(classes))
         if own_of is not None:
             return Metric(name or given, True, own_of)
-        return _named_scorer(given, name, classes)
+        from .scorers import named_scorer
+
+        return named_scorer(given, name, classes)
     if not callable(given):
         raise TypeError(f"metric: expected a name or a function of y and prediction, got {given!r}")
     if _is_scorer(given):
+        from .scorers import Scored
+
         own = getattr(given._score_func, "__name__", "score")
-        return Metric(name or own, True, _Scored(given, bool(classes)).value)
+        return Metric(name or own, True, Scored(given, bool(classes)).value)
     called = str(getattr(given, "__name__", type(given).__name__))
     own = name or called
     more = _is_greater(own, called) if greater is None else greater
@@ -179,19 +200,19 @@ def _log_loss(tested: Tested, score: Floats) -> float:
     return tested.mean(np.logaddexp.reduce(score, axis=1) - own)
 
 
-def _shares(tested: Tested, score: Floats) -> Floats:
+def shares_of(tested: Tested, score: Floats) -> Floats:
     """(n, classes) probabilities."""
     found = tested.loss.response(score)
     return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
 
 
 def _accuracy(tested: Tested, score: Floats) -> float:
-    return tested.mean(_shares(tested, score).argmax(axis=1) == tested.codes)
+    return tested.mean(shares_of(tested, score).argmax(axis=1) == tested.codes)
 
 
 def _brier(tested: Tested, score: Floats) -> float:
     """Squared distance from 0 and 1, of the second class if there are two, else of all."""
-    shares = _shares(tested, score)
+    shares = shares_of(tested, score)
     off = (shares - (tested.codes[:, None] == np.arange(shares.shape[1]))) ** 2
     return tested.mean(off[:, 1] if shares.shape[1] == 2 else off.sum(axis=1))
 
@@ -254,7 +275,7 @@ def _minus(of: Callable[[Tested, Floats], float], tested: Tested, score: Floats)
     return -of(tested, score)
 
 
-# --- functions and scorers ------------------------------------------------------------------------
+# --- functions ------------------------------------------------------------------------------------
 
 
 class _Called:
@@ -262,51 +283,18 @@ class _Called:
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function, self.name = function, name
-        self.weighs = _takes_weights(function)
+        self.weighs = takes_weights(function)
 
     def value(self, tested: Tested, score: Floats) -> float:
         response = tested.loss.response(score)
         if self.weighs:
             found = self.function(tested.labels, response, sample_weight=tested.weights)
-            return _number(found, self.name)
-        _refuse_weights(tested, self.name)
-        return _number(self.function(tested.labels, response), self.name)
+            return as_number(found, self.name)
+        refuse_weights(tested, self.name)
+        return as_number(self.function(tested.labels, response), self.name)
 
 
-class _Scored:
-    """A scorer of scikit-learn, which asks an estimator; here one that says what it is given."""
-
-    def __init__(self, scorer: Any, for_classes: bool) -> None:
-        self.scorer, self.for_classes = scorer, for_classes
-        self.weighs = _takes_weights(getattr(scorer, "_score_func", scorer))
-
-    def value(self, tested: Tested, score: Floats) -> float:
-        if self.for_classes:
-            from .said import SaidClasses
-
-            said, X = SaidClasses(tested.classes), _shares(tested, score)
-        else:
-            from .said import SaidNumbers
-
-            said, X = SaidNumbers(), tested.loss.response(score)
-        weights = {"sample_weight": tested.weights} if self.weighs else {}
-        if not weights:
-            _refuse_weights(tested, str(self.scorer))
-        return _number(self.scorer(said, X, tested.labels, **weights), str(self.scorer))
-
-
-def _named_scorer(given: str, name: str | None, classes: Any) -> Metric:
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    if given not in get_scorer_names():
-        raise ValueError(
-            f"metric: expected {', '.join(map(repr, (RISK, *NAMED)))}, the name of a scorer of "
-            f"scikit-learn, or a function of y and prediction; got {given!r}"
-        )
-    return Metric(name or given, True, _Scored(get_scorer(given), bool(classes)).value)
-
-
-def _number(value: Any, name: str) -> float:
+def as_number(value: Any, name: str) -> float:
     """What a metric returned, which must be one number."""
     if np.ndim(value) == 0:
         try:
@@ -320,7 +308,7 @@ def _number(value: Any, name: str) -> float:
     )
 
 
-def _takes_weights(function: Any) -> bool:
+def takes_weights(function: Any) -> bool:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -328,7 +316,7 @@ def _takes_weights(function: Any) -> bool:
     return "sample_weight" in parameters
 
 
-def _refuse_weights(tested: Tested, name: str) -> None:
+def refuse_weights(tested: Tested, name: str) -> None:
     if not tested.alike:
         raise ValueError(
             f"metric {name}: the rows have weights, and it does not take them; give it an argument "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from . import _core
 from .bins import Bins, Levels, Sample
 from .checks import check_threads, is_whole, threads_for
-from .data import read_offset
+from .data import Given, read_offset
 from .design import Plan
 from .losses import Loss
 from .optimizers import Optimizer
@@ -251,6 +251,18 @@ class Settings:
     exposure: str | None = None
     held: str | None = None  # name of the column of validation
     needs_offset: bool = False  # offset or exposure came as arrays
+
+    def again(self, given: Given, what: str) -> Given:
+        """Rows that are given again for `what`; what the fit was given by the name of a column need
+        not be."""
+        if given.y is None and self.target is None:
+            raise TypeError(f"{what}: y was an array in the fit; pass it again")
+        if self.needs_offset and given.offset is None and given.exposure is None:
+            raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
+        by_name = {"y": self.target, "weights": self.weights, "offset": self.offset}
+        by_name["exposure"] = self.exposure
+        named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
+        return replace(given, **named)
 
 
 EditKind = Literal["zero", "rounded", "smoothed", "monotone", "set_level"]

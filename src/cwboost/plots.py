@@ -1,4 +1,5 @@
-"""Pictures of a model with matplotlib (extra `plot`), the only file that knows it.
+"""Pictures of a model with matplotlib (extra `plot`), and the style of all pictures. Only this file
+and plots_*.py know matplotlib.
 
 Every picture is a display in scikit-learn's manner: `from_estimator(model, ...)` computes and
 draws, the object keeps the numbers, `plot(ax=...)` draws them again, `ax_` and `figure_` say where.
@@ -76,6 +77,7 @@ DIVERGING = LinearSegmentedColormap.from_list(
     "cwboost", ["#00436b", BLUE, "#8fc1e3", "#f7f7f5", "#f5bd8a", RED, "#7a3200"]
 )
 LONGEST = 36  # characters of a name in a picture
+LOG_FROM = 100  # iterations of a path from which on its axis is logarithmic
 STRIP = 0.13  # share of the height that shows how the rows spread
 SHADE = 0.22  # of a band
 NEAR = 2e-3  # of the largest density: below it a surface says nothing
@@ -1027,8 +1029,9 @@ def _path_axis(ax: Axes, n_iter: int, log: bool) -> None:
     ax.set_xlabel("iteration")
 
 
-def _is_log(log: bool | None, model: Model) -> bool:
-    return model.n_iter >= 100 if log is None else bool(log)
+def _is_log(log: bool | None, n_iter: int) -> bool:
+    """Whether the axis of a path is logarithmic, if people do not say."""
+    return n_iter >= LOG_FROM if log is None else bool(log)
 
 
 class RiskDisplay:
@@ -1070,7 +1073,7 @@ class RiskDisplay:
         """
         model = _model(model)
         model._refuse_bags("the picture of the risk")
-        made = cls(model, log=_is_log(log, model))
+        made = cls(model, log=_is_log(log, model.n_iter))
         return made if ax is LATER else made.plot(ax)
 
     @property
@@ -1219,7 +1222,7 @@ class TracesDisplay:
         model = _model(model)
         made = cls(
             model, traces(model, kind, n), kind=kind, max_terms=max_terms, labels=labels,
-            log=_is_log(log, model),
+            log=_is_log(log, model.n_iter),
         )  # fmt: skip
         return made if ax is LATER else made.plot(ax)
 
@@ -1659,6 +1662,11 @@ def save(
     """
     page = which is None and kind in (None, "effects")
     display = plot(model, which, kind, **options, **{"figure" if page else "ax": LATER})
+    _write(display, file, form, dpi, page)
+
+
+def _write(display: Any, file: Any, form: str | None, dpi: int, page: bool = False) -> None:
+    """Draws a display that was made LATER and writes it."""
     figure = Figure(figsize=display._size, layout="constrained")
     display.plot(figure if page else figure.add_subplot())
     figure.savefig(file, format=form, dpi=dpi)

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -25,13 +24,14 @@ from .plots import (
     _blend,
     _corner,
     _dress,
+    _is_log,
     _path_axis,
     _set_ticks,
     _styled,
     _text,
+    _write,
 )
 
-LOG_FROM = 100  # iterations
 INSIDE = "#009E73"  # the choice within one standard error
 FAINT = 30  # folds, beyond which their lines are fainter still
 
@@ -75,7 +75,7 @@ class CVDisplay:
             Iterations on a logarithmic axis; by default from 100 iterations on.
         ax : matplotlib axes, optional
         """
-        made = cls(cv, log=cv.n_iter >= LOG_FROM if log is None else bool(log))
+        made = cls(cv, log=_is_log(log, cv.n_iter))
         return made if ax is LATER else made.plot(ax)
 
     @property
@@ -185,7 +185,4 @@ class CVDisplay:
 
 def save(found: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
     """Writes the picture to a file without opening a window."""
-    display = CVDisplay.from_cv(found, ax=LATER)
-    figure = Figure(figsize=display._size, layout="constrained")
-    display.plot(figure.add_subplot())
-    figure.savefig(file, format=form, dpi=dpi)
+    _write(CVDisplay.from_cv(found, ax=LATER), file, form, dpi)

@@ -19,6 +19,7 @@ from .plots import (
     _axes,
     _blend,
     _dress,
+    _is_log,
     _note,
     _path_axis,
     _set_ticks,
@@ -68,7 +69,7 @@ class InformationDisplay:
             Iterations on a logarithmic axis; by default from 100 iterations on.
         ax : matplotlib axes, optional
         """
-        made = cls(information, log=len(information.path) > 100 if log is None else bool(log))
+        made = cls(information, log=_is_log(log, len(information.path) - 1))
         return made if ax is LATER else made.plot(ax)
 
     @property

@@ -23,6 +23,7 @@ from .plots import (
     _dark,
     _dress,
     _dress_levels,
+    _is_log,
     _note,
     _path_axis,
     _set_ticks,
@@ -33,8 +34,6 @@ from .stability import Stability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-LOG_FROM = 100  # iterations
 
 
 class StabilityDisplay:
@@ -166,7 +165,7 @@ class StabilityDisplay:
         data = list(self.data.items())
         at = data[0][1]
         named = [name for name, _ in data[1:] if name in chosen][: self.max_names]
-        _path_axis(ax, len(at) - 1, len(at) > LOG_FROM)
+        _path_axis(ax, len(at) - 1, _is_log(None, len(at) - 1))
         for name, shares in data[1:]:
             style: dict[str, Any] = {"color": _blend(ax, 0.3), "linewidth": 0.8, "zorder": 2}
             if name in named:

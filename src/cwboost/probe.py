@@ -7,7 +7,7 @@ Knows how shadows are made of binned rows; the fits are those of fit.py.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 
 from .binned import Binned
 from .bins import IndexSet
-from .checks import THREADS_FROM, is_whole, threads_for
+from .by import By, check_by, names_by
+from .checks import is_whole, threads_for
 from .design import bin_weights, core_learner, core_set
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
-from .groups import By, check_by, groups_of
 from .memory import Room
 from .model import Model, Path
 from .moments import MomentSet
 from .optimizers import Plain
 from .progress import Progress, face
-from .replicates import run_all
+from .replicates import Halt, run_all
 
 MAX_REPEATS = 100_000
 
@@ -182,10 +182,7 @@ def probe(
         partial(_path, problem, n_iter, [seed, number], inside, bar if alone else None)
         for number in range(repeats)
     ]
-    if alone:
-        paths = [jobs[0](lambda: False)]
-    else:
-        paths = run_all(jobs, threads_for(n_threads, THREADS_FROM), bar)
+    paths = [jobs[0](lambda: False)] if alone else run_all(jobs, threads_for(n_threads), bar)
     return _probed(problem, paths, by)
 
 
@@ -195,7 +192,7 @@ def _path(
     seed: list[int],
     n_threads: int,
     bar: Progress | None,
-    halt: Callable[[], bool],
+    halt: Halt,
 ) -> Path:
     """The path among terms and their shadows, which have the numbers after theirs."""
     binned, n_terms = problem.binned, len(problem.plans)
@@ -253,7 +250,7 @@ def _probed(problem: Problem, paths: Sequence[Path], by: By) -> Probe:
     path = paths[middle].until(stops[middle], sizes, template.n_outputs)
     if shadows[middle] is not None:
         path = replace(path, stopped="a shadow came")
-    groups = groups_of(problem.plans, by)
+    groups = names_by(problem.plans, by)
     first: dict[str, int] = {}
     for m, k in enumerate(paths[longest].choices[: stops[longest]], 1):
         first.setdefault(groups[k], m)

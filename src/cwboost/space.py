@@ -201,10 +201,6 @@ class Space:
                 return replace(learner, df=df, smoothing=None)  # type: ignore[call-arg]
         return learner
 
-    def describe(self) -> dict[str, str]:
-        """As text that is equal for equal spaces."""
-        return {name: repr(d) for name, d in self.parameters.items()}
-
 
 def _takes_df(learner: Learner) -> bool:
     binary = isinstance(learner, Category) and learner.kind == "binary"

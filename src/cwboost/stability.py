@@ -7,7 +7,7 @@ are those of bounds.py, the fits those of fit.py.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from textwrap import wrap
@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounds import check, complete
-from .checks import THREADS_FROM, is_whole, threads_for
+from .by import By, check_by, names_by
+from .checks import is_whole, threads_for
 from .data import Data, Split
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
 from .folds import read_groups
-from .groups import By, check_by, groups_of
 from .optimizers import Plain
 from .progress import face
-from .replicates import run_all
+from .replicates import Halt, run_all
 from .table import Floats
 
 N_SAMPLES = {"complementary": 50, "subsampling": 100}  # pairs, or halves
@@ -273,7 +273,7 @@ def stability(
     together = None if groups is None else read_groups(groups, binned.data)
     if together is not None and together.max() == 0:
         raise ValueError("groups: all rows are of one group, which cannot be halved")
-    ids, names = _numbered(groups_of(binned.plans, by))
+    ids, names = _numbered(names_by(binned.plans, by))
     if not names:
         raise ValueError("no column varies, so that there is nothing to select from")
     samples = N_SAMPLES[sampling] if n_samples is None else n_samples
@@ -283,13 +283,13 @@ def stability(
     pairs = sampling == "complementary"
     halves = Halves.of(binned.data, pairs, seed, together)
 
-    def run(number: int, halt: Callable[[], bool]) -> NDArray[np.int64]:
+    def run(number: int, halt: Halt) -> NDArray[np.int64]:
         w = np.where(halves[number], binned.data.weights, 0.0)
         problem = Problem.pose(binned, Split(w, None, w), optimizer)
         return _first(problem, ids, bound.q, n_iter, halt)
 
     jobs = [partial(run, number) for number in range(2 * samples if pairs else samples)]
-    first = np.array(run_all(jobs, threads_for(n_threads, THREADS_FROM), bar))
+    first = np.array(run_all(jobs, threads_for(n_threads), bar))
     _warn_of_few(first, bound.q, n_iter, by)
     return Stability(names, first, *bound, sampling, assumption, samples, by)
 
@@ -350,7 +350,7 @@ class Halves:
 
 
 def _first(
-    problem: Problem, ids: Sequence[int], q: int, n_iter: int, halt: Callable[[], bool]
+    problem: Problem, ids: Sequence[int], q: int, n_iter: int, halt: Halt
 ) -> NDArray[np.int64]:
     """When a fit that runs until it has chosen q groups chose each of them first; 0: never."""
     chosen: set[int] = set()

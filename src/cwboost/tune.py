@@ -1,7 +1,7 @@
 """tune(...) -> Tuning: which df, rate, optimizer and number of iterations predict best.
 
-Knows how the rungs of a schedule are climbed, that what is done can be kept in a file, and what the
-result can tell. How a configuration is fitted and scored is in trials.py.
+Knows what people ask for and what the result can tell. Who goes on to the next rung is in climb.py,
+how a configuration is fitted and scored in bench.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .bench import Bench
-from .checks import THREADS_FROM, check_threads, is_number, threads_for
+from .checks import check_threads, is_number, threads_for
 from .climb import Climb, Trial, identity, said
 from .effects import Columns
 from .fit import _seed, reading
@@ -119,7 +119,7 @@ def tune(
     climb = Climb(bench, brackets, bar)
     with nullcontext() if file is None else Journal(file, "tuning", identity(climb)) as journal:
         try:
-            climb.run(threads_for(n_threads, THREADS_FROM), journal)
+            climb.run(threads_for(n_threads), journal)
         except KeyboardInterrupt:
             raise TuningInterrupted(Tuning(climb.trials, bench, brackets)) from None
     return Tuning(climb.trials, bench, brackets)

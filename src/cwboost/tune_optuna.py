@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .bench import Bench, Curve
-from .checks import THREADS_FROM, check_threads, threads_for
+from .checks import check_threads, threads_for
 from .fit import _seed
 from .model import Model
 from .progress import Progress
@@ -89,7 +89,7 @@ groups, validation, greater_is_better
         greater_is_better=greater_is_better, validation=validation, seed=_seed(random_state),
         n_threads=n_threads,
     )  # fmt: skip
-    return Objective(bench, [r.budget for r in rungs], threads_for(n_threads, THREADS_FROM))
+    return Objective(bench, [r.budget for r in rungs], threads_for(n_threads))
 
 
 class Objective:

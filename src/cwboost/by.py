@@ -1,5 +1,5 @@
-"""Terms that stand for one thing: those of a column, or each for itself. Knows their names and
-columns only.
+"""by="column" or "term": whether the terms of a column count as one. Knows their names and columns
+only.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any, Literal
 By = Literal["column", "term"]
 
 
-def groups_of(terms: Iterable[Any], by: str) -> list[str]:
-    """The name of the group of every term (anything with a name and columns): "age" for all terms
-    of this column and "lon:lat" for those of a pair, or the term's own name.
+def names_by(terms: Iterable[Any], by: str) -> list[str]:
+    """What every term (anything with a name and columns) counts for: "age" for all terms of this
+    column and "lon:lat" for those of a pair, or the term's own name.
 
     Examples
     --------
     >>> import cwboost as cb
     >>> model = cb.fit({"x": [1.0, 2.0, 3.0] * 9}, [1.0, 2.0, 2.0] * 9, "components", n_iter=1)
-    >>> groups_of(model.terms.values(), "column"), groups_of(model.terms.values(), "term")
+    >>> names_by(model.terms.values(), "column"), names_by(model.terms.values(), "term")
     (['x', 'x'], ['linear(x)', 'centered(x)'])
     """
     check_by(by)
