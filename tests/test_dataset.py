@@ -534,7 +534,9 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
     monkeypatch.setattr(store.ColumnWriter, "flush", full)
     for target in ("d", "other"):
         written.clear()
-        with pytest.raises(OSError, match="no space is left on its disk, and nothing of the") as e:
+        with pytest.raises(
+            OSError, match="no space is left on the disk, and nothing is written"
+        ) as e:
             saved.save(tmp_path / target)
         assert e.value.errno == errno.ENOSPC
         assert str(tmp_path / target) in str(e.value)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .progress import Progress, face
-from .store import INDEX, Store, Writer, room_on_disk
+from .store import INDEX, Store, Writer
 from .table import Column, Table, read
 from .whole import whole_folder
 
@@ -432,7 +432,7 @@ def _write(
 ) -> None:
     """Lays tables out in a folder: all of them, or nothing is there."""
     writer = None
-    with room_on_disk(Path(folder)), whole_folder(folder, INDEX) as temporary:
+    with whole_folder(folder, INDEX) as temporary:
         try:
             with bar.work(n_rows, "row"):
                 for table, where in tables:

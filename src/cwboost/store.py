@@ -10,7 +10,6 @@ read. Knows nothing of where rows come from or of what bins are for.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import mmap
@@ -19,7 +18,6 @@ import shutil
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +38,6 @@ SPLITS = 1  # splits into training and validation rows whose bins are kept, besi
 
 
 # --- writing --------------------------------------------------------------------------------------
-
-
-@contextmanager
-def room_on_disk(folder: Path) -> Iterator[None]:
-    """Says which folder is on a disk that is full."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        what = (
-            "no space is left on its disk, and nothing of the Dataset is kept; free some, or name "
-            "a folder on another disk"
-        )
-        raise OSError(error.errno, what, str(folder)) from None
 
 
 class ColumnWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -78,6 +79,11 @@ def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
             if old.exists() and not target.exists():
                 old.rename(target)
             raise
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        what = "no space is left on the disk, and nothing is written; free some, or use another"
+        raise OSError(error.errno, what, str(folder)) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
