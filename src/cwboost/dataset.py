@@ -44,9 +44,6 @@ class Dataset:
 
     Attributes
     ----------
-    names : tuple of str
-        Its columns.
-    n_rows : int
     roles : mapping
         Which columns are y, weights, offset and exposure.
     folder : Path or None
@@ -322,10 +319,12 @@ class Dataset:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Its columns."""
         return self.table.names
 
     @property
     def n_rows(self) -> int:
+        """How many rows it has."""
         return self.table.n_rows
 
     @property
