@@ -256,7 +256,7 @@ def test_everything_missing_at_prediction():
 
 @refuses(
     case(ValueError, "y has 5 rows, the table has 60", TABLE, Y[:5]),
-    case(TypeError, "y: expected a value for every row, got None", TABLE, None),
+    case(TypeError, "y is missing; give an array, the name of a column", TABLE, None),
     case(
         ValueError,
         r"y: expected one dimension, got an array of shape \(60, 2\)",
