@@ -308,7 +308,8 @@ def _located(where: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{where}: {error}") from None
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}: {error}") from None
 
 
 def _reason(error: BaseException) -> str:
