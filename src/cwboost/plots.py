@@ -1624,28 +1624,35 @@ class EffectsDisplay:
             _note(first, "no term was chosen", (0.5, 0.5), (0, 0), "axes fraction", ha="center")
             return
         figure.suptitle(_text(self.label, 80), x=0.01, ha="left", fontsize="large")
+        width, grey = int(18 * figure.bbox.width / figure.dpi), _blend(first, 0.6)  # in characters
+        notes = "\n".join(lines_of(self._notes(), width))
         series = max((d.series for d in self.displays.values()), key=len)
-        if len(series) > 1:
-            dashes = [DASHES[k % len(DASHES)] for k in range(len(series))]
-            marks = [
-                Line2D([], [], color=_colour(first, k), linestyle=dash, linewidth=2)
-                for k, dash in enumerate(dashes)
-            ]
-            names = [" " * s.name.startswith("_") + _text(s.name, 20) for s in series]
-            figure.legend(marks, names, loc="outside lower left", ncols=min(6, len(names)),
-                          frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
+        if len(series) == 1:
+            figure.supxlabel(notes, x=0.01, ha="left", fontsize="small", color=grey)
+            return
+        dashes = [DASHES[k % len(DASHES)] for k in range(len(series))]
+        marks = [
+            Line2D([], [], color=_colour(first, k), linestyle=dash, linewidth=2)
+            for k, dash in enumerate(dashes)
+        ]
+        names = [" " * s.name.startswith("_") + _text(s.name, 20) for s in series]
+        legend = figure.legend(
+            marks, names, loc="outside lower left", ncols=min(6, len(names)), frameon=False,
+            fontsize="small", handlelength=2.6, title=notes, title_fontsize="small",
+            alignment="left",
+        )  # fmt: skip
+        legend.get_title().set_color(grey)
+
+    def _notes(self) -> list[str]:
         shown = self.displays.values()
         known = any(d.spread is not None or d.shares is not None for d in shown)
         notes = ["grey bars: rows"] if known else []
         notes += dict.fromkeys(word for d in shown for word in d._key())
         if self.left_out:
-            first_few = ", ".join(_text(name, 20) for name in self.left_out[:4])
+            names = ", ".join(_text(name, 20) for name in self.left_out[:4])
             more = f" and {len(self.left_out) - 4:,} more" if len(self.left_out) > 4 else ""
-            notes.append(f"not shown: {first_few}{more}")
-        if notes:
-            width = int(18 * figure.bbox.width / figure.dpi)  # characters
-            figure.supxlabel("\n".join(lines_of(notes, width)), x=0.01, ha="left",
-                             fontsize="small", color=_blend(first, 0.6))  # fmt: skip
+            notes.append(f"not shown: {names}{more}")
+        return notes
 
 
 # --- by name --------------------------------------------------------------------------------------
