@@ -7,6 +7,7 @@ may have stand-ins where a table of the paper is missing; OpenML has all six.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +81,7 @@ def read(name: str, data: Path | None) -> tuple[str, pd.DataFrame, str]:
     import pandas as pd
 
     if name in BUNDLED:
-        from cwboost.datasets import adult
-
-        frame = pd.DataFrame(adult())
-        return name, frame.iloc[BUNDLED.index(name) :: 60].reset_index(drop=True), "class"
+        return name, bundled().iloc[BUNDLED.index(name) :: 60].reset_index(drop=True), "class"
     if data is None:
         return name, *fetch(PAPER[name])
     for source in (PAPER[name], STAND_INS.get(name)):
@@ -94,6 +92,15 @@ def read(name: str, data: Path | None) -> tuple[str, pd.DataFrame, str]:
     raise ValueError(
         f"{data} has no {PAPER[name].file}.parquet; without --data it comes from OpenML"
     )
+
+
+@cache
+def bundled() -> pd.DataFrame:
+    import pandas as pd
+
+    from cwboost.datasets import adult
+
+    return pd.DataFrame(adult())
 
 
 def fetch(source: Source) -> tuple[pd.DataFrame, str]:

@@ -161,7 +161,8 @@ def figure(results: pd.DataFrame) -> Any:
                 panel.axvline(1, color=style.RED, linestyle="--", linewidth=0.8)
                 panel.set(xscale="log", title=f"{method}, signal to noise {snr:g}")
                 style.plain_log(panel.xaxis)
-                panel.set_xlabel("times fewer iterations than CWB (log scale)")
+                if method == "HCWB":
+                    panel.set_xlabel("times fewer iterations (log scale)")
             row[0].set_ylabel("MISE of CWB - MISE")
             for panel in row[len(snrs) :]:
                 panel.set_axis_off()
@@ -179,16 +180,18 @@ def draw_point(panel: Any, part: pd.DataFrame, colour: Any, label: str) -> None:
 
 
 def draw_risk(panel: Any, found: pd.DataFrame) -> None:
-    most = 0.0
+    most, least = 0.0, np.inf
     for line in found.itertuples():
         panel.plot(line.risk, color=style.ALGORITHMS[line.method], label=line.method)
-        most = max(most, line.risk[0])
+        most, least = max(most, line.risk[0]), min(least, min(line.risk))
         if line.method == "ACWB":
             best = int(np.argmin(line.risk))
             panel.axvline(best, color=style.RED, linestyle="--", linewidth=0.9)
             panel.annotate("ACWB is best here", (best, most), xytext=(4, -8), fontsize=8,
                            textcoords="offset points", color=style.RED)  # fmt: skip
-    panel.set(yscale="log", ylim=(None, 2 * most), xlabel="iterations", ylabel="noise-free risk")
+    panel.set(
+        yscale="log", ylim=(0.6 * least, 2 * most), xlabel="iterations", ylabel="noise-free risk"
+    )
     panel.set_title("risk along the fit, momentum 0.037")
     panel.legend(ncols=3, loc="upper right")
 
@@ -221,15 +224,18 @@ def table(results: pd.DataFrame) -> Finding:
             "ACWB needs fewer": bool((fast.ratio > 1).all()),
             "HCWB needs no more": bool((slow.ratio > 0.95).all()),
             "HCWB is as good": bool(hybrid < 0.1),
+            "ACWB is only slightly worse": bool(worse < 0.5),
         }
     )
     capped = found[found.method == "ACWB"].groupby("snr").capped_cwb.mean()
     why = (
         f"At momentum 0.003 to 0.01 ACWB needs {listed(list(fast.ratio))} times fewer iterations "
-        f"(by signal to noise), at the cost of a MISE that is larger by up to "
-        f"{100 * worse:.0f}% of CWB's. HCWB at its default momentum needs "
-        f"{listed(list(slow.ratio))} times fewer, and its MISE is larger by at most "
-        f"{100 * max(hybrid, 0):.0f}%. CWB was still improving at the last iteration allowed in "
+        f"(by signal to noise), and its MISE is {listed(list(level - fast.better))} "
+        f"where CWB's is {listed(list(level))}: far more than slightly worse where the signal is "
+        "clear, as in the paper's raw results (3.8 more than CWB's 0.095 at signal to noise 10). "
+        f"HCWB at its default momentum needs {listed(list(slow.ratio))} times fewer iterations, "
+        f"and its MISE is larger by at most {100 * max(hybrid, 0):.0f}%. CWB was still "
+        "improving at the last iteration allowed in "
         f"{', '.join(f'{100 * share:.0f}%' for share in capped)} of the fits."
     )
     first = Table(["times fewer iterations", *head], ratios, "Iterations of CWB / of the method")
