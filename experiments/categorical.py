@@ -74,7 +74,7 @@ COSTS: dict[str, dict[str, Any]] = {
     "small": {"n": (20_000, 100_000), "p": (10,), "relative": (1.0,), "levels": LEVELS},
     "paper": {"n": simulated.N, "p": simulated.P, "relative": (1.0,), "levels": LEVELS},
 }
-DRAWS = {"tiny": 2, "small": 5, "paper": simulated.DRAWS}
+DRAWS = {"tiny": 2, "small": 3, "paper": simulated.DRAWS}
 MOST, LONG, SHORT, REPEATS = 20_000, 2000, 200, 2
 
 

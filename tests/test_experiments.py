@@ -289,9 +289,10 @@ def test_beta_regression_tells_an_effect_from_none():
         for variant in variants.VARIANTS:
             logit = 1 + 0.4 * k - 0.3 * variant.startswith("ACWB") + rng.normal(0, 0.02)
             rows.append({"table": table, "variant": variant, "auc": 1 / (1 + np.exp(-logit))})
-    p_values, tests = eq2.beta_regression(pd.DataFrame(rows))
-    assert p_values["ACWB"] < 1e-6
-    assert p_values["HCWB"] > 0.01
+    effects, tests = eq2.beta_regression(pd.DataFrame(rows))
+    assert effects.p["ACWB"] < 1e-6
+    assert effects.estimate["ACWB"] == pytest.approx(-0.3, abs=0.05)
+    assert effects.p["HCWB"] > 0.01
     assert tests["binning"][1] > 0.01
     assert tests["algorithm"][1] < 1e-6
     assert tests["table"][0] > 100
