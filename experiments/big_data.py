@@ -144,7 +144,7 @@ def figure(results: pd.DataFrame) -> Any:
                         panel.plot(n, law(n), mark, mfc="white", color=fills[bins])
             for (n, columns), told in PAPER.items():
                 panel.plot(n, told[place], "x", color=style.GREY, markersize=7)
-                panel.annotate(f"compboost, {columns}", (n, told[place]), xytext=(-4, 4),
+                panel.annotate(f"compboost, {columns}", (n, told[place]), xytext=(-6, -11),
                                textcoords="offset points", ha="right", fontsize=7.5)  # fmt: skip
             panel.set(xscale="log", yscale="log", xlabel="rows")
             style.plain_log(panel.xaxis)

@@ -34,8 +34,7 @@ CAPTION = (
     "Top: seconds of 2000 iterations and memory added, by levels. Bottom left: share of levels "
     "without effect that were left out (TNR) against the share of levels with an effect that "
     "were (FNR); a point is the median over the draws of one configuration, the best place is "
-    "top left. Bottom right: MSE of the parameters of all levels, of those without and of those "
-    "with an effect."
+    "top left. Bottom right: MSE of the parameters of all levels."
 )
 DEVIATIONS = (
     "The paper's code gave the ridge learner no penalty (its df was not read); the ridge here is "
@@ -229,13 +228,13 @@ def figure(results: pd.DataFrame) -> Any:
             panel.set_ylim(bottom=0)
         axes[0, 0].legend(fontsize=8)
         draw_rates(axes[1, 0], chosen)
-        titles = {"mse": "all levels", "mse_without": "without effect", "mse_with": "with effect"}
         groups = {
-            title: {kind: part[name] for kind, part in chosen.groupby("kind")}
-            for name, title in titles.items()
+            f"{snr:g}": {kind: part.mse for kind, part in of.groupby("kind")}
+            for snr, of in chosen.groupby("snr")
         }
         style.boxes(axes[1, 1], groups, FILLS)
-        axes[1, 1].set(yscale="log", ylabel="MSE of parameters (log scale)")
+        axes[1, 1].set(yscale="log", xlabel="signal to noise", ylabel="MSE of parameters")
+        style.plain_log(axes[1, 1].yaxis)
     return drawing
 
 

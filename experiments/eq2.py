@@ -30,8 +30,8 @@ CLAIM = (
     "2.4, HCWB (b) 3.8 times."
 )
 CAPTION = (
-    "Left: test AUC along the fit on the first fold, nothing stopped, against the time it took "
-    "(square root scale). Right: test AUC and time of stopped fits; a point is the median over "
+    "Top: test AUC along the fit on the first fold, nothing stopped, against the time it took "
+    "(square root scale). Bottom: test AUC and time of stopped fits; a point is the median over "
     "the folds, lines are the range, and the shaded area is the middle half of CWB (nb)."
 )
 DEVIATIONS = (
@@ -212,25 +212,37 @@ def figure(results: pd.DataFrame) -> Any:
     stopped, course = (results[results.kind == kind] for kind in ("stopped", "course"))
     tables = list(dict.fromkeys(results.table))
     names = results.groupby("table").found.first()
+    n_rows = -(-len(tables) // 3)
     with style.style():
-        drawing, axes = style.panels(len(tables), 2, 2.1)
-        for (left, right), table in zip(axes, tables, strict=True):
-            for line in course[course.table == table].itertuples():
-                dash = "-" if line.variant.endswith("(nb)") else "--"
-                colour = style.ALGORITHMS[method_of(line.variant)]
-                left.plot(np.sqrt(line.times), line.aucs, dash, color=colour, linewidth=1.1,
-                          label=line.variant)  # fmt: skip
-            draw_points(right, stopped[stopped.table == table])
-            left.set(ylabel="test AUC", title=names[table])
-            low = course[course.table == table].aucs.map(np.median).min()
-            left.set_ylim(bottom=low - 0.02)
-            ticks = np.linspace(0, left.get_xlim()[1] ** 2, 6)[1:]
-            left.set_xticks(np.sqrt(ticks), [f"{t:.2g}" for t in ticks])
-            right.set_title(names[table])
-        for panel in axes[-1]:
-            panel.set_xlabel("seconds")
-        axes[0, 0].legend(fontsize=7, ncols=2)
+        drawing, axes = style.panels(2 * n_rows, 3, 2.2)
+        for panel in axes.ravel():
+            panel.set_axis_off()
+        for above, found, draw in (
+            (axes[:n_rows], course, draw_course),
+            (axes[n_rows:], stopped, draw_points),
+        ):
+            for panel, table in zip(above.ravel(), tables, strict=False):
+                panel.set_axis_on()
+                draw(panel, found[found.table == table])
+                panel.set_title(names[table])
+            for panel in above[:, 0]:
+                panel.set_ylabel("test AUC")
+            for panel in above[-1]:
+                panel.set_xlabel("seconds")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        drawing.legend(handles, labels, loc="outside upper center", ncols=6)
     return drawing
+
+
+def draw_course(panel: Any, found: pd.DataFrame) -> None:
+    for line in found.itertuples():
+        dash = "-" if line.variant.endswith("(nb)") else "--"
+        colour = style.ALGORITHMS[method_of(line.variant)]
+        times = np.sqrt(line.times)
+        panel.plot(times, line.aucs, dash, color=colour, linewidth=1.1, label=line.variant)
+    panel.set_ylim(bottom=found.aucs.map(lambda aucs: aucs[len(aucs) // 3]).min())
+    ticks = np.linspace(0, panel.get_xlim()[1] ** 2, 5)[1:]
+    panel.set_xticks(np.sqrt(ticks), [f"{t:.2g}" for t in ticks])
 
 
 def draw_points(panel: Any, found: pd.DataFrame) -> None:
