@@ -142,6 +142,10 @@ def seconds(results: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, float]]:
     return found
 
 
+def label(name: str) -> str:
+    return f"cwboost {name}" if name in VARIANTS else name
+
+
 def figure(results: pd.DataFrame) -> Any:
     found = seconds(results)
     with style.style():
@@ -151,7 +155,7 @@ def figure(results: pd.DataFrame) -> Any:
             names = [name for name in times if name != "mboost"]
             own = [style.ALGORITHMS[method_of(x)] if x in VARIANTS else style.GREY for x in names]
             values = [base / times[name] for name in names]
-            panel.barh(names, values, color=own, height=0.7)
+            panel.barh([label(name) for name in names], values, color=own, height=0.7)
             for k, value in enumerate(values):
                 text, at = f"{value:.0f}" if value >= 10 else f"{value:.1f}", (value, k)
                 panel.annotate(
@@ -169,12 +173,14 @@ def table(results: pd.DataFrame) -> Finding:
     names = list(dict.fromkeys(name for times in found.values() for name in times))
     head = ["seconds", *(f"{n:,} x {columns}, {loss}" for n, columns, loss in found)]
     stored = set(names) - set(results.variant)
-    label = {name: f"{name} (stored)" if name in stored else name for name in names}
-    rows = [[label[name], *(times.get(name) for times in found.values())] for name in names]
+    rows = [
+        [label(name) + " (stored)" * (name in stored), *(t.get(name) for t in found.values())]
+        for name in names
+    ]
     memory = results.pivot_table(index="variant", columns=["n", "columns"], values="megabytes")
     lines = [[f"{name} (stored)", *[None] * (memory.shape[1] - 1), value]
              for name, value in STORED_MEGABYTES.items()]  # fmt: skip
-    lines += [[name, *here] for name, here in memory.iterrows()]
+    lines += [[label(name), *memory.loc[name]] for name in names if name in memory.index]
     sizes = ["memory added, MB", *(f"{n:,} x {columns}" for n, columns in memory.columns)]
     against = {
         name: [t["mboost"] / t[name] for t in found.values() if "mboost" in t and name in t]
@@ -197,12 +203,10 @@ def table(results: pd.DataFrame) -> Finding:
     where = "all measured in this run" if not stored else (
         f"those of {', '.join(sorted(stored))} being stored reference times of another day"
     )  # fmt: skip
-    told = (
-        "" if rival is None else f"compboost's CWB is {listed(rival, 2)} times as fast as mboost; "
-    )
+    told = f"The CWB of compboost is {listed(rival, 2)} times as fast as mboost; " if rival else ""
     why = (
-        f"{told}cwboost without binning {listed(against[BASE], 2)} times, and with binning "
+        f"{told}CWB here without binning {listed(against[BASE], 2)} times, and with binning "
         f"{listed(against['CWB (b)'], 2)} times (ACWB {listed(against['ACWB (b)'], 2)}), which is "
         f"{listed(faster, 2)} times as fast as compboost with binning; {where}."
     )
-    return Finding(verdict, why[0].upper() + why[1:], [Table(head, rows), Table(sizes, lines)])
+    return Finding(verdict, why, [Table(head, rows), Table(sizes, lines)])

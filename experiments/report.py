@@ -34,7 +34,7 @@ table { border-collapse: collapse; font-size: 0.85rem; display: block; overflow-
 td, th { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: right }
 td:first-child, th:first-child { text-align: left }
 pre, code { background: #f3f4f6; border-radius: 3px; padding: 0.1em 0.3em }
-svg { max-width: 100%; height: auto }
+svg { display: block; margin: 1rem 0; max-width: 100%; height: auto }
 """
 
 
