@@ -195,7 +195,7 @@ def table(results: pd.DataFrame) -> Finding:
         return Finding("holds in part", "No time of mboost to compare with.", [Table(head, rows)])
     verdict = judged(
         {
-            "compboost": rival is None or min(rival) > 1.4,
+            "compboost": rival is None or min(rival) >= 2,
             "unbinned": min(against[BASE]) > 4,
             "up to 30": max(map(max, own)) > 30,
         }
