@@ -14,6 +14,6 @@ An experiment is a module with the parameters of its grid at the top and
     figure(results)    mirrors the paper's
     table(results)     the paper's figures beside those found here, and the verdict
 
-runner.py runs and keeps, simulated.py and datasets.py make data, found.py says what was found,
-style.py how it is drawn, report.py writes the page.
+runner.py runs and keeps; simulated.py and datasets.py make data, variants.py what is fitted to
+them; found.py says what was found, style.py how it is drawn; report.py writes the page.
 """

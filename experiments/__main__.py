@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import sys
 from pathlib import Path
 
 from . import report, runner
@@ -59,13 +60,18 @@ def main(words: list[str] | None = None) -> None:
         if arguments.names == ["report"]:
             report.write(modules(NAMES), folder, arguments.scale, arguments.docs)
             return
-        names = NAMES if "all" in arguments.names else arguments.names
-        for module in modules(names):
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"python -m experiments: {error}") from None
+    failed = False
+    for module in modules(NAMES if "all" in arguments.names else arguments.names):
+        try:
             if not arguments.redraw:
                 runner.run_all(module, arguments.scale, folder, arguments.data, arguments.jobs)
             report.tell(module, arguments.scale, folder)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"python -m experiments: {error}") from None
+        except (OSError, ValueError) as error:  # the others go on
+            print(f"python -m experiments: {error}", file=sys.stderr)
+            failed = True
+    sys.exit(failed)
 
 
 def modules(names: tuple[str, ...] | list[str]) -> list[runner.Experiment]:

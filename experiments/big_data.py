@@ -41,7 +41,7 @@ DEVIATIONS = (
     "included.",
     "The limit is 30 GB of address space or what the machine has, whichever is less.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, True
+NEEDS_DATA, KEEPS = False, ("failed",)
 
 LIMIT = 30.15e9  # bytes
 BINS = {"no binning": "exact", "binning": "sqrt"}

@@ -43,7 +43,7 @@ DEVIATIONS = (
     "where time and 200 where memory is measured.",
     "Memory is the growth of the process's peak during the fit.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 PAPER_MSE = {"binary": (7.33, 0.38, 0.21), "ridge": (4.69, 0.86, 0.68)}  # by signal to noise
 PAPER_COST = {  # n = 100,000, 100 columns: (seconds, MB)

@@ -42,7 +42,7 @@ DEVIATIONS = (
     "thread, the same sizes and settings (200 iterations, rate 0.05, df 5, 20 knots), measured "
     "once. They are used where R or the package is missing, and are no part of this run.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 # Stored reference times in seconds, and memory added in MB: (rows, columns, loss) -> package.
 STORED = {

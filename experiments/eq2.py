@@ -49,7 +49,7 @@ DEVIATIONS = (
     "A column with two values has a line, not a spline. Text has ten levels at most: the nine "
     "most frequent and the rest.",
 )
-NEEDS_DATA, KEEPS_FAILURES = True, False
+NEEDS_DATA, KEEPS = True, ()
 
 RATE, DF, DF_CATEGORY = 0.1, 5, 1
 PAPER_SPEED = dict(zip(VARIANTS[1:], (1.52, 3.79, 6.20, 2.38, 3.82), strict=True))

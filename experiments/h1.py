@@ -44,7 +44,7 @@ DEVIATIONS = (
     "the whole process with valgrind.",
     "The paper's figure leaves out ratios below 2 and above 10; here all are in.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 PAPER_SPEED = {5_000: 3.98, 10_000: 4.30, 20_000: 5.05, 50_000: 5.60, 100_000: 5.74}
 PAPER_MEMORY = {5_000: 1.19, 10_000: 1.38, 20_000: 2.43, 50_000: 3.31, 100_000: 3.73}

@@ -39,7 +39,7 @@ DEVIATIONS = (
     "rows.",
     "The example of the figure has other random numbers than the paper's (MISE 49.08 and 49.10).",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 PAPER = {  # median MISE by (n, snr)
     (100_000, 0.1): {"no binning": 13.49, "n^(1/2) bins": 13.60, "n^(1/4) bins": 13.91},

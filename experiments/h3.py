@@ -41,7 +41,7 @@ DEVIATIONS = (
     "HCWB goes back to the best accelerated iterate and on with the training rows, stopped by "
     "the same noise-free risk; what it leaves behind counts as iterations.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 BANDS = {"0.003 to 0.01": (0.003, 0.01), "0.03 to 0.06": (0.03, 0.06)}  # of the momentum
 PAPER_RATIO = {

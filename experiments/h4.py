@@ -40,7 +40,7 @@ DEVIATIONS = (
     "Five columns have an effect whatever K is, so that the number of active terms stays the same.",
     "One thread, best of three.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 OPTIMIZERS = {"CWB": cb.Plain(simulated.RATE), "ACWB": cb.Accelerated(simulated.RATE, 0.0034)}
 BINS = {"nb": "exact", "b": "sqrt"}

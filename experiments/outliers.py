@@ -39,7 +39,7 @@ DEVIATIONS = (
     "Rates other than the paper's unnamed default (0.05 is used), 200 iterations, df 5, 20 knots.",
     "The error is shown as a ratio: the paper's relative change of -158% is a ratio of 2.58.",
 )
-NEEDS_DATA, KEEPS_FAILURES = False, False
+NEEDS_DATA, KEEPS = False, ()
 
 COEF = (3.3910, -1.1331, -1.6428, -0.8845, 0.7561, 0.5241, 1.0630, -1.6349, 0.3582, -3.8201)
 NOISE = 0.2  # sd

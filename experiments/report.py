@@ -21,6 +21,8 @@ Optimization*), tried with cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerat
 `cb.Hybrid`; "(b)" is `bins="sqrt"`, the paper's binning, and "(nb)" is `bins="exact"`, no binning.
 The paper's figures are those it prints, or recomputed from the raw results that its authors
 published. Numbers that are compared come from one run on one machine unless a table says otherwise.
+`--data FOLDER` names a folder with the tables of EQ2 and EQ3 as Parquet files; without it they come
+from OpenML.
 """
 SCALES = {
     "tiny": "Only a trial with tiny settings: its figures mean nothing.",

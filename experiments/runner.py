@@ -38,7 +38,7 @@ class Experiment(Protocol):
     CAPTION: str  # of the figure
     DEVIATIONS: tuple[str, ...]  # from the paper's protocol
     NEEDS_DATA: bool  # run takes data=, a folder or None
-    KEEPS_FAILURES: bool  # a task that fails is a result, too
+    KEEPS: tuple[str, ...]  # "failed", "late": what is a result, too, and not run again
 
     def tasks(self, scale: str) -> list[Task]: ...
     def timed(self, task: Task) -> bool: ...  # time or memory is measured: it runs alone
@@ -74,7 +74,7 @@ def run_all(
     others = [task for task in todo if not module.timed(task)]
     outcomes = chain(ended(module, others, data, jobs), ended(module, alone, data, min(jobs, 1)))
     for n, (task, outcome) in enumerate(outcomes, 1):
-        failed += outcome.status != "done" and not module.KEEPS_FAILURES
+        failed += outcome.status not in ("done", *module.KEEPS)
         entry = {
             "task": task,
             "status": outcome.status,
@@ -163,7 +163,7 @@ def last_line(reason: str) -> str:
 
 
 def answers(module: Experiment, entry: dict[str, Any]) -> bool:
-    return bool(entry["status"] == "done" or module.KEEPS_FAILURES)
+    return entry["status"] in ("done", *module.KEEPS)
 
 
 def entries(path: Path) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
     for task in module.tasks(scale):
         if entry := known.get(key(task)):
             same = {**task, "status": entry["status"], "task_seconds": entry["seconds"]}
-            if module.KEEPS_FAILURES:
+            if module.KEEPS:
                 same["reason"] = last_line(entry["reason"])
             rows += [same | row for row in entry["rows"] or [{}]]
     if not rows:

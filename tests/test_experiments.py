@@ -23,10 +23,17 @@ from experiments.found import Table, judged, listed, number
 # --- all of them, tiny ----------------------------------------------------------------------------
 
 
+def finished(words):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return end.value.code
+
+
 @pytest.mark.filterwarnings("ignore")  # tiny tables: constant columns, levels never seen
 @pytest.mark.parametrize("name", NAMES)
 def test_experiment_runs_and_tells(name, tmp_path, capsys):
-    main([name, "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"])
+    tiny = [name, "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
+    assert finished(tiny) == 0
     module, out = modules([name])[0], tmp_path / "tiny"
     results = pd.read_parquet(out / f"{name}.parquet")
     assert len(results) >= len(module.tasks("tiny"))
@@ -37,7 +44,7 @@ def test_experiment_runs_and_tells(name, tmp_path, capsys):
     assert "**The claim " in told
     assert "| " in told
     before = (out / f"{name}.jsonl").read_text()
-    main([name, "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"])
+    assert finished(tiny) == 0
     assert (out / f"{name}.jsonl").read_text() == before  # nothing was run twice
     check_page(module, tmp_path, out)
 
@@ -75,6 +82,13 @@ def test_unknown_names_are_told(capsys):
     assert "there are h1, h2" in capsys.readouterr().err
 
 
+def test_what_fails_is_told_and_the_others_go_on(tmp_path, capsys):
+    assert finished(["h2", "h3", "--redraw", "-o", str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert "run python -m experiments h2 first" in told
+    assert "run python -m experiments h3 first" in told
+
+
 def test_report_without_results_says_what_to_run(tmp_path):
     with pytest.raises(SystemExit, match="run python -m experiments all"):
         main(["report", "-o", str(tmp_path)])
@@ -93,7 +107,7 @@ def stub(monkeypatch):
         module.ran.append(n)
         return {"square": n * n}
 
-    module.run, module.NEEDS_DATA, module.KEEPS_FAILURES = run, False, False
+    module.run, module.NEEDS_DATA, module.KEEPS = run, False, ()
     module.tasks = lambda _: [{"n": n} for n in (3, 1, 2)]
     module.timed = lambda task: task["n"] == 3
     monkeypatch.setitem(sys.modules, "stub_experiment", module)
