@@ -1,16 +1,18 @@
-"""The command line of the benchmarks: python -m benchmarks [compare, table, targets, history]."""
+"""The command line: python -m benchmarks [compare, table, targets, quality, cv or history]."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import compare, history, targets
+from . import compare, cv, history, quality, targets
 
 COMMANDS = {  # name: arguments, what it runs, in words
     "compare": (compare.add_arguments, compare.run, "rivals on problems (the default)"),
     "table": (compare.add_table_arguments, compare.print_table, "the table of a comparison"),
     "targets": (targets.add_arguments, targets.run, "the figures the project holds itself to"),
+    "quality": (quality.add_arguments, quality.run, "AUC on real tables against EBM, XGBoost"),
+    "cv": (cv.add_arguments, cv.run, "what ten folds cost beside ten fits"),
     "history": (history.add_arguments, history.run, "figures of this commit beside the last"),
 }
 

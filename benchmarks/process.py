@@ -43,7 +43,8 @@ class Outcome:
 class Child:
     """A call of "module:name" with arguments that JSON can hold, under way in a process of its own.
 
-    It may use so many threads, and at most so many bytes of memory: more is an error in it.
+    It may use so many threads, and at most so many bytes of memory: more is an error in it. It has
+    further variables of the environment.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Child:
         *,
         threads: int = 1,
         memory: float | None = None,
+        variables: dict[str, str] | None = None,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._result = Path(self._folder.name) / "result.json"
@@ -64,7 +66,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
-                env=environment(threads),
+                env=environment(threads) | (variables or {}),
                 cwd=ROOT,
                 start_new_session=True,  # so that what it starts ends with it
             )
@@ -115,10 +117,10 @@ def call(
     *,
     threads: int = 1,
     limit: float | None = None,
-    memory: float | None = None,
+    variables: dict[str, str] | None = None,
 ) -> Outcome:
     """Calls "module:name" in a process of its own and waits for it."""
-    return Child(function, arguments, threads=threads, memory=memory).outcome(limit)
+    return Child(function, arguments, threads=threads, variables=variables).outcome(limit)
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -155,6 +157,11 @@ class Memory:
         if self._before is None:
             return None
         return max(0.0, _status("VmHWM") - self._before)
+
+
+def peak() -> float:
+    """Megabytes of this process at its peak (Linux)."""
+    return _status("VmHWM")
 
 
 def _status(field: str) -> float:

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "boost.hpp"
+#include "pairs.hpp"
 #include "predict.hpp"
 #include "setup.hpp"
 #include "system.hpp"
@@ -255,12 +256,15 @@ using Gram = nb::ndarray<const Real, nb::c_contig, nb::device::cpu>;
 
 void make_learner(HeldLearner* self, Size set, Array<std::int64_t> begin,
                   Array<std::int32_t> column, Reals value, Gram gram, Gram factor,
-                  std::optional<Block> removed, std::optional<Block> weigher) {
+                  std::optional<Block> removed, std::optional<Block> weigher, Size n_b) {
   if (gram.ndim() < 1 || gram.ndim() > 2)
     throw std::invalid_argument("gram must be (d, d) or, if diagonal, (d)");
-  new (self) HeldLearner(set, Basis(view(begin), view(column), view(value), gram.shape(0)),
-                         gram.ndim() == 1, view(gram), view(factor),
-                         removed ? view(*removed) : In{}, weigher ? view(*weigher) : In{});
+  const Basis basis(view(begin), view(column), view(value), gram.shape(0));
+  if (n_b > 0)
+    new (self) HeldLearner(set, basis, view(gram), view(factor), n_b);
+  else
+    new (self) HeldLearner(set, basis, gram.ndim() == 1, view(gram), view(factor),
+                           removed ? view(*removed) : In{}, weigher ? view(*weigher) : In{});
   self->keep = {nb::cast(begin), nb::cast(column), nb::cast(value)};
   if (removed) self->keep.push_back(nb::cast(*removed));
   if (weigher) self->keep.push_back(nb::cast(*weigher));
@@ -270,7 +274,7 @@ void bind_learner(nb::module_& m) {
   nb::class_<HeldLearner>(m, "Learner", "Bin sums -> coefficients and gain; back to bin values.")
       .def("__init__", &make_learner, "set"_a, "begin"_a.noconvert(), "column"_a.noconvert(),
            "value"_a.noconvert(), "gram"_a.noconvert(), "factor"_a.noconvert(),
-           "removed"_a.none() = nb::none(), "weigher"_a.none() = nb::none())
+           "removed"_a.none() = nb::none(), "weigher"_a.none() = nb::none(), "n_b"_a = 0)
       .def_prop_ro("set", &HeldLearner::set)
       .def_prop_ro("n_coef", &HeldLearner::n_coef)
       .def(
@@ -359,6 +363,20 @@ class Signals {
   Clock::time_point last_ = Clock::now();
 };
 
+// Long passes over the rows look at signals too.
+class Polled {
+ public:
+  Polled(Rows& rows, Signals& signals) : rows_(rows) {
+    rows.poll = [&signals] { signals(); };
+  }
+  ~Polled() { rows_.poll = {}; }
+  Polled(const Polled&) = delete;
+  Polled& operator=(const Polled&) = delete;
+
+ private:
+  Rows& rows_;
+};
+
 using After = std::function<bool(int, Real, Real, int)>;
 
 void take_learners(const std::vector<const HeldLearner*>& from, Learners& to) {
@@ -406,11 +424,7 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
       throw Stopped{"time limit"};
   };
   Boost boost(problem, optimizer);
-  const struct Restore {
-    Rows& rows;
-    ~Restore() { rows.poll = {}; }
-  } restore{rows};
-  rows.poll = [&] { signals(); };
+  const Polled polled(rows, signals);
   try {
     const nb::gil_scoped_release released;
     boost.run(history, until);
@@ -456,6 +470,22 @@ nb::ndarray<nb::numpy, Real> follow(Rows& rows, const std::vector<const HeldLear
     boost.run(path, until);
   }
   return per_risk(boost.path, &Risks::training);
+}
+
+nb::ndarray<nb::numpy, Real> gram_of(HeldRows& rows,
+                                     const std::vector<const HeldLearner*>& learners, Part part) {
+  Learners taken;
+  take_learners(learners, taken);
+  Size n = 0;
+  for (const Learner* learner : taken) n += learner->n_coef();
+  Signals signals;
+  const Polled polled(rows, signals);
+  Vec gram;
+  {
+    const nb::gil_scoped_release released;
+    gram = whole_gram(rows, taken, part);
+  }
+  return to_numpy(std::move(gram), {n, n});
 }
 
 void bind_boost(nb::module_& m) {
@@ -531,6 +561,7 @@ void bind_boost(nb::module_& m) {
         "every"_a = 0.0);
   m.def("follow", &follow, "rows"_a, "learners"_a, "optimizer"_a, "start"_a, "scale"_a, "part"_a,
         "path"_a, "at"_a.none() = nb::none(), nb::rv_policy::move);
+  m.def("gram", &gram_of, "rows"_a, "learners"_a, "part"_a, nb::rv_policy::move);
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
 }
 
@@ -703,6 +734,57 @@ void solve_systems(const std::vector<SystemTuple>& given, const Matrix& numbers,
   solve(systems, workers);
 }
 
+// (weights (n_a, n_b), penalty, (smoothing, df, net, tr H, null dimensions), factor)
+using PairTuple = std::tuple<Block, Block, std::tuple<Real, Real, bool, bool, Size>, Matrix>;
+
+void solve_pairs(const std::vector<PairTuple>& given, const Matrix& numbers, Size n_threads) {
+  if (numbers.shape(0) != given.size() || numbers.shape(1) != 4)
+    throw std::invalid_argument("numbers must be (systems, 4)");
+  std::vector<PairSystem> systems;
+  for (Size k = 0; k < given.size(); ++k) {
+    const auto& [weights, penalty, aim, factor] = given[k];
+    const auto& [smoothing, df, net, trace_h, null_dim] = aim;
+    systems.push_back({view(weights),
+                       weights.shape(1),
+                       view(penalty),
+                       {smoothing, df, net, trace_h, null_dim},
+                       view(factor),
+                       Out(numbers.data() + 4 * k, 4)});
+  }
+  const nb::gil_scoped_release released;
+  Workers workers(n_threads);
+  solve(systems, workers);
+}
+
+// values (n, 1 + outputs): w and w r per row; pairs: (column, column, penalty, null dimensions);
+// out (pairs, outputs + 1): the gains, and the df they were reached with.
+void rank_pairs(const std::vector<Array<std::uint8_t>>& index, const std::vector<Size>& n_bins,
+                const Block& values, const std::vector<std::tuple<Size, Size, Block, Size>>& pairs,
+                Real df, const Matrix& out, Size n_threads) {
+  PairRows rows{{}, n_bins, view(values), values.shape(1)};
+  if (n_bins.size() != index.size() || rows.width < 2)
+    throw std::invalid_argument("rank_pairs: expected bins per column, a weight and residuals");
+  for (Size k = 0; k < index.size(); ++k) {
+    rows.index.push_back(view(index[k]));
+    bool fits = index[k].size() == values.shape(0);
+    for (const auto bin : rows.index.back()) fits = fits && bin < n_bins[k];
+    if (!fits) throw std::invalid_argument("rank_pairs: an index does not fit the rows or bins");
+  }
+  std::vector<Candidate> candidates;
+  for (const auto& [a, b, penalty, null_dim] : pairs) {
+    const bool known = a < index.size() && b < index.size() && n_bins[a] > 1 && n_bins[b] > 1;
+    const Size m = known ? (n_bins[a] - 1) * (n_bins[b] - 1) : 0;
+    if (!known || penalty.size() != m * m)
+      throw std::invalid_argument("rank_pairs: a penalty does not fit the inner cells of its pair");
+    candidates.push_back({a, b, view(penalty), null_dim});
+  }
+  if (out.shape(0) != pairs.size() || out.shape(1) != rows.width)
+    throw std::invalid_argument("rank_pairs: out must be (pairs, outputs + 1)");
+  const nb::gil_scoped_release released;
+  Workers workers(n_threads);
+  rank(rows, candidates, df, view(out), workers);
+}
+
 void bind_setup(nb::module_& m) {
   m.def(
       "survey", &survey_column, "values"_a.noconvert(), "training"_a.noconvert().none(),
@@ -741,6 +823,9 @@ void bind_setup(nb::module_& m) {
       "values"_a.noconvert(), "center"_a, "scale"_a, "first"_a, "n_coef"_a, "value"_a.noconvert(),
       nb::call_guard<nb::gil_scoped_release>());
   m.def("solve_systems", &solve_systems, "systems"_a, "numbers"_a.noconvert(), "n_threads"_a = 1);
+  m.def("solve_pairs", &solve_pairs, "systems"_a, "numbers"_a.noconvert(), "n_threads"_a = 1);
+  m.def("rank_pairs", &rank_pairs, "index"_a, "n_bins"_a, "values"_a.noconvert(), "pairs"_a, "df"_a,
+        "out"_a.noconvert(), "n_threads"_a = 1);
 }
 
 // --- prediction ---------------------------------------------------------------------------------

@@ -250,6 +250,7 @@ class Boost {
     Rows& rows = *problem_.rows;
     const How how = problem_.how;
     const bool can = learners && !learners->empty() && rows.linear() && rows.knows_cross();
+    const Real weight = can ? rows.weight(part) : 0.0;
     if (how == How::row_free && learners && !can)
       throw std::invalid_argument("only the squared loss can do without rows");
     if (can && (how == How::row_free ||
@@ -259,10 +260,10 @@ class Boost {
       auto gram_rows = std::make_unique<GramRows>(rows, *learners, parts);
       search_ = std::make_unique<GramSearch>(*gram_rows);
       gram_rows_ = std::move(gram_rows);
-      return point_.use(*gram_rows_, learners, part);
+      return point_.use(*gram_rows_, learners, part, weight);
     }
     search_ = std::make_unique<Search>(how == How::full, n_iter);
-    point_.use(rows, learners, part);
+    point_.use(rows, learners, part, weight);
   }
 
   void iterate(Chooser& chooser, int m, bool more) {

@@ -109,4 +109,29 @@ class Grams {
   Size entries_ = 0;
 };
 
+// The Gram of all bases side by side, (D, D) with D the number of all their coefficients.
+inline Vec whole_gram(Rows& rows, const Learners& learners, Part part) {
+  std::vector<Size> begin{0};
+  Cross cross{{}, part};
+  for (Size j = 0; j < learners.size(); ++j) {
+    const Learner& x = *learners[j];
+    begin.push_back(begin.back() + x.n_coef());
+    for (Size k = 0; k <= j; ++k) {
+      const Learner& y = *learners[k];
+      cross.pairs.push_back({x.set(), y.set(), &x.basis(), &y.basis()});
+    }
+  }
+  const auto blocks = rows.run(batch_of(std::move(cross))).at(0).sums;
+  const Size n = begin.back();
+  Vec gram(n * n);
+  auto block = blocks.begin();
+  for (Size j = 0; j < learners.size(); ++j)
+    for (Size k = 0; k <= j; ++k, ++block) {
+      auto value = block->begin();
+      for (Size a = begin[j]; a < begin[j + 1]; ++a)
+        for (Size b = begin[k]; b < begin[k + 1]; ++b) gram[a * n + b] = gram[b * n + a] = *value++;
+    }
+  return gram;
+}
+
 }  // namespace cwboost

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "basis.hpp"
+#include "cells.hpp"
 #include "types.hpp"
 
 namespace cwboost {
@@ -78,7 +80,8 @@ struct Fit {
 //   s = B'u,  theta = M s,  gain = 2 theta's - theta'A theta,
 // where M = (A + lambda P)^-1, given by its Cholesky factor or, if all is diagonal, its inverse.
 // A learner made orthogonal to a few functions of its own span (Centered) has M = Q (..)^-1 Q' with
-// Q = I - G R', R = A G (G'A G)^-1 and G their coefficients.
+// Q = I - G R', R = A G (G'A G)^-1 and G their coefficients. That of a pair without main effects
+// has a table of cells for basis, A = diag(W), and is solved in the inner cells of the table.
 class Learner {
  public:
   Learner(Size set, const Basis& basis, bool diagonal, In gram, In factor, In removed = {},
@@ -96,6 +99,15 @@ class Learner {
       gram_band_ = Band(gram, d);
       factor_band_ = Band(factor, d);
     }
+  }
+  // A pair: `factor` is that of the inner cells of a table of n_b columns.
+  Learner(Size set, const Basis& basis, In weights, In factor, Size n_b)
+      : set_(set), basis_(basis), diagonal_(true), gram_(weights.begin(), weights.end()) {
+    cells_.emplace(weights, n_b);
+    const Size m = cells_->n_inner();
+    if (weights.size() != n_coef() || factor.size() != m * m)
+      throw std::invalid_argument("a pair's factor must be that of its inner cells");
+    triangle_ = Triangle(factor, m);
   }
 
   Size set() const { return set_; }
@@ -115,12 +127,7 @@ class Learner {
       const In from = s.subspan(o, n_coef());
       const Out to = theta.subspan(o, n_coef());
       std::copy(from.begin(), from.end(), to.begin());
-      project(removed_, weigher_, to);  // Q's = s - R G's
-      if (diagonal_)
-        for (Size j = 0; j < n_coef(); ++j) to[j] /= factor_[j];
-      else
-        factor_band_.solve(to);
-      project(weigher_, removed_, to);  // Q theta = theta - G R'theta
+      cells_ ? solve_cells(to) : solve_one(to);
       // This form of the gain: theta's + lambda theta'P theta loses two digits at large lambda.
       Real linear = 0.0;
       for (Size j = 0; j < n_coef(); ++j) linear += to[j] * from[j];
@@ -160,6 +167,24 @@ class Learner {
   }
 
  private:
+  void solve_one(Out x) const {
+    project(removed_, weigher_, x);  // Q's = s - R G's
+    if (diagonal_)
+      for (Size j = 0; j < n_coef(); ++j) x[j] /= factor_[j];
+    else
+      factor_band_.solve(x);
+    project(weigher_, removed_, x);  // Q theta = theta - G R'theta
+  }
+
+  void solve_cells(Out x) const {
+    Vec inner(cells_->n_inner());
+    cells_->center_sums(x);
+    cells_->take_inner(x, inner);
+    triangle_.solve(inner);
+    cells_->put_inner(inner, x);
+    cells_->center(x);
+  }
+
   // x -= sum_k onto_k <along_k, x>, the products all taken before x changes.
   void project(In along, In onto, Out x) const {
     if (along.empty()) return;
@@ -178,6 +203,8 @@ class Learner {
   Band gram_band_, factor_band_;  // else: A, and the Cholesky factor of A + lambda P
   In removed_;                    // G': (k, d)
   In weigher_;                    // R': (k, d)
+  std::optional<Cells> cells_;    // of a pair
+  Triangle triangle_;             // of its inner cells
 };
 
 }  // namespace cwboost

@@ -30,7 +30,8 @@ struct Parts {
   Part all = 0;  // Hybrid goes on with it
 };
 
-constexpr Real leap = 10.0;  // a risk that rises by so many times its size has leapt
+constexpr Real leap = 10.0;              // a risk that rises by so many times its size has leapt
+constexpr Real negligible_root = 1e-13;  // of a gain, as a share of the norm of y: rounding
 
 struct Update {
   int learner = -1;
@@ -74,10 +75,12 @@ class Point {
   }
 
   // Rows, and learners fitted to this part's weights that choices are made from. None: a replay.
-  void use(Rows& rows, const Learners* learners, Part part) {
+  // `weight`: of the part, if the loss is squared and it is known, else 0.
+  void use(Rows& rows, const Learners* learners, Part part, Real weight) {
     rows_ = &rows;
     learners_ = learners;
     part_ = part;
+    weight_ = weight;
   }
 
   void move(Vec& coef, const Update& update, Real step) const {
@@ -101,6 +104,7 @@ class Point {
   // f := start + all learners at the given coefficients; no residual is known any more
   void reset(Vec coef, const Vec& start) {
     f = std::move(coef);
+    start_ = start.empty() ? 0.0 : start[0];
     std::vector<Verb> batch = batch_of(Fill{slot_f, start}, Mix{slot_r, 0.0, slot_r, 0.0, slot_r});
     for (Size k = 0; learners_ && k < learners_->size(); ++k) {
       Update all{static_cast<int>(k), Vec(f.begin() + at(k), f.begin() + at(k + 1))};
@@ -154,6 +158,14 @@ class Point {
     return risks(reply);
   }
 
+  // Gains up to here are rounding, and choices by them noise: with the squared loss the sum of
+  // squares of y is that of the residuals at the start and of the start.
+  Real negligible() const {
+    return weight_ > 0.0
+               ? negligible_root * negligible_root * weight_ * (2.0 * first_ + start_ * start_)
+               : 0.0;
+  }
+
   Rows& rows() const { return *rows_; }
   Part part() const { return part_; }
   const Learners* learners() const { return learners_; }
@@ -183,6 +195,7 @@ class Point {
   Real first_ = std::numeric_limits<Real>::quiet_NaN();  // risk of the fitted rows at the start
   Real last_ = 0.0;                                      // and after the last step
   Real moved_ = 0.0;
+  Real start_ = 0.0, weight_ = 0.0;
   Size epoch_ = 0;
   std::vector<Size> begin_{0};
 };

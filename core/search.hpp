@@ -124,14 +124,14 @@ struct Knowledge {
   }
 
   // The first of those exact whose gain is the largest, ties counted as equal.
-  Update choice(const Learners& learners) const {
+  Update choice(const Learners& learners, Real negligible) const {
     Real top = 0.0;
     for (Size j = 0; j < gain.size(); ++j) {
       if (!exact[j]) continue;
       if (!std::isfinite(gain[j])) throw Stopped{"diverged"};
       top = std::max(top, gain[j]);
     }
-    if (top <= 0.0) throw Stopped{"nothing left to gain"};
+    if (top <= negligible) throw Stopped{"nothing left to gain"};
     Size k = 0;
     while (!exact[k] || gain[k] < (1.0 - tie) * top) ++k;
     Update out{static_cast<int>(k), Vec(s[k].size())};
@@ -145,6 +145,7 @@ class Search final : public Chooser {
  public:
   static constexpr Size least_rows = 2000;    // fewer: a pass costs less than a cross-Gram
   static constexpr double worthwhile = 15.0;  // uses that pay for a cross-Gram
+  static constexpr Size rows_per_entry = 16;  // of a cross-Gram that saves more than it costs
 
   Search(bool full, int n_iter) : full_(full), left_(n_iter) {}
   bool live() const override { return true; }
@@ -173,9 +174,9 @@ class Search final : public Chooser {
       known_[s].settle(at_a_time(point), rounding * norm_[s], make);
     }
     measure_slope();
-    move.choice = known_[0].choice(learners);
+    move.choice = known_[0].choice(learners, point.negligible());
     remember(move.choice);
-    if (slots.size() > 1) move.correction = known_[1].choice(learners);
+    if (slots.size() > 1) move.correction = known_[1].choice(learners, 0.0);
     move.evaluations = static_cast<int>(evaluations_);
     return move;
   }
@@ -295,13 +296,19 @@ class Search final : public Chooser {
            !grams_->too_many();
   }
 
+  // Whether a product with the cross-Gram is small beside the pass that it may save.
+  static bool pays(const Point& point, Size j, Size k) {
+    const Learners& learners = *point.learners();
+    return learners[j]->n_coef() * learners[k]->n_coef() * rows_per_entry <= point.rows().n_rows();
+  }
+
   // A learner that was evaluated for want of a cross-Gram with the foreseen one, a second time.
-  void want_grams(const std::vector<Size>& which) {
+  void want_grams(const Point& point, const std::vector<Size>& which) {
     if (foreseen_factor_ == 0.0) return;
     const auto k = static_cast<Size>(last_.learner);
     std::vector<Grams::Pair> pairs;
     for (const Size j : which)
-      if (!grams_->has(j, k) && ++missed_[j * known_[0].root.size() + k] >= 2)
+      if (!grams_->has(j, k) && pays(point, j, k) && ++missed_[j * known_[0].root.size() + k] >= 2)
         pairs.emplace_back(j, k);
     evaluations_ += grams_->make(pairs);
   }
@@ -338,7 +345,7 @@ class Search final : public Chooser {
           else
             known_[t].make_exact(learners, j, u, theta_);
         }
-    want_grams(which);
+    want_grams(point, which);
   }
 
   // r alone is evaluated: what was wrong with its sums was as wrong in those of c.
@@ -422,7 +429,10 @@ class GramSearch final : public Chooser {
         rows_.refresh(which);
         for (const Size j : which) take(j);
       });
-      (s == 0 ? move.choice : move.correction) = known_.choice(learners);
+      if (s == 0)
+        move.choice = known_.choice(learners, point.negligible());
+      else
+        move.correction = known_.choice(learners, 0.0);
     }
     move.evaluations = static_cast<int>(rows_.n_passes() - before);
     return move;

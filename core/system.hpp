@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels.hpp"
 #include "parallel.hpp"
 #include "types.hpp"
 
@@ -74,22 +75,32 @@ struct Spectrum {
 
 namespace dense {
 
+// Loops go along rows, and none waits for a sum: they become vector instructions.
+
+inline void transpose(Out m, Size d) {
+  for (Size i = 0; i < d; ++i)
+    for (Size j = 0; j < i; ++j) std::swap(m[i * d + j], m[j * d + i]);
+}
+
+// y -= f x
+CWBOOST_INLINE void subtract(Real* y, Real f, const Real* x, Size n) {
+  for (Size i = 0; i < n; ++i) y[i] -= f * x[i];
+}
+
 // The lower factor in place, zeros above; false: not safely positive definite.
-inline bool cholesky(Out m, Size d) {
-  for (Size i = 0; i < d; ++i) {
-    const Real least = 1e-14 * m[i * d + i];
-    for (Size j = 0; j <= i; ++j) {
-      Real sum = m[i * d + j];
-      for (Size k = 0; k < j; ++k) sum -= m[i * d + k] * m[j * d + k];
-      if (j < i)
-        m[i * d + j] = sum / m[j * d + j];
-      else if (sum > least && std::isfinite(sum))
-        m[i * d + i] = std::sqrt(sum);
-      else
-        return false;
-    }
-    for (Size j = i + 1; j < d; ++j) m[i * d + j] = 0.0;
+CWBOOST_KERNEL inline bool cholesky(Out m, Size d) {
+  Vec least(d);
+  for (Size k = 0; k < d; ++k) least[k] = 1e-14 * m[k * d + k];
+  for (Size k = 0; k < d; ++k) {  // rows of the upper factor
+    Real* const row = &m[k * d];
+    if (!(row[k] > least[k] && std::isfinite(row[k]))) return false;
+    const Real root = std::sqrt(row[k]);
+    for (Size j = k; j < d; ++j) row[j] /= root;
+    for (Size i = k + 1; i < d; ++i)
+      if (row[i] != 0.0) subtract(&m[i * d + i], row[i], row + i, d - i);
   }
+  transpose(m, d);
+  for (Size i = 0; i < d; ++i) std::fill(&m[i * d] + i + 1, &m[i * d] + d, 0.0);
   return true;
 }
 
@@ -102,27 +113,26 @@ inline void solve_lower(In l, Size d, Out x) {  // L x = x
 }
 
 // C = L^-1 A L^-T for symmetric A, in place.
-inline void reduce(In l, Size d, Out c) {
-  for (Size i = 0; i < d; ++i) {  // L^-1 A, row by row
-    for (Size j = 0; j < i; ++j) {
-      const Real f = l[i * d + j];
-      if (f != 0.0)
-        for (Size k = 0; k < d; ++k) c[i * d + k] -= f * c[j * d + k];
+CWBOOST_KERNEL inline void reduce(In l, Size d, Out c) {
+  for (int side = 0; side < 2; ++side) {  // L^-1 A, then the same with its transpose
+    for (Size i = 0; i < d; ++i) {
+      for (Size j = 0; j < i; ++j)
+        if (l[i * d + j] != 0.0) subtract(&c[i * d], l[i * d + j], &c[j * d], d);
+      for (Size k = 0; k < d; ++k) c[i * d + k] /= l[i * d + i];
     }
-    for (Size k = 0; k < d; ++k) c[i * d + k] /= l[i * d + i];
+    transpose(c, d);
   }
-  for (Size i = 0; i < d; ++i) solve_lower(l, d, c.subspan(i * d, d));  // its rows times L^-T
   for (Size i = 0; i < d; ++i)
     for (Size j = 0; j < i; ++j) c[i * d + j] = c[j * d + i] = 0.5 * (c[i * d + j] + c[j * d + i]);
 }
 
 // Householder reflections to a tridiagonal matrix (diagonal, and beside it); z takes part.
-inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Out beside) {
+CWBOOST_KERNEL inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Out beside) {
   Vec v(d), p(d);
   for (Size k = 0; k + 2 < d; ++k) {
     Real square = 0.0;
     for (Size i = k + 1; i < d; ++i) {
-      v[i] = c[i * d + k];
+      v[i] = c[k * d + i];
       square += v[i] * v[i];
     }
     const Real norm = std::sqrt(square), alpha = v[k + 1] > 0.0 ? -norm : norm;
@@ -130,20 +140,24 @@ inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Out beside) {
     square -= alpha * v[k + 1];  // half of the square of what v becomes
     v[k + 1] -= alpha;
     if (square == 0.0) continue;
+    const Size first = k + 1, n = d - first;
+    std::fill(p.begin(), p.end(), 0.0);
+    for (Size i = first; i < d; ++i)
+      if (v[i] != 0.0) subtract(&p[first], -v[i] / square, &c[i * d + first], n);
     Real vp = 0.0, vz = 0.0;
-    for (Size i = k + 1; i < d; ++i) {
-      Real sum = 0.0;
-      for (Size j = k + 1; j < d; ++j) sum += c[i * d + j] * v[j];
-      p[i] = sum / square;
+    for (Size i = first; i < d; ++i) {
       vp += p[i] * v[i];
       vz += z[i] * v[i];
     }
-    for (Size i = k + 1; i < d; ++i) {
+    for (Size i = first; i < d; ++i) {
       p[i] -= 0.5 * vp / square * v[i];
       z[i] -= vz / square * v[i];
     }
-    for (Size i = k + 1; i < d; ++i)
-      for (Size j = k + 1; j < d; ++j) c[i * d + j] -= v[i] * p[j] + p[i] * v[j];
+    for (Size i = first; i < d; ++i) {
+      Real* const row = &c[i * d];
+      const Real vi = v[i], pi = p[i];
+      for (Size j = first; j < d; ++j) row[j] -= vi * p[j] + pi * v[j];
+    }
   }
   for (Size i = 0; i < d; ++i) diagonal[i] = c[i * d + i];
   if (d > 1) beside[d - 2] = c[(d - 1) * d + d - 2];
@@ -284,23 +298,29 @@ inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
   return total;
 }
 
-inline bool solve(const System& system) {
-  const Size d = system.mean.size();
-  const Real total = find_gram(system.basis, system.weights, system.gram, system.mean);
-  Vec unit(system.gram.begin(), system.gram.end());
+// lambda as aimed at for A of weights with this sum, df, net df; and the factor of A + lambda P.
+inline bool settle(In gram, Real total, In penalty, In mean, const Aim& aim, Out factor,
+                   Out numbers) {
+  const Size d = mean.size();
+  Vec unit(gram.begin(), gram.end());
   for (Real& x : unit) x /= total;
   Spectrum spectrum;
-  const Aim& aim = system.aim;
-  if (!find_spectrum(unit, system.penalty, system.mean, aim.null_dim, spectrum)) return false;
+  if (!find_spectrum(unit, penalty, mean, aim.null_dim, spectrum)) return false;
   const bool given = aim.smoothing == aim.smoothing;
   const Real lambda = given ? aim.smoothing : total * (find_rho(spectrum, aim) * spectrum.tau);
   const Real rho = spectrum.tau > 0.0 ? lambda / total / spectrum.tau : 0.0;
   if (rho != rho) return false;
-  system.numbers[0] = lambda;
-  system.numbers[1] = spectrum.df(rho, aim.trace_h, false).first;
-  system.numbers[2] = spectrum.df(rho, aim.trace_h, true).first;
-  for (Size i = 0; i < d * d; ++i) system.factor[i] = system.gram[i] + lambda * system.penalty[i];
-  return dense::cholesky(system.factor, d);
+  numbers[0] = lambda;
+  numbers[1] = spectrum.df(rho, aim.trace_h, false).first;
+  numbers[2] = spectrum.df(rho, aim.trace_h, true).first;
+  for (Size i = 0; i < d * d; ++i) factor[i] = gram[i] + lambda * penalty[i];
+  return dense::cholesky(factor, d);
+}
+
+inline bool solve(const System& system) {
+  const Real total = find_gram(system.basis, system.weights, system.gram, system.mean);
+  return settle(system.gram, total, system.penalty, system.mean, system.aim, system.factor,
+                system.numbers);
 }
 
 inline void check(const BasisRows& basis, Size n_coef) {

@@ -115,6 +115,7 @@ class Term:
     penalty: np.ndarray
     levels: list[str] | None = None
     linear: np.ndarray | None = None  # Centered: spline coefficients of (1, x)
+    additive: np.ndarray | None = None  # pair without main effects: coefficients of these
     to_raw: Callable[[np.ndarray], np.ndarray] = field(default=lambda theta: theta)
 
 
@@ -246,17 +247,18 @@ def one_hot(column: str, levels: list[str]) -> Callable[[Columns, bool], np.ndar
     return rows
 
 
-def tensor_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable, np.ndarray]:
-    """Row-wise Kronecker product (a-major); penalty P_a (x) I + I (x) P_b."""
-    rows, P = [], []
+def tensor_basis(
+    spec: Any, train: Training, rule: str | int
+) -> tuple[Callable, np.ndarray, dict[str, Any]]:
+    """Row-wise Kronecker product (a-major); penalty P_a (x) I + I (x) P_b; extras for Term."""
+    rows, P, ones = [], [], []
+    steps = min(16, max(4, int(1.3 * len(train.w) ** 0.25)))
     for margin in (spec.a, spec.b):
         if isinstance(margin, str):
             number = train.columns[margin].dtype.kind == "f"
-            margin = (
-                type("Spline", (), {"column": margin, "knots": 10})
-                if number
-                else type("Category", (), {"column": margin})
-            )()
+            smooth = ("Step", {"bins": steps}) if spec.orthogonal else ("Spline", {"knots": 10})
+            kind, own = smooth if number else ("Category", {})
+            margin = type(kind, (), {"column": margin, **own})()
         own = get(margin, "bins", get(spec, "bins", rule))
         if train.columns[margin.column].dtype.kind == "f" and type(margin).__name__ != "Category":
             distinct = len(np.unique(train.known(margin.column)[0]))
@@ -265,20 +267,25 @@ def tensor_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable,
         (term,) = make_terms(margin, "", train, own)
         rows.append(term.rows)
         P.append(term.penalty)
+        powers = type(margin).__name__ in ("Linear", "Polynomial")
+        ones.append(np.eye(1, len(P[-1])) if powers else np.ones((1, len(P[-1]))))
     da, db = len(P[0]), len(P[1])
 
     def product(columns: Columns, at_bins: bool) -> np.ndarray:
         Xa, Xb = rows[0](columns, at_bins), rows[1](columns, at_bins)
         return np.einsum("ni,nj->nij", Xa, Xb).reshape(len(Xa), da * db)
 
-    return product, np.kron(P[0], np.eye(db)) + np.kron(np.eye(da), P[1])
+    penalty = np.kron(P[0], np.eye(db)) + np.kron(np.eye(da), P[1])
+    main = np.vstack([np.kron(np.eye(da), ones[1]), np.kron(ones[0], np.eye(db))]).T
+    return product, penalty, {"additive": main} if spec.orthogonal else {}
 
 
 def make_terms(spec: Any, name: str, train: Training, rule: str | int) -> list[Term]:
     """The learners of one spec: one, or one per level for binary categories."""
     kind = type(spec).__name__
     if kind == "Tensor":
-        return [Term(name, spec, *tensor_basis(spec, train, rule))]
+        product, P, extra = tensor_basis(spec, train, rule)
+        return [Term(name, spec, product, P, **extra)]
     column = spec.column
     if kind == "Missing":
         gone = lambda c, at: np.array([[v is None] for v in labels(c[column])], float)  # noqa: E731
@@ -378,6 +385,8 @@ def find_smoothing(
 def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float) -> Solver:
     """Normal equations of one learner on the rows with w > 0."""
     A, P, t = X.T @ (w[:, None] * X), term.penalty, X.T @ w
+    if term.additive is not None:
+        return make_pair_solver(term, X, w, A, default_net_df)
     kind, centered = get(term.spec, "df_kind", "df2"), term.linear is not None
     smoothing, df = get(term.spec, "smoothing", None), get(term.spec, "df", None)
     if smoothing is None:
@@ -395,6 +404,25 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
     win = constant if kind == "df1" else 2 * constant - t @ K @ A @ K @ t
     df = float(df1 if kind == "df1" else df2)
     return Solver(X, w, A, K, float(smoothing), df, float(df - win / w.sum()))
+
+
+def make_pair_solver(
+    term: Term, X: np.ndarray, w: np.ndarray, A: np.ndarray, default_net_df: float
+) -> Solver:
+    """theta = Q (Q'A Q + lambda P)^+ Q's: Q takes away what the main effects M span, by least
+    squares over the raw rows, and leaves coefficients in the basis of the tensor."""
+    M, kind = X @ term.additive, get(term.spec, "df_kind", "df2")
+    onto = np.linalg.pinv(M.T @ (w[:, None] * M), hermitian=True) @ (M.T @ (w[:, None] * X))
+    Q, own = np.eye(len(A)) - term.additive @ onto, X - M @ onto
+    A_own = own.T @ (w[:, None] * own)
+    smoothing, df = get(term.spec, "smoothing", None), get(term.spec, "df", default_net_df)
+    if smoothing is None:
+        none = np.zeros(len(A))
+        smoothing = find_smoothing(A_own, term.penalty, none, w.sum(), df, kind, net=False)
+    K = Q @ np.linalg.pinv(A_own + smoothing * term.penalty, hermitian=True, rcond=1e-12) @ Q.T
+    H = K @ A
+    df = float(np.trace(H) if kind == "df1" else 2 * np.trace(H) - np.trace(H @ H))
+    return Solver(X, w, A, K, float(smoothing), df, df)
 
 
 def best(solvers: list[Solver], r: np.ndarray) -> tuple[int, np.ndarray]:

@@ -141,4 +141,13 @@ KINDS = {
     "tensor, category": lambda: [cb.Tensor(cb.Spline("u", knots=5), "g", df=6)],
     "tensor, missing": lambda: [cb.Tensor(cb.Spline("v", knots=4), cb.Step("z", bins=5), df=7)],
     "tensor, linear": lambda: [cb.Tensor(cb.Linear("u"), cb.Polynomial("v", 2), df=4)],
+    "pair": lambda: [cb.Tensor(cb.Step("u", bins=5), cb.Step("k", bins=4), orthogonal=True)],
+    "pair, by name": lambda: [cb.Tensor("z", "u", df=2.5, orthogonal=True)],
+    "pair, category": lambda: [cb.Tensor("g", cb.Step("u", bins=4), df=2, orthogonal=True)],
+    "pair, two categories": lambda: [cb.Tensor("g", "h", df=2, orthogonal=True)],
+    "pair, missing": lambda: [cb.Tensor("v", "h", df=3, orthogonal=True)],
+    "pair, splines": lambda: [
+        cb.Tensor(cb.Spline("u", knots=3), cb.Spline("k", knots=2), df=3, orthogonal=True)
+    ],
+    "pair, linear": lambda: [cb.Tensor(cb.Linear("u"), "g", df=1.5, orthogonal=True)],
 }

@@ -365,3 +365,14 @@ def test_scripts_of_the_folder_stand_alone():
     run = [sys.executable, str(script), "--repetitions", "2", "--rows", "50"]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "ten levels" in done.stdout
+
+
+# --- cross-validation -----------------------------------------------------------------------------
+
+
+def test_folds_are_compared_with_fits(capsys):
+    main(["cv", "--rows", "300", "--iterations", "5", "--repeats", "1"])
+    said = capsys.readouterr().out
+    for loss in ("squared", "binomial"):
+        assert f"| 300 | {loss} |" in said
+    assert "targets: ratio at most 1.3" in said

@@ -16,7 +16,22 @@ import cwboost
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = ("coming", "counts", "effects", "missing", "optimizers", "start", "stopping", "terms")
+PAGES = (
+    "coming",
+    "counts",
+    "cv",
+    "effects",
+    "information",
+    "interactions",
+    "missing",
+    "optimizers",
+    "stability",
+    "start",
+    "stopping",
+    "terms",
+    "tuning",
+    "uncertainty",
+)
 MODULES = ["cwboost"] + [
     module.name
     for module in pkgutil.walk_packages(cwboost.__path__, "cwboost.")

@@ -211,11 +211,12 @@ def test_file_is_readable(tmp_path):
     text = (tmp_path / "m.json").read_text(encoding="utf-8")
     data = json.loads(text)
     assert text.startswith(
-        '{\n "format": "cwboost model",\n "version": 2,\n "written_by": "cwboost'
+        '{\n "format": "cwboost model",\n "version": 3,\n "written_by": "cwboost'
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-        "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+        "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
+        "path", "settings", "bags", "bands",
     ]  # fmt: skip
     assert list(data["terms"][0]) == [
         "name", "learner", "encoders", "basis", "net_df_aimed_at", "smoothing", "df", "net_df",
@@ -227,8 +228,8 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 3}
-    with pytest.raises(ModelFileError, match=r"version 3 .* reads 1 and 2; update cwboost"):
+    data = {**to_dict(fit("linear")), "version": 4}
+    with pytest.raises(ModelFileError, match=r"version 4 .* reads 1 to 3; update cwboost"):
         from_dict(data)
 
 
@@ -238,6 +239,7 @@ def test_files_of_version_1_are_read(counted):
     evaluations."""
     model = fit()
     data = {**to_dict(model), "version": 1}
+    del data["dropped"]
     data["columns"] = {
         name: {key: value for key, value in facts.items() if key != "spread"}
         for name, facts in data["columns"].items()

@@ -217,3 +217,48 @@ def test_arrow_integers_beyond_the_exact_ones_are_floats():
 def test_an_infinite_y_is_told_as_y(value):
     with pytest.raises(ValueError, match="y, row 1: the value is infinite; leave such rows out"):
         cb.fit({"x": [1.0, 2.0, 3.0]}, [0.0, value, 1.0])
+
+
+# --- choosing and trusting a model ----------------------------------------------------------------
+
+
+def numbers(n=120):
+    rng = np.random.default_rng(7)
+    table = {"x": rng.uniform(size=n), "z": rng.uniform(size=n)}
+    return table, np.exp(table["x"]) + rng.gamma(2.0, 0.2, n)
+
+
+@pytest.mark.parametrize("what", ["deselect", "aic"])
+def test_an_average_of_bags_is_refused_where_a_path_is_needed(what):
+    table, y = numbers()
+    with pytest.raises(ValueError, match=f"{what}: the model is the average of 2 bags"):
+        getattr(cb, what)(cb.fit(table, y, bags=2, n_iter=20), table, y)
+
+
+def test_quantiles_of_positive_values_have_no_ends_below_zero():
+    table, y = numbers()
+    found = cb.fit(table, y, loss="gamma", n_iter=20).intervals(table, y, kind="cqr", level=0.98)
+    assert found.predict({"x": [-3.0, 0.5], "z": [0.0, 0.5]})["lower"].min() >= 0.0
+
+
+def test_a_tuning_file_is_of_one_metric(tmp_path):
+    table, y = numbers()
+    how = {"space": {"rate": [0.1, 0.3]}, "schedule": cb.RandomSearch(2, 5), "folds": 2}
+    how |= {"file": tmp_path / "t.jsonl", "greater_is_better": False}
+    cb.tune(table, y, metric=lambda y, p: np.mean((y - p) ** 2), **how)
+    with pytest.raises(ValueError, match="metric"):
+        cb.tune(table, y, metric=lambda y, p: np.max(np.abs(y - p)), **how)
+
+
+def test_a_metric_that_is_no_number_is_refused_by_tune():
+    table, y = numbers()
+    with pytest.raises(ValueError, match="not a number on the test rows"):
+        cb.tune(
+            table,
+            y,
+            space={"rate": [0.1, 0.3]},
+            schedule=cb.RandomSearch(2, 5),
+            folds=2,
+            metric=lambda _y, _p: float("nan"),
+            greater_is_better=False,
+        )

@@ -234,6 +234,11 @@ optimizers = st.one_of(
 )
 
 
+# Pairs without main effects have cells without rows in tables as small as these, where coefficients
+# are not unique and the df reached are a matter of rounding; test_interactions.py has them.
+UNIQUE = [kind for kind in KINDS if not kind.startswith("pair")]
+
+
 def without_repeats(kinds):
     """The learners of some kinds, each with a name of its own; Missing(v) once."""
     out, names = [], set()
@@ -255,7 +260,7 @@ problems = st.fixed_dictionaries(
         "seed": st.integers(0, 10_000),
         "n": st.integers(30, 200),
         "loss": st.sampled_from(LOSSES),
-        "kinds": st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4, unique=True),
+        "kinds": st.lists(st.sampled_from(UNIQUE), min_size=1, max_size=4, unique=True),
         "optimizer": optimizers,
         "n_iter": st.integers(1, 25),
         "bins": st.sampled_from((*BINS, "auto")),

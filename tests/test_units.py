@@ -71,3 +71,31 @@ def test_of_very_many_columns_only_those_chosen_can_be_drawn(monkeypatch):
     np.testing.assert_array_equal(
         model.columns["x1"].spread.points, whole.columns["x1"].spread.points
     )
+
+
+# --- when all is fitted ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_fit_ends_when_only_rounding_is_left_to_gain(mean, noise):
+    """All searches end at the same iteration, and choose the same up to it."""
+    draw = np.random.default_rng(0)
+    table = {name: draw.integers(0, 20, N).astype(float) for name in "abcd"}
+    y = mean + table["a"] - 2 * table["b"] + noise * draw.normal(size=N)
+    lines = [cb.Linear(name) for name in table]
+    options = {"optimizer": cb.Plain(0.5), "n_iter": 2000, "bins": "exact"}
+    models = [
+        cb.fit(table, y, lines, search=search, **options)
+        for search in ("full", "certified", "row-free")
+    ]
+    for model in models:
+        assert model.stopped == "nothing left to gain"
+        assert 20 < model.n_iter < 2000
+        assert model.choices == models[0].choices
+    model, exact = models[0], np.column_stack([np.ones(N), *table.values()])
+    best = exact @ np.linalg.lstsq(exact, y, rcond=None)[0]
+    np.testing.assert_allclose(model.predict(table), best, rtol=1e-9, atol=1e-9 * np.ptp(y))
+    assert model.extend(50, table, y).choices == model.choices
+    assert model.at(20).extend(2000, table, y).choices == model.choices
+    assert cb.fit(table, 2.0**30 * y, lines, **options).choices == model.choices

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of docs/start.md anew: docs/_static/effects.png, report.png.
+"""Draw the pictures in docs/_static anew: of the README, of docs/start.md and docs/information.md.
 
     python tools/pictures.py
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 from PIL import Image
+from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
 matplotlib.use("agg")
@@ -68,10 +69,19 @@ def draw_report() -> None:
         )
 
 
+def draw_information() -> None:
+    """As in docs/information.md."""
+    data = load_diabetes(scaled=False)
+    X, y = dict(zip(data.feature_names, data.data.T, strict=True)), data.target
+    display = cb.aic(cb.fit(X, y, n_iter=500), X, y).plot()
+    display.figure_.savefig(STATIC / "information.png", dpi=100, pil_kwargs={"optimize": True})
+
+
 def main() -> int:
     draw_effects()
     draw_report()
-    for name in ("effects.png", "report.png"):
+    draw_information()
+    for name in ("effects.png", "report.png", "information.png"):
         size = (STATIC / name).stat().st_size
         print(f"{name}: {size:,} bytes" + (" (too large)" if size > LIMIT else ""))
     return 0

@@ -12,9 +12,14 @@
 from typing import TYPE_CHECKING, Any
 
 from .bins import Bins
+from .cv import CV, cv
+from .deselect import deselect
 from .export import load
 from .fit import Interrupted, fit
+from .folds import Folds
 from .formula import FormulaError
+from .information import Information, aic
+from .interactions import rank_interactions
 from .learners import (
     Category,
     Centered,
@@ -36,11 +41,17 @@ from .losses import (
     Squared,
     Tweedie,
 )
-from .model import Edit, Model, Term
+from .model import Edit, Model, Ranking, Term
 from .optimizers import Accelerated, Hybrid, Plain
+from .probe import Probe, probe
+from .schedules import Halving, Hyperband, RandomSearch
+from .space import LogUniform
+from .stability import Stability, stability
+from .tune import Tuning, TuningInterrupted, tune
 
 if TYPE_CHECKING:
     from .estimators import CWBClassifier, CWBRegressor
+    from .estimators_cv import CWBClassifierCV, CWBRegressorCV
     from .plots import (
         ComparisonDisplay,
         EffectDisplay,
@@ -50,16 +61,26 @@ if TYPE_CHECKING:
         RiskDisplay,
         TracesDisplay,
     )
+    from .plots_cv import CVDisplay
+    from .plots_information import InformationDisplay
+    from .plots_interactions import InteractionsDisplay
+    from .plots_stability import StabilityDisplay
+    from .plots_tuning import TuningDisplay
+    from .tune_optuna import optuna_objective
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CV",
     "Absolute",
     "Accelerated",
     "Binomial",
     "Bins",
+    "CVDisplay",
     "CWBClassifier",
+    "CWBClassifierCV",
     "CWBRegressor",
+    "CWBRegressorCV",
     "Category",
     "Centered",
     "ComparisonDisplay",
@@ -67,43 +88,74 @@ __all__ = [
     "EffectDisplay",
     "EffectsDisplay",
     "ExplanationDisplay",
+    "Folds",
     "FormulaError",
     "Gamma",
+    "Halving",
     "Huber",
     "Hybrid",
+    "Hyperband",
     "ImportanceDisplay",
+    "Information",
+    "InformationDisplay",
+    "InteractionsDisplay",
     "Interrupted",
     "Linear",
+    "LogUniform",
     "Missing",
     "Model",
     "Multinomial",
     "Plain",
     "Poisson",
     "Polynomial",
+    "Probe",
     "Quantile",
+    "RandomSearch",
+    "Ranking",
     "RiskDisplay",
     "Spline",
     "Squared",
+    "Stability",
+    "StabilityDisplay",
     "Step",
     "Tensor",
     "Term",
     "TracesDisplay",
+    "Tuning",
+    "TuningDisplay",
+    "TuningInterrupted",
     "Tweedie",
+    "aic",
+    "cv",
+    "deselect",
     "fit",
     "load",
+    "optuna_objective",
+    "probe",
+    "rank_interactions",
+    "stability",
+    "tune",
 ]
 
-# Imported when they are asked for: scikit-learn takes long, and matplotlib may be lacking.
+# Imported when they are asked for: scikit-learn takes long, matplotlib and optuna may be lacking.
 _LAZY = {
     "CWBClassifier": "estimators",
+    "CVDisplay": "plots_cv",
+    "CWBClassifierCV": "estimators_cv",
     "CWBRegressor": "estimators",
+    "CWBRegressorCV": "estimators_cv",
     "ComparisonDisplay": "plots",
     "EffectDisplay": "plots",
     "EffectsDisplay": "plots",
     "ExplanationDisplay": "plots",
     "ImportanceDisplay": "plots",
+    "InformationDisplay": "plots_information",
+    "InteractionsDisplay": "plots_interactions",
     "RiskDisplay": "plots",
+    "StabilityDisplay": "plots_stability",
     "TracesDisplay": "plots",
+    "TuningDisplay": "plots_tuning",
+    "optuna_objective": "tune_optuna",
 }
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
+from .folds import KINDS
 from .losses import LOSSES, Loss
+from .metrics import NAMED
 from .optimizers import OPTIMIZERS
 from .sql import DIALECTS
 from .terms import STYLES
@@ -19,6 +21,7 @@ POINTS = 20  # about so many rows of a curve are printed
 STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
+KINDS_OF_PICTURES = ("effects", "importance", "risk", "traces", "explanation", "interactions")
 TABLE = "CSV, Parquet or JSON lines; - is standard input"
 
 
@@ -29,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
         description="Interpretable additive models by componentwise gradient boosting.",
         epilog="examples:\n"
         "  cwboost fit people.csv --target income -o model.json\n"
+        "  cwboost cv people.csv --target income\n"
+        "  cwboost tune people.csv --target income -o model.json\n"
         "  cwboost show model.json\n"
         "  cwboost predict model.json new.csv -o predictions.csv\n"
         "  cwboost explain model.json new.csv --row 0\n"
@@ -55,6 +60,8 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     _fit_arguments(command)
+    _cv_arguments(command)
+    _tune_arguments(command)
     _model_arguments(command)
     made = command(
         "demo",
@@ -77,6 +84,7 @@ def _fit_arguments(command: Any) -> None:
         "and booleans are classes.",
         "cwboost fit people.csv --target income -o model.json",
         "cwboost fit claims.parquet --target n --loss poisson --exposure years -o claims.json",
+        "cwboost fit people.csv --target income --interactions auto -o model.json",
         "cwboost fit people.csv --formula 'income ~ s(age, df=4) + job' --exclude id -o model.json",
         "cat people.csv | cwboost fit - --target income --log-json -o model.json",
     )
@@ -88,6 +96,34 @@ def _fit_arguments(command: Any) -> None:
         metavar="FILE",
         help="the model, as JSON; without it the summary is printed",
     )
+    _what_arguments(made)
+    group = made.add_argument_group("how it is fitted")
+    add = group.add_argument
+    add("--optimizer", choices=[name.lower() for name in OPTIMIZERS],
+        help="default hybrid; plain without validation rows")  # fmt: skip
+    add("--rate", type=_positive, help="step of an iteration, 0.01 to 0.3")
+    add("--iterations", type=_whole, metavar="N",
+        help="at most; default 200, or many if validation rows can tell the best")  # fmt: skip
+    add("--validation", metavar="ROWS", default="auto",
+        help="rows held out to find the best iteration: a share such as 0.2, the column that "
+        "marks them, last (fifth) or none; default 0.2 at random from 1,000 rows on")  # fmt: skip
+    add("--interactions", metavar="WHICH", nargs="+", action="extend",
+        help="pairs of columns that act together: auto, a number, or age:job ...")  # fmt: skip
+    add("--bags", type=_whole_positive, metavar="K",
+        help="the average of K fits, each without a share of the rows (that of --validation, or "
+        "0.2)")  # fmt: skip
+    add("--seed", type=_whole, default=0, help="for the rows held out (default 0)")
+    add("--threads", type=_whole_positive, help="the result does not depend on it")
+    add("--time-limit", type=_positive, metavar="SECONDS", help="stop after so long")
+    group = made.add_argument_group("what is said meanwhile")
+    group.add_argument("--quiet", action="store_true", help="nothing but warnings and errors")
+    group.add_argument("--log-json", action="store_true",
+                       help="one JSON object per line on standard error")  # fmt: skip
+    group.add_argument("--log-every", type=_whole_positive, default=10, metavar="K",
+                       help="iterations from one of them to the next (default 10)")  # fmt: skip
+
+
+def _what_arguments(made: Any) -> None:
     group = made.add_argument_group("what is fitted")
     add = group.add_argument
     add("--target", metavar=COLUMN, help="the column to predict")
@@ -99,25 +135,88 @@ def _fit_arguments(command: Any) -> None:
     add("--weights", metavar=COLUMN, help="weights of the rows")
     add("--offset", metavar=COLUMN, help="fixed part of the score")
     add("--exposure", metavar=COLUMN, help="exp(offset), for losses with a log link")
+
+
+def _cv_arguments(command: Any) -> None:
+    made = command(
+        "cv",
+        "choose the number of iterations by cross-validation",
+        "Fits a model per fold, tests it on the other rows after every iteration, and prints\n"
+        "which number of iterations is best; 'cwboost fit ... --validation none --optimizer plain\n"
+        "--iterations N' then fits all rows so long.",
+        "cwboost cv people.csv --target income",
+        "cwboost cv people.csv --target income --folds 5 --repeats 3 --plot cv.png -o path.csv",
+        "cwboost cv visits.csv --target ill --metric auc --groups patient",
+        "cwboost cv sales.csv --target sales --kind time --folds 8",
+    )
+    made.add_argument("table", metavar="TABLE", help=TABLE)
+    made.add_argument("-o", "--output", metavar="FILE",
+                      help="means and standard errors after every iteration, as .csv, .tsv, .jsonl "
+                      "or .parquet; - prints CSV instead of the summary")  # fmt: skip
+    made.add_argument("--plot", metavar="FILE", help=f"the picture: {', '.join(PICTURES)}")
+    _what_arguments(made)
+    group = made.add_argument_group("the folds")
+    add = group.add_argument
+    add("--folds", type=_whole_positive, default=10, metavar="N", help="how many (default 10)")
+    add("--kind", choices=list(KINDS), default="kfold",
+        help="of folds (default kfold); time: growing windows of the rows in order")  # fmt: skip
+    add("--repeats", type=_whole_positive, default=1, metavar="N", help="k-fold so many times")
+    add("--fraction", type=_positive, metavar="SHARE",
+        help="of the rows that subsampling trains on (default 0.5)")  # fmt: skip
+    add("--groups", metavar=COLUMN, help="rows with the same value stay together")
+    add("--metric", metavar="NAME", nargs="+",
+        help="what decides instead of the risk, and what else is written: risk, "
+        f"{', '.join(NAMED)}, or a scorer of scikit-learn")  # fmt: skip
     group = made.add_argument_group("how it is fitted")
     add = group.add_argument
-    add("--optimizer", choices=[name.lower() for name in OPTIMIZERS],
-        help="default hybrid; plain without validation rows")  # fmt: skip
+    add("--optimizer", choices=[name.lower() for name in OPTIMIZERS], default="plain",
+        help="default plain; hybrid watches a fifth of each fold's training rows")  # fmt: skip
     add("--rate", type=_positive, help="step of an iteration, 0.01 to 0.3")
-    add("--iterations", type=_whole, metavar="N",
-        help="at most; default 200, or many if validation rows can tell the best")  # fmt: skip
-    add("--validation", metavar="ROWS", default="auto",
-        help="rows held out to find the best iteration: a share such as 0.2, the column that "
-        "marks them, last (fifth) or none; default 0.2 at random from 1,000 rows on")  # fmt: skip
-    add("--seed", type=_whole, default=0, help="for the rows held out (default 0)")
+    add("--iterations", type=_whole, default=200, metavar="N",
+        help="default 200; more if the best is among the last")  # fmt: skip
+    add("--no-extension", action="store_true", help="no more than --iterations in any case")
+    add("--seed", type=_whole, default=0, help="for the folds (default 0)")
     add("--threads", type=_whole_positive, help="the result does not depend on it")
-    add("--time-limit", type=_positive, metavar="SECONDS", help="stop after so long")
     group = made.add_argument_group("what is said meanwhile")
     group.add_argument("--quiet", action="store_true", help="nothing but warnings and errors")
-    group.add_argument("--log-json", action="store_true",
-                       help="one JSON object per line on standard error")  # fmt: skip
-    group.add_argument("--log-every", type=_whole_positive, default=10, metavar="K",
-                       help="iterations from one of them to the next (default 10)")  # fmt: skip
+
+
+def _tune_arguments(command: Any) -> None:
+    made = command(
+        "tune",
+        "choose df, rate and the number of iterations by cross-validation",
+        "Draws many configurations at random, gives all of them some iterations and the better\n"
+        "ones more (Hyperband), and fits the best one to all rows. With --file it can be\n"
+        "interrupted, and goes on when it is called again.",
+        "cwboost tune people.csv --target income -o model.json",
+        "cwboost tune people.csv --target income --most 1000 --file tuning.jsonl -o model.json",
+        "cwboost tune visits.csv --target ill --metric auc --groups patient --trials trials.csv",
+    )
+    made.add_argument("table", metavar="TABLE", help=TABLE)
+    add = made.add_argument
+    add("-o", "--output", metavar="FILE", help="the best model, fitted to all rows, as JSON")
+    add("--file", metavar="FILE", help="keeps what is done, so that it can go on after a stop")
+    add("--trials", metavar="FILE",
+        help="all trials as a table: .csv, .tsv, .jsonl or .parquet")  # fmt: skip
+    add("--plot", metavar="FILE", help=f"the picture: {', '.join(PICTURES)}")
+    _what_arguments(made)
+    group = made.add_argument_group("how it is chosen")
+    add = group.add_argument
+    add("--folds", type=_whole_positive, default=3, metavar="N", help="how many (default 3)")
+    add("--groups", metavar=COLUMN, help="rows with the same value stay together")
+    add("--metric", metavar="NAME",
+        help=f"what decides instead of the risk: {', '.join(NAMED)}, or a scorer of "
+        "scikit-learn")  # fmt: skip
+    add("--least", type=_whole_positive, default=39, metavar="N",
+        help="iterations of the first rung (default 39)")  # fmt: skip
+    add("--most", type=_whole_positive, default=5000, metavar="N",
+        help="iterations of the last (default 5000)")  # fmt: skip
+    add("--factor", type=_positive, default=2.0,
+        help="one in so many goes on to so many times as many iterations (default 2)")  # fmt: skip
+    add("--seed", type=_whole, default=0, help="for folds and configurations (default 0)")
+    add("--threads", type=_whole_positive, help="the result does not depend on it")
+    group = made.add_argument_group("what is said meanwhile")
+    group.add_argument("--quiet", action="store_true", help="nothing but warnings and errors")
 
 
 def _model_arguments(command: Any) -> None:
@@ -181,7 +280,7 @@ def _model_arguments(command: Any) -> None:
                       help="a term, or a column (its terms added up); default: all")  # fmt: skip
     made.add_argument("-o", "--output", metavar="FILE", required=True,
                       help=f"{', '.join(PICTURES)}; - prints a PNG")  # fmt: skip
-    made.add_argument("--kind", choices=["effects", "importance", "risk", "traces", "explanation"],
+    made.add_argument("--kind", choices=KINDS_OF_PICTURES,
                       help="of the picture (default effects)")  # fmt: skip
     made.add_argument("--scale", choices=["score", "response", "ratio"],
                       help="of effects: on the score, as predictions, or as factors")  # fmt: skip

@@ -22,6 +22,8 @@ from .memory import Room
 from .table import Floats
 
 Extrapolate = Literal["linear", "constant"]
+MAX_KEPT = 256  # cells of a table whose penalty is kept for others of its shape
+FREE = 1e-11  # share of a trace that holds what nothing else decides
 
 
 class BasisRows(NamedTuple):
@@ -69,6 +71,10 @@ class Basis:
     def rows(self, values: Floats, room: Room) -> BasisRows:
         """Basis rows at known values."""
         raise NotImplementedError
+
+    def ones(self) -> Floats | None:
+        """(n_coef,) coefficients of the function that is 1 everywhere; None if there are none."""
+        return None
 
     def removed(self) -> Floats | None:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""
@@ -177,6 +183,9 @@ class SplineBasis(Basis):
             return BasisRows(room.steps(n, per_row), column, value)
         return BasisRows(begin, column[:size], value[:size])  # missing cells have one entry
 
+    def ones(self) -> Floats | None:
+        return np.ones(self.n_coef)
+
     def removed(self) -> Floats | None:
         if not self.centered:
             return None
@@ -211,6 +220,9 @@ class PowerBasis(Basis):
     @property
     def null_dim(self) -> int:
         return 1 - self.first
+
+    def ones(self) -> Floats | None:
+        return None if self.first else np.eye(1, self.n_coef).ravel()
 
     def penalty(self) -> Floats:
         return _power_penalty(self.first, self.degree)
@@ -254,6 +266,9 @@ class LevelBasis(Basis):
     @property
     def null_dim(self) -> int:
         return 0 if self.differences == 0 else self.differences + self.missing
+
+    def ones(self) -> Floats | None:
+        return np.ones(self.n_coef)
 
     def penalty(self) -> Floats:
         if self.differences == 0:
@@ -305,10 +320,16 @@ class MarkBasis(Basis):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TensorBasis(Basis):
-    """Products of the rows of two bases: coefficient (i, j) stands at i * b.n_coef + j."""
+    """Products of the rows of two bases: coefficient (i, j) stands at i * b.n_coef + j.
+
+    With `orthogonal` the learner is kept orthogonal to all functions of one margin, which the
+    products hold: they are additive, f + g. Coefficients with i, j > 0, the inner ones, are those
+    of all functions but for additive ones.
+    """
 
     a: Basis
     b: Basis
+    orthogonal: bool = False
     kind: ClassVar[str] = "tensor"
 
     @property
@@ -317,12 +338,42 @@ class TensorBasis(Basis):
 
     @property
     def null_dim(self) -> int:
-        return self.a.null_dim * self.b.null_dim
+        a, b = self.a.null_dim, self.b.null_dim
+        return max(0, a - 1) * max(0, b - 1) if self.orthogonal else a * b
+
+    @property
+    def is_table(self) -> bool:
+        """Whether coefficients are the cells of a table of levels, without its additive part."""
+        return self.orthogonal and all(isinstance(m, LevelBasis) for m in (self.a, self.b))
+
+    @property
+    def inner(self) -> NDArray[np.intp]:
+        """Numbers of the inner coefficients."""
+        return np.arange(self.n_coef).reshape(self.a.n_coef, -1)[1:, 1:].ravel()
 
     def penalty(self) -> Floats:
         """The Kronecker sum of the margins' penalties."""
         a, b = (p if p.ndim == 2 else np.diag(p) for p in (self.a.penalty(), self.b.penalty()))
         return np.kron(a, np.eye(len(b))) + np.kron(np.eye(len(a)), b)
+
+    def ones(self) -> Floats | None:
+        a, b = self.a.ones(), self.b.ones()
+        return None if a is None or b is None else np.outer(a, b).ravel()
+
+    def removed(self) -> Floats | None:
+        a, b = self.a.ones(), self.b.ones()
+        if not self.orthogonal or a is None or b is None:
+            return None
+        of_a, of_b = np.kron(np.eye(self.a.n_coef), b), np.kron(a, np.eye(self.b.n_coef))
+        return np.vstack([of_a, of_b[1:]])  # the constant is in both
+
+    def inner_penalty(self) -> Floats:
+        """(m, m) the penalty of the inner coefficients: of functions that differ by an additive one
+        the least. It is the same for all tables of one shape."""
+        if self.is_table and self.n_coef <= MAX_KEPT:
+            shape = [(m.n_levels, m.differences, m.missing) for m in (self.a, self.b)]  # type: ignore[attr-defined]
+            return _inner_penalty_of(*shape)
+        return _inner_penalty(self)
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool)  # the margins fill their own unknowns
@@ -337,3 +388,24 @@ class TensorBasis(Basis):
         i, j = a.begin[row] + p // in_b[row], b.begin[row] + p % in_b[row]
         column = a.column[i] * np.int32(self.b.n_coef) + b.column[j]
         return BasisRows(begin, column, a.value[i] * b.value[j])
+
+
+def _inner_penalty(basis: TensorBasis) -> Floats:
+    """P - P M (M'PM)^- M'P, M the additive functions, for the inner coefficients."""
+    full, additive, inner = basis.penalty(), basis.removed(), basis.inner
+    assert additive is not None
+    onto = full @ additive.T
+    out = full[np.ix_(inner, inner)]
+    out -= onto[inner] @ np.linalg.pinv(additive @ onto, 1e-10, hermitian=True) @ onto[inner].T
+    out = (out + out.T) / 2
+    if basis.null_dim:  # what it leaves free may have no rows, as cells that lack both values
+        out += FREE * np.trace(out) / len(out) * np.eye(len(out))
+    out.flags.writeable = False
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _inner_penalty_of(a: tuple[int, int, bool], b: tuple[int, int, bool]) -> Floats:
+    """That of a table, whose margins have so many levels, differences and a level for missing."""
+    margins = [LevelBasis(n_levels=n, differences=d, missing=m) for n, d, m in (a, b)]
+    return _inner_penalty(TensorBasis(a=margins[0], b=margins[1], orthogonal=True))

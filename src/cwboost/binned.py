@@ -8,7 +8,7 @@ does (systems, learners). Knows nothing of optimizers or of boosting.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class Binned:
     bin_effects: Sequence[BasisRows]  # and over what the core calls these bins
     bin_weights: Sequence[Floats]  # of the training rows of `data`, for each set
     n_threads: int
+    drawn: dict[str, Spread] = field(default_factory=dict)  # spreads that were asked for before
 
     @classmethod
     def make(
@@ -92,6 +93,20 @@ class Binned:
             bin_effects=[self.bin_effects[k] for k in numbers],
         )
 
+    def joined(self, more: Binned) -> Binned:
+        """These terms and others of the same rows."""
+        offset = len(self.sets.sets)
+        numbers = [*self.sets.of_term, *(offset + k for k in more.sets.of_term)]
+        return replace(
+            self,
+            plans=[*self.plans, *more.plans],
+            sets=Sets([*self.sets.sets, *more.sets.sets], numbers),
+            core_sets=[*self.core_sets, *more.core_sets],
+            matrices=[*self.matrices, *more.matrices],
+            bin_effects=[*self.bin_effects, *more.bin_effects],
+            bin_weights=[*self.bin_weights, *more.bin_weights],
+        )
+
     # --- what depends on the weights of the rows --------------------------------------------------
 
     def weigh(self, weights: Floats) -> Sequence[Floats]:
@@ -130,8 +145,7 @@ class Binned:
 
     def spreads(self, names: Container[str]) -> dict[str, Spread]:
         """How the training rows of `data` spread over some columns."""
-        seen, rule = self.seen, self.settings.bins
-        out: dict[str, Spread] = {}
+        seen, rule, out = self.seen, self.settings.bins, self.drawn
         for plan, k in zip(self.plans, self.sets.of_term, strict=True):
             name = plan.columns[0]
             if name in names and name not in out:
@@ -142,7 +156,7 @@ class Binned:
         for name in (name for plan in self.plans for name in plan.columns):
             if name in names and name not in out:
                 out[name] = Spread.of(self.data.table[name], self.data.sample)
-        return out
+        return {name: out[name] for name in self.columns if name in names}
 
     @property
     def columns(self) -> list[str]:

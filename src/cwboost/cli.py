@@ -15,12 +15,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import progress
 from .arguments import CLASSES, PICTURES, STANDARD, parser
+from .cv import cv
 from .data import read_weights
 from .explain import explain
 from .export import load
@@ -34,10 +35,14 @@ from .files import (
     write_table,
 )
 from .fit import Interrupted
+from .folds import Folds
 from .formula import parse
 from .model import Model
+from .optimizers import OPTIMIZERS, Optimizer
+from .schedules import Hyperband
 from .table import Column, Labels, Numbers, Table
 from .text import cell, curve_lines, effect_table, printable, table_lines, words
+from .tune import Tuning, TuningInterrupted, tune
 
 BAD, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 BAR = 24  # characters of the longest bar
@@ -90,22 +95,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost fit`."""
-    if a.target is None and a.formula is None:
-        a.parser.error("give the column to predict, --target COLUMN, or a --formula")
-    if a.formula is not None and a.terms is not None:
-        a.parser.error("--formula says which terms there are; leave out --terms")
-    if a.optimizer == "hybrid" and a.validation == "none":
+    _check_wanted(a)
+    if a.bags is not None and (a.validation == "last" or not _is_share(a.validation)):
+        a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
+                       "can only say which share of them")  # fmt: skip
+    if a.optimizer == "hybrid" and a.validation == "none" and a.bags is None:
         a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
     if a.output is not None:
         check_output(a.output, table=False)
     began = time.monotonic()
+    held = None if _is_share(a.validation) else a.validation
+    asked = _asked(a, bar, [] if held is None else [held])
+    table = asked.table
+    estimator = _estimator(a, table, asked.learners, bar)
+    weights = None if a.weights is None else read_weights(a.weights, table)
+    fixed = [name for name in (a.offset, a.exposure) if name is not None]
+    rows = {name: table[name] for name in dict.fromkeys([*asked.features, *fixed])}
+    estimator._progress = bar
+    try:
+        y = _target(table[a.target], a.target, estimator)
+        estimator.fit(rows, y, weights, validation=None if held is None else _mask(table[held]))
+        model = estimator.model_
+    except Interrupted as stop:
+        model = estimator._keep(stop.model, 0).model_
+    names = replace(model.settings, target=a.target, weights=a.weights, held=held)
+    return _fitted(a, replace(model, settings=names), bar, time.monotonic() - began)
+
+
+class Asked(NamedTuple):
+    """What is to be fitted."""
+
+    table: Table
+    features: list[str]
+    learners: Any  # of a formula
+
+
+def _check_wanted(a: argparse.Namespace) -> None:
+    if a.target is None and a.formula is None:
+        a.parser.error("give the column to predict, --target COLUMN, or a --formula")
+    if a.formula is not None and a.terms is not None:
+        a.parser.error("--formula says which terms there are; leave out --terms")
+
+
+def _asked(a: argparse.Namespace, bar: progress.Progress, apart: list[str]) -> Asked:
+    """The table and its features; columns `apart` are none."""
     bar.stage(f"reading {Path(a.table).name}")
     roles = [name for name in (a.weights, a.offset, a.exposure) if name is not None]
     table = read_table(a.table, dict.fromkeys(roles, "numbers")).table
     bar.stage("setting up")
-    held = None if _is_share(a.validation) else a.validation
-    fixed = [name for name in (a.offset, a.exposure) if name is not None]
-    others = [*roles, *a.exclude, *([] if held is None else [held])]
+    others = [*roles, *a.exclude, *apart]
     learners = None
     if a.formula is not None:
         target, learners = parse(a.formula, table, others)
@@ -130,18 +168,7 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
         )
     if not features:
         raise ValueError(f"{a.table}: no column is left to predict {a.target!r} from")
-    estimator = _estimator(a, table, learners, bar)
-    weights = None if a.weights is None else read_weights(a.weights, table)
-    rows = {name: table[name] for name in dict.fromkeys([*features, *fixed])}
-    estimator._progress = bar
-    try:
-        y = _target(table[a.target], a.target, estimator)
-        estimator.fit(rows, y, weights, validation=None if held is None else _mask(table[held]))
-        model = estimator.model_
-    except Interrupted as stop:
-        model = estimator._keep(stop.model, 0).model_
-    names = replace(model.settings, target=a.target, weights=a.weights, held=held)
-    return _fitted(a, replace(model, settings=names), bar, time.monotonic() - began)
+    return Asked(table, features, learners)
 
 
 def _mask(column: Column) -> Any:
@@ -167,6 +194,31 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
     """The estimator that the target and the options call for, with its own defaults."""
     from .estimators import CWBClassifier, CWBRegressor
 
+    classes = _wants_classes(a, table, bar)
+    options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}
+    options |= {"learners": learners, "random_state": a.seed}
+    shares = {"auto": "auto", "last": "last", "none": None}
+    if _is_share(a.validation):
+        options["validation"] = (
+            shares[a.validation] if a.validation in shares else float(a.validation)
+        )
+    given = {"terms": a.terms, "bags": a.bags, "n_iter": a.iterations, "optimizer": a.optimizer}
+    if a.interactions is not None:
+        given["interactions"] = _interactions(a, table)
+    options |= {name: value for name, value in given.items() if value is not None}
+    if classes:
+        estimator = CWBClassifier(**options)
+    else:
+        loss = "squared" if a.loss is None else a.loss
+        estimator = CWBRegressor(loss, exposure=a.exposure, **options)
+    if a.rate is not None:  # the optimizer that the estimator would take, but for its rate
+        watched = a.validation != "none" or a.bags is not None
+        estimator.optimizer = estimator._optimizer(watched).set_params(rate=a.rate)
+    return estimator
+
+
+def _wants_classes(a: argparse.Namespace, table: Table, bar: progress.Progress) -> bool:
+    """Whether the target is fitted as classes; errors and a note where that is in doubt."""
     column = table[a.target]
     classes = a.loss.name in CLASSES if a.loss is not None else _is_classes(column)
     if isinstance(column, Labels) and not classes:
@@ -187,26 +239,29 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
             f"{a.target!r} has only the values {' and '.join(map(cell, found))} and is "
             "fitted as a number; for their probabilities use --loss binomial",
         )
-    options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}
-    options |= {"learners": learners, "random_state": a.seed}
-    shares = {"auto": "auto", "last": "last", "none": None}
-    if _is_share(a.validation):
-        options["validation"] = (
-            shares[a.validation] if a.validation in shares else float(a.validation)
-        )
-    given = {"terms": a.terms, "n_iter": a.iterations, "optimizer": a.optimizer}
-    options |= {name: value for name, value in given.items() if value is not None}
     if classes and a.exposure is not None:
         raise ValueError("--exposure is for losses with a log link, such as --loss poisson")
-    if classes:
-        estimator = CWBClassifier(**options)
-    else:
-        loss = "squared" if a.loss is None else a.loss
-        estimator = CWBRegressor(loss, exposure=a.exposure, **options)
-    if a.rate is not None:  # the optimizer that the estimator would take, but for its rate
-        watched = a.validation != "none"
-        estimator.optimizer = estimator._optimizer(watched).set_params(rate=a.rate)
-    return estimator
+    return classes
+
+
+def _interactions(a: argparse.Namespace, table: Table) -> Any:
+    """The estimator's `interactions`: "auto", a number, or pairs of columns."""
+    if len(a.interactions) == 1 and (a.interactions[0] == "auto" or a.interactions[0].isdecimal()):
+        return "auto" if a.interactions[0] == "auto" else int(a.interactions[0])
+    pairs = []
+    for text in a.interactions:
+        parts = text.split(":")
+        halves = [(":".join(parts[:k]), ":".join(parts[k:])) for k in range(1, len(parts))]
+        known = [pair for pair in halves if all(name in table for name in pair)]
+        if not halves:
+            a.parser.error(
+                f"--interactions: expected auto, a number or pairs such as age:job, got {text!r}"
+            )
+        for name in () if known else halves[0]:
+            if name not in table:
+                table[name]  # raises, and says what the table has
+        pairs.append(known[0])
+    return pairs
 
 
 def _is_classes(column: Column) -> bool:
@@ -233,7 +288,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
-    stopped = model.stopped == "interrupted"
+    stopped = model.stopped.endswith("interrupted")
     if a.output is not None:
         with replaced(a.output) as temporary:
             model.save(temporary)
@@ -251,7 +306,8 @@ def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds
         "output": a.output,
     }
     where = "" if a.output is None else f"; the model so far is in {a.output}"
-    message = f"interrupted after {model.n_iter} iterations{where}"
+    done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+    message = f"interrupted after {done}{where}"
     if a.output is None:
         print(_summary(model))
         message = message if stopped else f"fitted in {seconds:.1f} s; -o FILE stores the model"
@@ -272,6 +328,135 @@ def _summary(model: Model) -> str:
     lines = [f"predicts {target}" + (f": {words(model.classes)}" if model.classes else "")]
     lines += [f"{role}: {printable(name)}" for role, name in roles.items() if name is not None]
     return "\n".join([*lines, *map(printable, model.summary().split("\n"))])
+
+
+# --- cv -------------------------------------------------------------------------------------------
+
+
+def run_cv(a: argparse.Namespace, bar: progress.Progress) -> int:
+    """`cwboost cv`."""
+    _check_wanted(a)
+    if a.plot is not None and Path(a.plot).suffix.lower() not in PICTURES:
+        a.parser.error(f"--plot {a.plot}: expected a name that ends in {', '.join(PICTURES)}")
+    if a.output is not None:
+        check_output(a.output)
+    folds = _folds(a)
+    asked = _asked(a, bar, [] if a.groups is None else [a.groups])
+    table, roles = asked.table, (a.target, a.weights, a.offset, a.exposure, a.groups)
+    names = dict.fromkeys([*asked.features, *(name for name in roles if name is not None)])
+    classes = _wants_classes(a, table, bar)
+    found = cv(
+        {name: table[name] for name in names},
+        a.target,
+        (a.terms or "auto") if asked.learners is None else asked.learners,
+        a.loss or _usual_loss(table[a.target], classes),
+        _cv_optimizer(a),
+        a.iterations,
+        folds,
+        a.groups,
+        a.metric,
+        weights=a.weights,
+        offset=a.offset,
+        exposure=a.exposure,
+        extend=not a.no_extension,
+        random_state=a.seed,
+        n_threads=a.threads,
+        progress=bar,
+    )
+    bar.close()
+    if a.output is not None:
+        write_table(a.output, found.table())
+    if a.plot is not None:
+        from .plots_cv import save
+
+        with replaced(a.plot) as temporary:
+            save(found, temporary, form=Path(a.plot).suffix[1:].lower())
+    if a.output != STANDARD:
+        best = f"cb.fit(..., n_iter={found.best_iteration})"
+        print(found.summary().replace(best, f"--iterations {found.best_iteration}"))
+    return 0
+
+
+def _folds(a: argparse.Namespace) -> Folds:
+    try:
+        return Folds(a.kind, a.folds, a.repeats, a.fraction)
+    except ValueError as error:
+        return a.parser.error(str(error).replace("Folds: n must", "--folds must"))  # type: ignore[no-any-return]
+
+
+def _cv_optimizer(a: argparse.Namespace) -> Optimizer:
+    names = {name.lower(): make for name, make in OPTIMIZERS.items()}
+    made = names[a.optimizer]()
+    return made if a.rate is None else made.set_params(rate=a.rate)
+
+
+def _usual_loss(column: Column, classes: bool) -> str:
+    if not classes:
+        return "squared"
+    values = column.codes if isinstance(column, Labels) else column.values
+    return "binomial" if len(np.unique(values[~column.missing])) <= 2 else "multinomial"
+
+
+# --- tune -----------------------------------------------------------------------------------------
+
+
+def run_tune(a: argparse.Namespace, bar: progress.Progress) -> int:
+    """`cwboost tune`."""
+    _check_wanted(a)
+    if a.plot is not None and Path(a.plot).suffix.lower() not in PICTURES:
+        a.parser.error(f"--plot {a.plot}: expected a name that ends in {', '.join(PICTURES)}")
+    for file, is_table in ((a.output, False), (a.plot, False), (a.trials, True)):
+        if file is not None:
+            check_output(file, table=is_table)
+    stopped = False
+    try:
+        found = _tuned(a, bar)
+    except TuningInterrupted as stop:
+        stopped, found = True, stop.tuning
+        again = "" if a.file is None else f"; the same command goes on from {a.file}"
+        bar.say("error", f"interrupted after {len(found.trials)} trials{again}")
+    if a.trials is not None and found.trials:
+        write_table(a.trials, found.table())
+    if a.plot is not None and found.trials:
+        from .plots_tuning import save
+
+        with replaced(a.plot) as temporary:
+            save(found, temporary, form=Path(a.plot).suffix[1:].lower())
+    if a.output is not None and not stopped:
+        model = found.fit(progress=bar)
+        with replaced(a.output) as temporary:
+            model.save(temporary)
+    bar.close()
+    if found.trials:
+        print(found.summary())
+    return INTERRUPTED if stopped else 0
+
+
+def _tuned(a: argparse.Namespace, bar: progress.Progress) -> Tuning:
+    try:
+        schedule = Hyperband(a.least, a.most, a.factor)
+    except ValueError as error:
+        a.parser.error(str(error).replace("Hyperband: ", "--"))
+    asked = _asked(a, bar, [] if a.groups is None else [a.groups])
+    table, roles = asked.table, (a.target, a.weights, a.offset, a.exposure, a.groups)
+    names = dict.fromkeys([*asked.features, *(name for name in roles if name is not None)])
+    return tune(
+        {name: table[name] for name in names},
+        a.target,
+        learners=(a.terms or "auto") if asked.learners is None else asked.learners,
+        loss=a.loss or _usual_loss(table[a.target], _wants_classes(a, table, bar)),
+        folds=a.folds,
+        metric=a.metric,
+        schedule=schedule,
+        random_state=a.seed,
+        n_threads=a.threads,
+        file=a.file,
+        weights=a.weights,
+        offset=a.offset,
+        exposure=a.exposure,
+        groups=a.groups,
+        progress=bar,
+    )
 
 
 # --- commands on a model --------------------------------------------------------------------------
@@ -508,6 +693,8 @@ def run_demo(a: argparse.Namespace, bar: progress.Progress) -> int:
 
 COMMANDS = {
     "fit": run_fit,
+    "cv": run_cv,
+    "tune": run_tune,
     "predict": run_predict,
     "explain": run_explain,
     "show": run_show,

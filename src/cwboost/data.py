@@ -30,6 +30,7 @@ class Given:
     offset: Any = None
     exposure: Any = None
     validation: Any = None
+    apart: tuple[str, ...] = ()  # columns with another part, such as groups
 
     def column(self, what: str) -> str | None:
         """Name of the column that one of them is, None if it came otherwise."""
@@ -40,7 +41,7 @@ class Given:
     def columns(self) -> list[str]:
         """Names of all columns that have a part of their own and are no features."""
         roles = ("y", "weights", "offset", "exposure", "validation")
-        return [name for name in map(self.column, roles) if name is not None]
+        return [name for name in map(self.column, roles) if name is not None] + [*self.apart]
 
     def take(self, rows: NDArray[np.bool_]) -> Given:
         """Some of the rows of the table and of all arrays beside it."""
@@ -54,7 +55,8 @@ class Given:
             return read_column(value, what).take(rows)
 
         taken = {what: some(what) for what in ("y", "offset", "exposure", "validation")}
-        return Given(read(self.table).take(rows), weights=self.weights, **taken)
+        table = read(self.table).take(rows)
+        return Given(table, weights=self.weights, apart=self.apart, **taken)
 
     @property
     def has_offset_arrays(self) -> bool:
@@ -95,6 +97,7 @@ class Data:
     loss: Loss
     validation: Literal["none", "fraction", "rows"]
     weighted: bool  # False: all training rows weigh 1
+    present: NDArray[np.bool_] | None = None  # marks them among the rows given; None: all are
 
     @cached_property
     def split(self) -> Split:
@@ -170,13 +173,14 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     if table.n_rows == 0:
         raise ValueError("the table has no rows")
     w = read_weights(given.weights, table)
-    least = 1.0 if given.weights is None else w.min()
+    least, present = 1.0 if given.weights is None else w.min(), None
     if least == 0.0 and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
     if least == 0.0:  # such rows are absent, whatever else they say
         for what in ("y", "offset", "exposure", "validation"):
             _check_length(getattr(given, what), what, table)
-        given, w = given.take(w > 0), w[w > 0]
+        present = w > 0
+        given, w = given.take(present), w[present]
         table = read(given.table)
     y, found = read_y(given.y, table, loss, classes or None)
     loss = loss.with_classes(found) if found else loss
@@ -195,7 +199,19 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     kind = "none" if validation is None else "fraction" if _is_fraction(validation) else "rows"
     y = np.ascontiguousarray(y)
     weighted = given.weights is not None
-    return Data(table, y, offset, training, w, held, found, loss, kind, weighted)  # type: ignore[arg-type]
+    return Data(
+        table,
+        y,
+        offset,
+        training,
+        w,
+        held,
+        found,
+        loss,
+        kind,  # type: ignore[arg-type]
+        weighted,
+        present,
+    )
 
 
 def _check_length(given: Any, what: str, table: Table) -> None:
@@ -217,7 +233,7 @@ def _validation_weights(
     if _is_fraction(validation):
         if not is_number(validation) or not 0.0 < validation < 1.0:
             raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
-        return np.where(_split(float(validation), w, classes, seed), w, 0.0)
+        return np.where(hold_out(float(validation), w, classes, seed), w, 0.0)
     if isinstance(validation, list) and not all(isinstance(v, int | float) for v in validation):
         raise TypeError(
             "validation: expected a fraction, a mask or weights over the rows, or a tuple "
@@ -231,7 +247,9 @@ def _validation_weights(
     return np.where(held > 0, w, 0.0) if mask else held
 
 
-def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDArray[np.bool_]:
+def hold_out(
+    fraction: float, w: Floats, classes: Floats | None, seed: int, what: str = "validation"
+) -> NDArray[np.bool_]:
     """Rows held out at random; of every class its share."""
     rng = np.random.default_rng(seed)
     held = np.zeros(len(w), bool)
@@ -241,7 +259,7 @@ def _split(fraction: float, w: Floats, classes: Floats | None, seed: int) -> NDA
         held[rows[: int(np.floor(fraction * len(rows) + 0.5))]] = True
     if not held.any():
         raise ValueError(
-            f"validation: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
+            f"{what}: {fraction:g} of {int((w > 0).sum())} rows is none; hold out more"
         )
     return held
 

@@ -32,6 +32,7 @@ from .learners import (
 )
 from .memory import Room
 from .moments import MomentSet, bin_numbers
+from .pairs import solve_pairs
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 from .table import Column, Floats, Table
 from .threads import side_by_side
@@ -193,24 +194,29 @@ def plan_terms(
     sample: Sample,
     seen: Mapping[str, Seen],
     n_threads: int = 1,
+    beside: Sequence[Plan] = (),
 ) -> list[Plan]:
-    """What each term is, from what the sample has in the columns."""
+    """What each term is, from what the sample has in the columns; `beside` are other terms of the
+    model."""
     learners = _add_missing(_drop_constant(learners, table, seen), seen)
-    components = any(isinstance(learner, Centered) for learner in learners)
+    everybody = [*learners, *(plan.learner for plan in beside)]
+    components = any(isinstance(learner, Centered) for learner in everybody)
     aim = COMPONENT_NET_DF if components else NET_DF
+    margins: dict[Learner, tuple[Encoder, Basis]] = {}  # many pairs share a column
 
     def plan(named: tuple[str, Learner]) -> list[Plan]:
         name, learner = named
         stated = learner.smoothing is not None or learner.target_df is not None
         net_df = None if stated else aim
         if isinstance(learner, Tensor):
-            return [_plan_tensor(name, learner, table, sample, seen, net_df)]
+            return [_plan_tensor(name, learner, table, sample, seen, net_df, margins)]
         return _plan_single(name, learner, table, sample, seen, net_df)
 
     named = list(zip(_names(learners), learners, strict=True))
     threads = n_threads if sample.n_rows >= MIN_SORT_ROWS and _sorts(learners) else 1
     plans = [p for made in side_by_side(plan, named, threads) for p in made]
-    repeated = [name for name, n in Counter(p.name for p in plans).items() if n > 1]
+    names = Counter(p.name for p in (*plans, *beside))
+    repeated = [name for name, n in names.items() if n > 1]
     if repeated:
         raise ValueError(
             f"two terms are named {repeated[0]!r}; give learners of one kind on one column "
@@ -270,13 +276,17 @@ def _plan_tensor(
     sample: Sample,
     seen: Mapping[str, Seen],
     net_df: float | None,
+    made: dict[Learner, tuple[Encoder, Basis]],
 ) -> Plan:
-    def is_number(column: str) -> bool:
-        return seen[column].kind == "numbers" and not seen[column].boolean
+    def n_levels(column: str) -> int | None:
+        numeric = seen[column].kind == "numbers" and not seen[column].boolean
+        return None if numeric else len(table[column].labels().levels)
 
     encoders, bases = [], []
-    for margin in learner.margins(is_number):
-        encoder, basis = _make_basis(margin, table, sample, seen)
+    for margin in learner.margins(n_levels, sample.n_rows):
+        if margin not in made:
+            made[margin] = _make_basis(margin, table, sample, seen)
+        encoder, basis = made[margin]
         encoders.append(encoder)
         bases.append(basis)
     a, b = bases
@@ -285,7 +295,9 @@ def _plan_tensor(
             f"Tensor{learner.columns}: {a.n_coef} x {b.n_coef} coefficients are more than "
             f"{MAX_TENSOR_COEF}; take fewer knots or levels"
         )
-    return Plan(name, learner, tuple(encoders), TensorBasis(a=a, b=b), net_df)
+    return Plan(
+        name, learner, tuple(encoders), TensorBasis(a=a, b=b, orthogonal=learner.orthogonal), net_df
+    )
 
 
 # --- sets ----------------------------------------------------------------------------------------
@@ -327,9 +339,8 @@ def make_sets(
         of_term.append(number)
         bases.append(plan.basis)
 
-    def axis(
-        bases: list[Basis], name: str, encoder: Encoder, rule: Bins | None, tensor: bool
-    ) -> Any:
+    def axis(one: tuple[str, Encoder, Bins | None, bool], bases: list[Basis]) -> Any:
+        name, encoder, rule, tensor = one
         column, facts = table[name], seen[name]
         if not isinstance(encoder, Values):
             return encoder.bin(column, facts)
@@ -342,9 +353,15 @@ def make_sets(
             return points.assign(values, facts, room)
         return bin_numbers(values, rule, sample, facts, bases, room)
 
+    of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
+
     def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
-        sets = [axis(made[axes][1], *one) for one in axes]
-        return sets[0] if len(sets) == 1 else pair(*sets)
+        if len(axes) == 1:
+            return axis(axes[0], made[axes][1])  # type: ignore[no-any-return]
+        for one in axes:
+            if one not in of_pairs:
+                of_pairs[one] = axis(one, [])
+        return pair(*(of_pairs[one] for one in axes))
 
     used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
@@ -462,7 +479,11 @@ def make_systems(
     """
     systems: list[System | None] = [None] * len(plans)
     of_size: dict[int, list[tuple[int, Any]]] = {}  # terms that the core can solve, and penalties
+    pairs: list[int] = []  # terms without main effects
     for k, plan in enumerate(plans):
+        if isinstance(plan.basis, TensorBasis) and plan.basis.orthogonal:
+            pairs.append(k)
+            continue
         penalty = plan.basis.penalty()
         if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
             of_size.setdefault(len(penalty), []).append((k, penalty))
@@ -478,6 +499,11 @@ def make_systems(
             smoothing, df, net_df, fine = found
             if fine:
                 systems[k] = _finished(plans[k], System(*task[4:], smoothing, df, net_df))
+    aims = [(plans[k].basis, rows[k], weights[k], _aim(plans[k], given[k])) for k in pairs]
+    for k, system in zip(pairs, solve_pairs(aims, n_threads), strict=True):
+        if system is None:
+            raise _too_few(plans[k])
+        systems[k] = system
     if None in systems:
         with one_blas_thread():  # many small systems; threads only wait
             for k, plan in enumerate(plans):
@@ -496,7 +522,10 @@ def _aim(plan: Plan, given: float | None) -> tuple[float, float, bool, bool, int
     df = learner.target_df
     if df is not None:
         return np.nan, df + beside, False, trace, free
-    return np.nan, (plan.net_df or 0.0) + beside, not beside, trace, free
+    net = plan.net_df or 0.0
+    if isinstance(plan.basis, TensorBasis) and plan.basis.orthogonal:
+        net = max(net, free + 1.0)
+    return np.nan, net + beside, not beside, trace, free
 
 
 def _finished(plan: Plan, system: System) -> System:
@@ -548,13 +577,17 @@ def _smoothing(plan: Plan, spec: Spectrum) -> float:
         return found
     found = find_smoothing(spec, df + beside, kind)
     if np.isnan(found):
-        free = plan.basis.null_dim - beside
-        raise ValueError(
-            f"{type(learner).__name__}({', '.join(map(repr, learner.columns))}): df = {df:g} is "
-            f"too small: the penalty leaves {free:g} free whatever the smoothing; take df above "
-            f"{free:g}"
-        )
+        raise _too_few(plan)
     return found
+
+
+def _too_few(plan: Plan) -> ValueError:
+    learner, free = plan.learner, plan.basis.null_dim - plan.learner.df_beside
+    return ValueError(
+        f"{type(learner).__name__}({', '.join(map(repr, learner.columns))}): df = "
+        f"{learner.target_df:g} is too small: the penalty leaves {free:g} free whatever the "
+        f"smoothing; take df above {free:g}"
+    )
 
 
 # --- for the core --------------------------------------------------------------------------------
@@ -577,4 +610,5 @@ def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> l
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:
-    return _core.Learner(number, *rows, system.gram, system.factor, system.removed, system.weigher)
+    gram, factor, removed, weigher = system.gram, system.factor, system.removed, system.weigher
+    return _core.Learner(number, *rows, gram, factor, removed, weigher, system.n_b)

@@ -12,7 +12,7 @@ each B-spline, B'W1 / sum(w), which stands in for the Gram matrix B'WB: its rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from math import ceil, log10
@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
-from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
+from .bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from .bins import UNSEEN, Cuts, Encoder, Levels
 from .checks import is_number, is_whole
+from .design import core_learner
 from .effects import _terms_of
 from .effects import effect as effect_table
 from .model import Edit, EditKind, Model, Term, with_coefficients
+from .pairs import solve_pairs
 from .smoothing import factorize, find_smoothing, spectrum
 from .table import Floats, format_number
 
@@ -134,6 +136,8 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     basis, learner = found.plan.basis, found.learner
     if not _has_masses(basis):
         raise _cannot(found, "smoothed", "a Spline, Centered, Step, Category or a Tensor of these")
+    if isinstance(basis, TensorBasis) and basis.orthogonal:
+        return _smoothed_pair(model, found, df)
     masses, penalty = _mean_row(basis), basis.penalty()
     gram = masses if penalty.ndim == 1 else np.diag(masses)
     spec = spectrum(gram, penalty, basis.null_dim, masses)
@@ -151,6 +155,27 @@ def smoothed(model: Model, term: str, df: float) -> Model:
         beta = np.asarray(cho_solve((factor, True), gram @ beta))
     words = f"{term!r} smoothed to df {df:g}"
     return _edited(model, "smoothed", term, {"df": float(df)}, shift, {found.name: beta}, words)
+
+
+def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
+    """The same for a pair without main effects, which it stays: its learner is fitted to its
+    coefficients."""
+    masses = _mean_row(term.plan.basis)
+    n = len(masses)
+    rows = BasisRows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n))
+    free, trace_h = term.plan.basis.null_dim, term.learner.df_kind == "df1"
+    aim = np.nan, float(df), False, trace_h, free
+    system = solve_pairs([(term.plan.basis, rows, masses, aim)])[0]
+    if system is None:
+        raise ValueError(
+            f"smoothed, term {term.name!r}: df must be above {free:g}, which the penalty leaves "
+            f"free; got {df:g}"
+        )
+    sums = np.ascontiguousarray((masses[:, None] * term.beta).T)
+    beta = core_learner(0, rows, system).fit(sums)[0].T
+    words = f"{term.name!r} smoothed to df {df:g}"
+    edits = {term.name: np.ascontiguousarray(beta)}
+    return _edited(model, "smoothed", term.name, {"df": float(df)}, term.mean, edits, words)
 
 
 def monotone(
@@ -239,7 +264,7 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
     old = sum((t.effect_at(_code(t.plan.encoders[0], level))[0] for t in terms), np.zeros(1))
     shift, beta = _centred(found)
     beta = beta.copy()
-    literal = len(terms) == 1 and _constant(found.plan.basis) is not None
+    literal = len(terms) == 1 and found.plan.basis.ones() is not None
     beta[at] = new if literal else beta[at] + (new - old)
     if level is None:
         which = "missing cells"
@@ -254,7 +279,8 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
 
 
 def unedited(model: Model) -> Model:
-    """The model as it was fitted, its coefficients replayed from the path (without importance).
+    """The model as it was fitted, its coefficients replayed from the path, or averaged anew from
+    its bags (without importance).
 
     Examples
     --------
@@ -266,7 +292,13 @@ def unedited(model: Model) -> Model:
     if not model.edits:
         return model
     start = model.start_vector - np.sum([edit.shift for edit in model.edits], axis=0)
-    terms = with_coefficients(model.terms, model.path, model.best_iteration, model.optimizer, model)
+    if model.bags is not None:
+        means = {name: coef.mean(axis=0) for name, coef in model.bags.coef.items()}
+        averaged = {name: replace(model.terms[name], beta=beta) for name, beta in means.items()}
+        terms: Mapping[str, Term] = MappingProxyType({**model.terms, **averaged})
+    else:
+        m, optimizer = model.best_iteration, model.optimizer
+        terms = with_coefficients(model.terms, model.path, m, optimizer, model)
     return replace(model, terms=terms, start_vector=start, edits=())
 
 
@@ -325,21 +357,9 @@ def _mean_row(basis: Basis) -> Floats:
     return basis.mean
 
 
-def _constant(basis: Basis) -> Floats | None:
-    """Coefficients of the function that is 1 everywhere; None if the basis does not hold it."""
-    if isinstance(basis, SplineBasis | LevelBasis):
-        return np.ones(basis.n_coef)
-    if isinstance(basis, PowerBasis) and basis.first == 0:
-        return np.eye(1, basis.n_coef).ravel()
-    if isinstance(basis, TensorBasis):
-        a, b = _constant(basis.a), _constant(basis.b)
-        return None if a is None or b is None else np.outer(a, b).ravel()
-    return None
-
-
 def _centred(term: Term) -> tuple[Floats, Floats]:
     """The mean of the term and its coefficients without it; zero if it cannot be taken out."""
-    constant = _constant(term.plan.basis)
+    constant = term.plan.basis.ones()
     if constant is None:
         return np.zeros(term.beta.shape[1]), term.beta
     return term.mean, term.beta - np.outer(constant, term.mean)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from . import _core
 from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
 from .bins import UNSEEN, Cuts, Levels, Values
-from .checks import is_whole
+from .checks import is_number, is_whole
 from .data import read_weights, read_y
-from .model import ColumnFacts, Model, Term
+from .model import Bags, Bands, ColumnFacts, Model, Term
 from .table import Floats, Labels, Numbers, read
 
 TENSOR_GRID = 40  # points per numeric axis
@@ -25,6 +26,7 @@ SURFACE_GRID = 100  # the same in a picture
 MAX_STAIRS = 150  # whole numbers that are drawn one by one
 MAX_ROWS = 12  # so few values of a column are shown one by one on a surface
 BAR = 24  # characters of the longest bar
+BAND_GRID = 100  # points per column at which a band holds all draws at once
 
 
 class Columns(dict[str, Any]):
@@ -61,33 +63,46 @@ def effect(model: Model, which: str, n: int = 200) -> Columns:
     if not is_whole(n) or n < 2:
         raise ValueError(f"effect: n must be a whole number of at least 2, got {n!r}")
     terms = _terms_of(model, which)
+    axes = _grid(model, terms, n)
+    out = Columns(zip(terms[0].columns, axes, strict=True))
+    _add(out, model, {"effect": _total(model, terms, axes)})
+    return out
+
+
+def _grid(model: Model, terms: list[Term], n: int) -> list[Any]:
+    """Per column the values of all points at which an effect is shown."""
     columns = terms[0].columns
     axes = [_axis(model.columns[c], [t for t in terms if c in t.columns], c, n) for c in columns]
-    if len(axes) == 2:
-        i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
-        axes = [axes[0][i], axes[1][j]]
-    total = _total(model, terms, axes)
-    out = Columns(zip(columns, axes, strict=True))
-    if model.n_outputs == 1:
-        key = "effect"
-        while key in out:  # a column of this name
-            key += "_"
-        out[key] = total[:, 0]
-    else:
-        for o in range(model.n_outputs):
-            label = model.classes[o] if model.classes else o
-            out[f"effect[{label}]"] = total[:, o]
-    return out
+    if len(axes) == 1:
+        return axes
+    i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
+    return [axes[0][i], axes[1][j]]
+
+
+def _add(out: Columns, model: Model, blocks: Mapping[str, Floats]) -> None:
+    """Adds blocks (n, q) to a table, a column per output."""
+    for o in range(model.n_outputs):
+        label = model.classes[o] if model.classes else o
+        for name, block in blocks.items():
+            key = name if model.n_outputs == 1 else f"{name}[{label}]"
+            while key in out:  # a column of this name
+                key += "_"
+            out[key] = block[:, o]
 
 
 def _total(model: Model, terms: list[Term], axes: list[Any]) -> Floats:
     """(n, q) sum of the terms' effects at values of their columns."""
+    total = np.zeros((len(axes[0]), model.n_outputs))
+    for term, values in zip(terms, _encoded(terms, axes), strict=True):
+        total = total + term.effect_at(values)
+    return total
+
+
+def _encoded(terms: list[Term], axes: list[Any]) -> list[Floats]:
+    """Values of the columns of terms as each of them encodes them."""
     columns = terms[0].columns
     grid = {name: _as_column(axis, name) for name, axis in zip(columns, axes, strict=True)}
-    total = np.zeros((len(axes[0]), model.n_outputs))
-    for term in terms:
-        total = total + term.effect_at(term.plan.encode([grid[c] for c in term.columns]))
-    return total
+    return [term.plan.encode([grid[c] for c in term.columns]) for term in terms]
 
 
 def _terms_of(model: Model, which: str) -> list[Term]:
@@ -133,7 +148,110 @@ def _as_column(axis: Any, name: str) -> Numbers | Labels:
     return Labels(name, np.array([position.get(v, -1) for v in axis], dtype=np.int64), levels)
 
 
+# --- bands ----------------------------------------------------------------------------------------
+
+
+def band(model: Model, which: str, n: int, level: float, kind: str) -> Columns:
+    """See Model.band."""
+    if not is_whole(n) or n < 2:
+        raise ValueError(f"band: n must be a whole number of at least 2, got {n!r}")
+    check_band(model, level, kind)
+    terms = _terms_of(model, which)
+    axes = _grid(model, terms, n)
+    found = band_at(model, terms, axes, level, kind)
+    if found is None:
+        raise ValueError(f"band: the effect of {which!r} was edited after the fit; it has no band")
+    out = Columns(zip(terms[0].columns, axes, strict=True))
+    _add(out, model, {"effect": _total(model, terms, axes), "lower": found[0], "upper": found[1]})
+    return out
+
+
+def band_at(
+    model: Model, terms: list[Term], axes: list[Any], level: float, kind: str
+) -> tuple[Floats, Floats] | None:
+    """(n, q) ends of the band around a sum of terms at values of their columns; None: there is
+    none, or a term was edited."""
+    names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
+    if any(edit.term in names for edit in model.edits):
+        return None
+    if model.bands is not None:
+        center, draws = _replicates(model, model.bands, terms, axes)
+        sd = model.bands.inflation * draws.std(axis=0, ddof=1)
+        reach: Any = stdtrit(len(draws) - 1, 0.5 + level / 2)  # Student's t
+        if kind == "simultaneous":
+            reach = np.maximum(reach, _reach(model, terms, level))
+        return center - reach * sd, center + reach * sd
+    if model.bags is not None:
+        _, draws = _replicates(model, model.bags, terms, axes)
+        return draws.min(axis=0), draws.max(axis=0)
+    return None
+
+
+def band_words(model: Model, level: float, kind: str) -> str:
+    """What a band is, for a legend."""
+    if model.bands is None:
+        return f"from lowest to highest of {len(model.bags or ())} bags"
+    where = "at each point" if kind == "pointwise" else "of the whole curve"
+    return f"{100 * level:g}% bootstrap band {where}"
+
+
+def check_band(model: Model, level: Any, kind: Any) -> None:
+    """Whether there can be such a band."""
+    if model.bands is None and model.bags is None:
+        raise ValueError(
+            "band: the model does not know how certain its effects are; call "
+            "model.with_bands(table, y), or fit with bags="
+        )
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    if kind not in ("pointwise", "simultaneous"):
+        raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
+
+
+def _replicates(
+    model: Model, of: Bands | Bags, terms: list[Term], axes: list[Any]
+) -> tuple[Floats, Floats]:
+    """(n, q) the middle and (replicates, n, q) the effects of all replicates, centred as the
+    model's."""
+    n, q = len(axes[0]), model.n_outputs
+    center, draws = np.zeros((n, q)), np.zeros((len(of), n, q))
+    for term, values in zip(terms, _encoded(terms, axes), strict=True):
+        if term.name in of.coef:
+            basis = term.plan.basis
+            assert basis.mean is not None
+            matrix = np.asarray(basis.matrix(values) - basis.mean)
+            middle = of.center[term.name] if isinstance(of, Bands) else term.beta
+            center += matrix @ middle
+            draws += matrix @ of.coef[term.name].astype(np.float64)
+    return center, draws
+
+
+def _reach(model: Model, terms: list[Term], level: float) -> Floats:
+    """(q,) how many standard deviations hold so many of the draws at all points of the effect. Each
+    is compared with the mean and the deviation of the others, as the truth is with all."""
+    assert model.bands is not None
+    _, draws = _replicates(model, model.bands, terms, _grid(model, terms, BAND_GRID))
+    k = len(draws)
+    away = np.square(draws - draws.mean(axis=0))
+    total = away.sum(axis=0)
+    without = (total - away * k / (k - 1)) / (k - 2)
+    # Where hardly any draw moves, the ratio says nothing.
+    moved = (without > 0) & (total > 1e-6 * total.max(axis=0, keepdims=True))
+    ratio = np.divide(away, without, out=np.zeros_like(away), where=moved).max(axis=1) * k / (k - 1)
+    return np.asarray(np.quantile(np.sqrt(ratio), level, axis=0))
+
+
 # --- shapes: effects as they are drawn ------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """The ends of a band around an effect, at the points of its shape."""
+
+    words: str  # what it is
+    lower: Floats  # (points, q)
+    upper: Floats
+    missing: tuple[Floats, Floats] | None  # (q,) both ends for a missing cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +270,7 @@ class Shape:
     shares : per column the share of the training rows at each level; None for numbers
     density : (points a, points b) of a surface, 0 where no training row is near; else None
     parts : per term that is added up its effect and that of a missing cell; none for one term
+    band : Band around the effect, or None if the model knows none, or it is a surface
     """
 
     kind: Literal["curve", "levels", "surface"]
@@ -163,10 +282,18 @@ class Shape:
     shares: tuple[Floats | None, ...]
     density: Floats | None = None
     parts: Mapping[str, tuple[Floats, Floats | None]] = field(default_factory=dict)
+    band: Band | None = None
 
 
-def shape(model: Model, which: str, n: int = 200) -> Shape:
-    """The effect of a term, or of a column (its terms added up), as it is drawn.
+def shape(
+    model: Model,
+    which: str,
+    n: int = 200,
+    band: str | None = "pointwise",
+    level: float = 0.95,
+) -> Shape:
+    """The effect of a term, or of a column (its terms added up), as it is drawn, with a band of
+    that kind if the model knows one.
 
     Examples
     --------
@@ -175,7 +302,13 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
     >>> found.kind, found.at[0].tolist(), found.shares[0].round(2)
     ('levels', ['a', 'b'], array([0.33, 0.67]))
     """
-    terms = _terms_of(model, which)
+    return shape_of(model, _terms_of(model, which), n, band, level)
+
+
+def shape_of(
+    model: Model, terms: list[Term], n: int, band: str | None, level: float = 0.95
+) -> Shape:
+    """The sum of terms of the same columns, as it is drawn."""
     names = tuple(t.name for t in terms)
     if len(terms[0].columns) == 2:
         return _surface(model, terms[0])
@@ -186,8 +319,10 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
         axis = _axis(facts, terms, column, n)
     gone = np.array([v is None or v != v for v in axis])
 
+    at_points = [np.round(axis) if stairs else axis]
+
     def effects(terms: list[Term]) -> tuple[Floats, Floats | None]:
-        values = _total(model, terms, [np.round(axis) if stairs else axis])
+        values = _total(model, terms, at_points)
         return values[~gone], values[gone][0] if gone.any() else None
 
     values, missing = effects(terms)
@@ -196,7 +331,13 @@ def shape(model: Model, which: str, n: int = 200) -> Shape:
     shares = (level_shares(model, column) if levels else None,)
     kind: Literal["curve", "levels"] = "levels" if levels else "curve"
     at = (axis[~gone],)
-    return Shape(kind, (column,), names, at, values, missing, shares, None, parts)
+    around = None
+    ends = None if band is None else band_at(model, terms, at_points, level, band)
+    if ends is not None and band is not None:
+        lower, upper = ends
+        apart = (lower[gone][0], upper[gone][0]) if gone.any() else None
+        around = Band(band_words(model, level, band), lower[~gone], upper[~gone], apart)
+    return Shape(kind, (column,), names, at, values, missing, shares, None, parts, around)
 
 
 def _stairs(facts: ColumnFacts) -> Floats | None:
@@ -350,6 +491,7 @@ def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, fl
     if rows["table"] is not None and kind == "path":
         raise TypeError("importance: kind='path' is of the fit's own rows and takes no others")
     if kind == "path":
+        model._refuse_bags("importance(kind='path')")
         model._refuse_edited("importance(kind='path')")
         shares = _path_shares(model)
     elif rows["table"] is not None:
@@ -426,11 +568,32 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
 
 def summary(model: Model) -> str:
     """See Model.summary."""
-    path, m = model.path, model.best_iteration
-    lines = [
-        f"{model.loss!r} loss, {model.optimizer!r}",
-        f"iteration {m} of {model.n_iter} ({model.stopped})",
+    lines = [f"{model.loss!r} loss, {model.optimizer!r}"]
+    lines += _path_lines(model) if model.bags is None else _bag_lines(model, model.bags)
+    lines.append(f"intercept {np.round(model.intercept, 6)}")
+    if model.dropped:
+        names = ", ".join(map(_shortened, model.dropped))
+        lines.append(f"dropped before this fit for their small shares: {names}")
+    if model.edits:
+        lines += ["", "edited after the fit (the risks are the fit's):"]
+        lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
+    chosen = [name for name, term in model.terms.items() if term.chosen]
+    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
+    return "\n".join(lines)
+
+
+def _bag_lines(model: Model, bags: Bags) -> list[str]:
+    low, high = min(bags.best_iteration), max(bags.best_iteration)
+    return [
+        f"{model.stopped}, {low} to {high} iterations each",
+        f"training risk {bags.risk_at_start:.6g} -> {model.risk[0]:.6g}",
+        f"risk of every row by the bags that left it out {model.path.validation_risk[0]:.6g}",
     ]
+
+
+def _path_lines(model: Model) -> list[str]:
+    path, m = model.path, model.best_iteration
+    lines = [f"iteration {m} of {model.n_iter} ({model.stopped})"]
     if path.switched_after >= 0:
         lines.append(
             f"accelerated until iteration {path.switched_after}, went on from {path.rewound_to}"
@@ -449,18 +612,14 @@ def summary(model: Model) -> str:
         trained = since >= 0 and getattr(model.optimizer, "then", "") == "all" and m > since
         note = f" (these rows are trained on since iteration {since})" if trained else ""
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
-    lines.append(f"intercept {np.round(model.intercept, 6)}")
-    if model.edits:
-        lines += ["", "edited after the fit (the risks are the fit's):"]
-        lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
-    chosen = [name for name, term in model.terms.items() if term.chosen]
-    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
-    return "\n".join(lines)
+    return lines
 
 
 def _term_lines(model: Model, chosen: list[str]) -> list[str]:
-    kept = _kept_iterations(model)
+    kept = kept_iterations(model)
     picked = Counter(model.choices[i] for i in kept)
+    if model.bags is not None:
+        picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
     shares = importance(model, "integral", {"table": None}) if model.shares is not None else {}
     order = list(shares) or sorted(chosen, key=lambda name: -picked[name])
@@ -495,7 +654,7 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
     ]
 
 
-def _kept_iterations(model: Model) -> list[int]:
+def kept_iterations(model: Model) -> list[int]:
     """Positions in the path of the iterations that led to the model, a rewind's left out."""
     path, m = model.path, model.best_iteration
     left = range(path.rewound_to, path.switched_after) if path.switched_after < m else range(0)

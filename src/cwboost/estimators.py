@@ -32,6 +32,8 @@ from sklearn.utils.validation import (
 
 from .checks import is_whole
 from .fit import _seed, fit
+from .interactions import check_interactions
+from .intervals import Intervals
 from .learners import Learner
 from .losses import Loss, as_loss
 from .model import Model
@@ -58,6 +60,9 @@ HOLD_OUT = 0.2  # share of the rows, or of the groups
 N_ITER_WATCHED = 2000  # with validation rows to stop at the best (docs/defaults.md: all of these)
 N_ITER_BLIND = 200  # without: diabetes and Friedman's data are best at 100-200 and lose at 1000
 RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without validation rows Plain()
+# With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps,
+# and bags average out what haste costs (docs/quality.md).
+LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
 FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
 
 
@@ -111,10 +116,13 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         groups : array of shape (n_samples,), optional
             Rows of a group are held out together.
         """
+        if self.bags is not None and self.warm_start:
+            raise ValueError("warm_start: an average of bags cannot go on; set bags=None")
         if self.warm_start and hasattr(self, "model_"):
             self._refuse_changes()
             asked = self._n_iter_asked(self.model_.settings.validation != "none")
-            more = asked - self.model_.n_iter
+            done = self.model_.n_iter if self.interactions is None else self._asked
+            more = asked - done  # a fit with pairs has two stages of so many
             if asked < self._asked:
                 raise ValueError(
                     f"warm_start: n_iter = {asked} is less than the {self._asked} of the last fit; "
@@ -130,16 +138,22 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             return self
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
         seed = _seed(self.random_state)
-        held = self._held_out(validation, groups, len(codes), weights, seed)
+        bags = self.bags
+        if bags is None:
+            held = self._held_out(validation, groups, len(codes), weights, seed)
+        else:
+            bags, held = self._bags(validation, groups, len(codes), seed)
         offset, exposure = self._or_own(offset, exposure)
-        asked = self._n_iter_asked(held is not None)
-        told = _Told(self, asked, X, y, sample_weight)
+        watched = held is not None or bags is not None
+        asked = self._n_iter_asked(watched)
+        stages = 1 if self.interactions is None else 2
+        told = _Told(self, stages * asked if is_whole(asked) else asked, X, y, sample_weight)
         model = fit(
             table,
             codes,
             self._learners(table, weights, (offset, exposure, *self._or_own(None, None), held)),
             self._loss(),
-            self._optimizer(held is not None),
+            self._optimizer(watched),
             asked,
             self.bins,
             weights=weights,
@@ -147,11 +161,13 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             exposure=exposure,
             validation=held,
             patience=self.patience,
-            callback=told.callback,
+            callback=told.callback if bags is None else None,
             time_limit=self.time_limit,
             random_state=seed,
             n_threads=self._n_threads(),
+            bags=bags,
             progress=self._shown(),
+            interactions=self._interactions(),
         )
         self._keep(model, asked)
         told.end()
@@ -323,6 +339,22 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         mask[next(split.split(mask, groups=groups))[1]] = True
         return mask
 
+    def _bags(self, given: Any, groups: Any, n: int, seed: int) -> tuple[Any, float | None]:
+        """The engine's `bags` and the share that each leaves out."""
+        share = HOLD_OUT if self.validation in ("auto", None) else self.validation
+        if given is not None or isinstance(share, str):
+            raise ValueError(
+                "validation: every bag is watched by the rows that it leaves out; with bags= give "
+                f"the share of them, or 'auto'; got {given if share is None else share!r}"
+            )
+        if groups is None or not is_whole(self.bags):
+            return self.bags, share
+        split = GroupShuffleSplit(self.bags, test_size=share, random_state=seed % 2**32)
+        inside = np.zeros((self.bags, n), dtype=bool)
+        for marks, (rows, _) in zip(inside, split.split(inside[0], groups=groups), strict=True):
+            marks[rows] = True
+        return inside, None
+
     def _n_iter_asked(self, watched: bool) -> Any:
         if isinstance(self.n_iter, str) and self.n_iter == "auto":
             return N_ITER_WATCHED if watched else N_ITER_BLIND
@@ -340,7 +372,12 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
                     f"cb.Plain(rate=0.05), got {found!r}"
                 )
             if found == "hybrid":
-                return Hybrid(RATE, MOMENTUM, then="training") if watched else Plain()
+                if not watched:
+                    return Plain()
+                many = self.bags is not None or self.interactions is not None
+                large = many and self._loss().name == "binomial"
+                steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
+                return Hybrid(*steps, then="training")
             return names[found]()
         if isinstance(found, Hybrid) and not watched and self.validation is not None:
             return Plain(rate=found.rate)
@@ -352,6 +389,15 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         if weights is not None:
             table = table.take(weights > 0)  # a row of weight zero is absent
         return make_learners(table, self.learners, exclude, self.terms, apart)
+
+    def _interactions(self) -> Any:
+        wanted = check_interactions(self.interactions)
+        exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+        for pair in wanted if isinstance(wanted, list) else ():
+            for name in pair:
+                if name in exclude:
+                    raise ValueError(f"interactions: column {name!r} is excluded and gets no term")
+        return wanted
 
     def _n_threads(self) -> int | None:
         return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
@@ -434,8 +480,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
 
     @property
     def n_iter_(self) -> int:
-        """Iterations run; `model_.best_iteration` is the one that was kept."""
-        return int(self.model_.n_iter)
+        """Iterations run (of bags the most); `model_.best_iteration` is the one that was kept."""
+        bags = self.model_.bags
+        return int(self.model_.n_iter) if bags is None else max(bags.n_iter)
 
     @property
     def intercept_(self) -> Any:
@@ -544,10 +591,15 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         `...` in the list these and `terms` for the columns that they do not name.
     exclude : list of column names, optional
         Columns that get no term.
+    interactions : int, "auto" or list of pairs of column names, optional
+        Pairs of columns that act together: so many of the best, or these, or as many as seem to be
+        more than noise. They are fitted after the main effects, in `n_iter` more iterations, and
+        without main effects of their own.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
-        "hybrid" is `cb.Hybrid(rate=0.3, then="training")`, and `cb.Plain()` without validation
-        rows; the other names are the optimizers with their own defaults. An object such as
-        `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
+        "hybrid" is `cb.Hybrid(rate=0.3, then="training")` (with bags or interactions of two
+        classes `cb.Hybrid(rate=4, momentum=0.0034, then="training")`), and `cb.Plain()` without
+        validation rows; the other names are the optimizers with their own defaults. An object such
+        as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
         Most iterations; "auto": 2000 with validation rows to stop at the best, else 200.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
@@ -560,6 +612,10 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
     offset, exposure : name of a column of X, optional
         Fixed part of the score; exposure is exp(offset). The column is then no feature, and
         `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.
+    bags : int, optional
+        The average of so many fits, each without a share of the rows (`validation`; "auto" and
+        None: 0.2) that finds its best iteration; with groups, without whole groups. Better
+        predictions and a band around every effect, for so many times the time.
     warm_start : bool
         Go on from the last fit when `fit` is called again with a larger `n_iter`, on the same data.
     time_limit : float, optional
@@ -599,6 +655,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         terms: Any = "auto",
         learners: Any = None,
         exclude: Any = None,
+        interactions: Any = None,
         optimizer: Any = "hybrid",
         n_iter: int | str = "auto",
         bins: Any = "auto",
@@ -606,6 +663,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         patience: int | None = 50,
         offset: str | None = None,
         exposure: str | None = None,
+        bags: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
         random_state: Any = 0,
@@ -613,10 +671,10 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         verbose: bool | int | None = None,
     ) -> None:
         super().__init__(
-            loss=loss, terms=terms, learners=learners, exclude=exclude, optimizer=optimizer,
-            n_iter=n_iter, bins=bins, validation=validation, patience=patience, offset=offset,
-            exposure=exposure, warm_start=warm_start, time_limit=time_limit,
-            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            loss=loss, terms=terms, learners=learners, exclude=exclude, interactions=interactions,
+            optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
+            patience=patience, offset=offset, exposure=exposure, bags=bags, warm_start=warm_start,
+            time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:
@@ -636,6 +694,38 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.predict(
             self._read(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
+        )
+
+    def intervals(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        *,
+        level: float = 0.9,
+        kind: Any = "cv+",
+        folds: Any = 10,
+    ) -> Intervals:
+        """Between which ends a new y lies with probability `level`; see `cwboost.Model.intervals`.
+
+        Given the rows of `fit` again; the result's `predict(X)` has the columns lower and upper.
+        """
+        check_is_fitted(self)
+        table, target, weights = self._rows(X, y, sample_weight)
+        return self.model_.intervals(
+            table,
+            target,
+            level=level,
+            kind=kind,
+            folds=folds,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=self.random_state,
+            n_threads=self._n_threads(),
+            progress=self._shown(),
         )
 
     def score(
@@ -667,7 +757,7 @@ class CWBClassifier(ClassifierMixin, _CWB):  # type: ignore[misc]
         Weights of the classes, multiplied with `sample_weight`.
     offset : name of a column of X, optional
         Fixed part of the score. The column is then no feature. Arrays go to `fit`.
-    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, warm_start, \
+    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, bags, warm_start, \
 time_limit, random_state, n_jobs, verbose
         As of `CWBRegressor`.
 
@@ -694,12 +784,14 @@ time_limit, random_state, n_jobs, verbose
         terms: Any = "auto",
         learners: Any = None,
         exclude: Any = None,
+        interactions: Any = None,
         optimizer: Any = "hybrid",
         n_iter: int | str = "auto",
         bins: Any = "auto",
         validation: Any = "auto",
         patience: int | None = 50,
         offset: str | None = None,
+        bags: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
         random_state: Any = 0,
@@ -708,9 +800,10 @@ time_limit, random_state, n_jobs, verbose
     ) -> None:
         super().__init__(
             class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
-            optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
-            patience=patience, offset=offset, warm_start=warm_start, time_limit=time_limit,
-            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            interactions=interactions, optimizer=optimizer, n_iter=n_iter, bins=bins,
+            validation=validation, patience=patience, offset=offset, bags=bags,
+            warm_start=warm_start,
+            time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:

@@ -4,7 +4,8 @@ loading; a file can give wrong numbers at worst, never run code.
 A file mirrors the dataclasses of a model: an object has the fields of its class as keys, all of
 them, and says its class under "type" where there is a choice. The annotations of the fields say
 what is read back; relations between fields are checked after that. Packed are only the updates of
-the path (one coefficient vector per iteration), as base64 of little-endian 64-bit floats.
+the path (one coefficient vector per iteration) and the coefficients of bags and of bootstrap draws,
+as base64 of little-endian floats: of 64 bits, those of the draws of 32.
 """
 
 from __future__ import annotations
@@ -22,22 +23,35 @@ from types import MappingProxyType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from .bins import Bins, Cuts, Encoder, Levels, Values, as_bins
 from .design import Plan
 from .learners import BASES, LEARNERS, Learner
 from .losses import LOSSES, Loss, PythonLoss
-from .model import ColumnFacts, Edit, Model, Path, Settings, Spread, Term
+from .model import (
+    Bags,
+    Bands,
+    ColumnFacts,
+    Edit,
+    Model,
+    Path,
+    Ranking,
+    Settings,
+    Spread,
+    Term,
+)
 from .optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from .table import Floats
 from .whole import whole
 
-FORMAT, VERSION = "cwboost model", 2
-READABLE = (1, 2)
+FORMAT, VERSION = "cwboost model", 3
+READABLE = (1, 2, 3)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "importance", "edits", "path", "settings",
+    "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
+    "path", "settings", "bags", "bands",
 )  # fmt: skip
 TERM_KEYS = (
     "name",
@@ -113,7 +127,7 @@ def to_dict(model: Model) -> dict[str, Any]:
     for key in ("risk", "validation_risk"):  # JSON has no word for nan and inf
         path[key] = [v if math.isfinite(v) else str(v) for v in path[key]]
     for key in ("updates", "correction_updates"):
-        path[key] = base64.b64encode(getattr(model.path, key).astype("<f8").tobytes()).decode()
+        path[key] = _packed(getattr(model.path, key))
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -127,11 +141,36 @@ def to_dict(model: Model) -> dict[str, Any]:
         "iteration": model.best_iteration,
         "columns": {name: _plain(facts) for name, facts in model.columns.items()},
         "terms": [_term(term) for term in model.terms.values()],
+        "interactions": _plain(model.interactions),
         "importance": _plain(model.shares) if known else None,
         "edits": _plain(model.edits),
+        "dropped": _plain(model.dropped),
         "path": path,
         "settings": _plain(model.settings),
+        "bags": None if model.bags is None else _bags(model.bags),
+        "bands": None if model.bands is None else _bands(model.bands),
     }
+
+
+def _bags(bags: Bags) -> dict[str, Any]:
+    """Small numbers as they are; coefficients packed, term by term."""
+    plain: dict[str, Any] = {"coef": {name: _packed(coef) for name, coef in bags.coef.items()}}
+    plain["chosen"] = {name: list(counts) for name, counts in bags.chosen.items()}
+    return {f.name: plain.get(f.name, _plain(getattr(bags, f.name))) for f in fields(bags)}
+
+
+def _bands(bands: Bands) -> dict[str, Any]:
+    return {
+        "center": {name: _packed(coef) for name, coef in bands.center.items()},
+        "coef": {name: _packed(coef, "<f4") for name, coef in bands.coef.items()},
+        "n_iter": list(bands.n_iter),
+        "longer": bands.longer,
+        "inflation": bands.inflation,
+    }
+
+
+def _packed(numbers: NDArray[Any], kind: str = "<f8") -> str:
+    return base64.b64encode(numbers.astype(kind).tobytes()).decode()
 
 
 def _term(term: Term) -> dict[str, Any]:
@@ -197,7 +236,7 @@ def from_dict(data: Any) -> Model:
     if type(version) is not int or version not in READABLE:
         raise ModelFileError(
             f"written in version {_shown(version)} of the format, this cwboost reads "
-            f"{' and '.join(map(str, READABLE))}; update cwboost"
+            f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
         return _model(data if version == VERSION else _upgraded(data))
@@ -206,16 +245,36 @@ def from_dict(data: Any) -> Model:
 
 
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """A file of version 1 as one of version 2: how rows spread over columns is not known, and the
-    first files did not count evaluations."""
-    columns, path = data.get("columns"), data.get("path")
+    """A file of an older version as one of this: version 2 had no pairs without main effects, bags
+    or bands; in version 1 it was not known how rows spread over columns, and the first files did
+    not count evaluations."""
+    data = {**data, "dropped": [], "bags": None, "bands": None}
+    columns, path, terms = (data.get(key) for key in ("columns", "path", "terms"))
     if isinstance(columns, dict):
         columns = {
-            name: {**f, "spread": None} if isinstance(f, dict) else f for name, f in columns.items()
+            name: {"spread": None, **f} if isinstance(f, dict) else f for name, f in columns.items()
         }
     if isinstance(path, dict) and isinstance(path.get("choices"), list):
         path = {"evaluations": [0] * len(path["choices"]), **path}
-    return {**data, "columns": columns, "path": path}
+    if isinstance(terms, list):
+        terms = [_with_main_effects(term) for term in terms]
+    return {"interactions": None, **data, "columns": columns, "path": path, "terms": terms}
+
+
+def _with_main_effects(term: Any) -> Any:
+    """A term of the time when tensors always had them."""
+    if not isinstance(term, dict):
+        return term
+    parts = {key: term.get(key) for key in ("learner", "basis")}
+    tensors = {"learner": "Tensor", "basis": "tensor"}
+    return {
+        **term,
+        **{
+            key: {"orthogonal": False, **part}
+            for key, part in parts.items()
+            if isinstance(part, dict) and part.get("type") == tensors[key]
+        },
+    }
 
 
 def _model(data: dict[str, Any]) -> Model:
@@ -248,6 +307,9 @@ def _model(data: dict[str, Any]) -> Model:
         _require(len(edit.shift) == q, f"{where}.shift", f"expected {q} numbers", edit.shift)
         fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
         _require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
+    bags = None if data["bags"] is None else _read_bags(data["bags"], terms, q)
+    bands = None if data["bands"] is None else _read_bands(data["bands"], terms)
+    interactions: Ranking | None = _read(Ranking | None, data["interactions"], "interactions")
     return Model(
         loss,
         optimizer,
@@ -261,7 +323,75 @@ def _model(data: dict[str, Any]) -> Model:
         settings,
         shares,
         edits,
+        _read(tuple[str, ...], data["dropped"], "dropped"),
+        bags,
+        bands,
+        interactions,
     )
+
+
+def _read_bags(data: Any, terms: dict[str, Term], q: int) -> Bags:
+    _check_keys(data, [f.name for f in fields(Bags)], "bags")
+    starts = [
+        _read(Floats, row, f"bags.start[{b}]")
+        for b, row in enumerate(_read(list, data["start"], "bags.start"))
+    ]
+    k = len(starts)
+    fits = k >= 2 and all(len(row) == q for row in starts)
+    _require(fits, "bags.start", f"expected {q} numbers for each of 2 or more bags", data["start"])
+    lists = {
+        key: _read(tuple[kind, ...], data[key], f"bags.{key}")  # type: ignore[valid-type]
+        for key, kind in (("n_iter", int), ("best_iteration", int), ("validation_risk", float))
+    }
+    chosen: dict[str, tuple[int, ...]] = _read(
+        dict[str, tuple[int, ...]], data["chosen"], "bags.chosen"
+    )
+    for key, found in [*lists.items(), *chosen.items()]:
+        _require(len(found) == k, f"bags.{key}", f"expected {k} numbers", list(found))
+    coef = _read_coef(data["coef"], terms, (k,), "bags.coef")
+    _require(list(coef) == list(chosen), "bags.chosen", "expected the terms of coef", [*chosen])
+    risk = _read(float, data["risk_at_start"], "bags.risk_at_start")
+    return Bags(
+        np.array(starts), MappingProxyType(coef), MappingProxyType(chosen), **lists,
+        risk_at_start=risk,
+    )  # fmt: skip
+
+
+def _read_bands(data: Any, terms: dict[str, Term]) -> Bands:
+    _check_keys(data, [f.name for f in fields(Bands)], "bands")
+    n_iter: tuple[int, ...] = _read(tuple[int, ...], data["n_iter"], "bands.n_iter")
+    _require(len(n_iter) >= 2, "bands.n_iter", "expected 2 or more numbers", list(n_iter))
+    factors = [_read(float, data[key], f"bands.{key}") for key in ("longer", "inflation")]
+    center = _read_coef(data["center"], terms, (), "bands.center")
+    coef = _read_coef(data["coef"], terms, (len(n_iter),), "bands.coef", "<f4")
+    fits = list(center) == list(coef)
+    _require(fits, "bands.center", "expected the terms of coef", list(center))
+    return Bands(MappingProxyType(center), MappingProxyType(coef), n_iter, *factors)
+
+
+def _read_coef(
+    data: Any, terms: dict[str, Term], of: tuple[int, ...], where: str, kind: str = "<f8"
+) -> dict[str, NDArray[Any]]:
+    """Coefficients of some terms, of each several if `of` says how many."""
+    out = {}
+    for name, packed in _read(dict[str, str], data, where).items():
+        _require(name in terms, f"{where}.{name}", "expected a term of the model", name)
+        shape = (*of, *terms[name].beta.shape)
+        found = _unpacked(packed, int(np.prod(shape)), f"{where}.{name}", kind)
+        out[name] = found.reshape(shape)
+    return out
+
+
+def _unpacked(text: Any, n: int, where: str, kind: str = "<f8") -> NDArray[Any]:
+    try:
+        raw = base64.b64decode(_read(str, text, where), validate=True)
+        out = np.frombuffer(raw, dtype=kind).astype(kind[1:])
+    except ValueError:
+        bits = 8 * np.dtype(kind).itemsize
+        raise ModelFileError(f"{where}: damaged (not base64 of {bits}-bit floats)") from None
+    fits = len(out) == n and bool(np.isfinite(out).all())
+    _require(fits, where, f"expected {n} finite numbers", len(out))
+    return out
 
 
 def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[str, Term]:
@@ -349,14 +479,7 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
 
     def updates(key: str, terms: Any) -> Floats:
         n = q * sum(sizes[k] for k in terms if k >= 0)
-        try:
-            raw = base64.b64decode(_read(str, data[key], f"path.{key}"), validate=True)
-            out = np.frombuffer(raw, dtype="<f8").astype(np.float64)
-        except ValueError:
-            raise ModelFileError(f"path.{key}: damaged (not base64 of 64-bit floats)") from None
-        fits = len(out) == n and bool(np.isfinite(out).all())
-        _require(fits, f"path.{key}", f"expected {n} finite numbers", len(out))
-        return out
+        return _unpacked(data[key], n, f"path.{key}")
 
     choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, accelerated)
     return Path(
@@ -514,6 +637,10 @@ RULES: tuple[tuple[Any, Any, str], ...] = (
     (Spread, lambda s: len(s.points) == len(s.shares) and _rising(s.points, True),
      "expected increasing points, and a share for each"),
     (Spread, lambda s: bool(np.all(s.shares > 0)), "expected shares > 0"),
+    (Ranking, lambda r: len(r.a) == len(r.b) == len(r.gain) == len(r.by_noise),
+     "expected two names, a gain and what noise does for every pair"),
+    (Ranking, lambda r: 0 <= r.chosen <= len(r.a) <= r.n_pairs, "expected chosen pairs among all"),
+    (Ranking, lambda r: _rising(-r.gain, False) and r.residual >= 0, "expected falling gains"),
     (Optimizer, lambda o: o.core() is not None, "expected parameters that fit"),
     (Settings, lambda s: s.patience is None or 1 <= s.patience < 2**31 - 1,
      "expected patience >= 1"),

@@ -24,10 +24,18 @@ from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split, read_data
 from .design import Plan, centred, check_learners, complete, look_at, plan_terms
 from .formula import is_formula, parse
+from .interactions import (
+    Pairs,
+    check_interactions,
+    check_pairs,
+    how_many,
+    pair_learners,
+    rank,
+)
 from .learners import Learner
 from .losses import Loss, as_loss
 from .memory import collector_at_rest
-from .model import ColumnFacts, Model, Path, Settings, Spread, Term, with_coefficients
+from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
 from .progress import Progress, face
 from .smoothing import System
@@ -50,7 +58,8 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; `.model` is the model fitted so far."""
 
     def __init__(self, model: Model) -> None:
-        super().__init__(f"interrupted after {model.n_iter} iterations; .model has them")
+        done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+        super().__init__(f"interrupted after {done}; .model has them")
         self.model = model
 
     def __reduce__(self) -> Any:
@@ -77,6 +86,8 @@ def fit(
     n_threads: int | None = None,
     *,
     exposure: Any = None,
+    interactions: Any = None,
+    bags: Any = None,
     search: str = "auto",
     progress: Any = None,
 ) -> Model:
@@ -96,7 +107,8 @@ def fit(
         `loss(y, score)`, `gradient(y, score)` and `start(y, weights)`.
     optimizer : Plain, Accelerated or Hybrid
     n_iter : int
-        Iterations, those that a rewind leaves behind included.
+        Iterations, those that a rewind leaves behind included. With the squared loss the fit ends
+        sooner if only rounding is left to gain.
     bins : "auto", "sqrt", "root4", "exact", int or Bins
         How numbers are merged for the fit; prediction never merges.
     weights, offset, exposure : array or name of a column, optional
@@ -117,9 +129,18 @@ def fit(
         For a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
+    interactions : int, "auto" or list of pairs of names, optional
+        Pairs of columns that act together: so many, or these, or as many as seem to be more than
+        noise. The fit then has two stages of `n_iter` iterations: main effects first, then
+        main effects and pairs, `Tensor(a, b, orthogonal=True)`, together. All pairs are ranked by
+        their gain on the residuals of the first stage; `model.interactions` has the ranking.
+    bags : int or masks of shape (bags, n), optional
+        The average of so many fits, each to a random share of the rows and watched by the rest:
+        again one model, with one effect per term. `validation` is then the share that every bag
+        leaves out, of every class alike (0.2 if it is not given). Masks mark the rows of each bag,
+        for instance whole groups.
     search : "auto", "full", "certified" or "row-free"
-        How the best term of an iteration is found; all find the same, as long as what is left to
-        gain is more than rounding. "full" evaluates every term,
+        How the best term of an iteration is found; all find the same. "full" evaluates every term,
         "certified" only those that bounds do not exclude, "row-free" (squared loss) works on
         cross-products of terms instead of rows. "auto" estimates which costs less.
     progress : None, bool or Progress
@@ -149,12 +170,22 @@ def fit(
         raise ValueError(
             f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
         )
-    seed = _seed(random_state)
+    seed, wanted = _seed(random_state), check_interactions(interactions)
+    if bags is not None:
+        from .bags import check_bags, draw_bags, fit_bags
+
+        check_bags(bags, validation, callback)
+        binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+        check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
+        draw = draw_bags(bags, validation, binned.data, seed, table, weights)
+        how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
+        return fit_bags(binned, draw, how, wanted, n_threads, bar)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     with collector_at_rest():
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
+        check_pairs(wanted, data.table, given.columns)
         if search == "row-free" and data.loss.name != "squared":
             raise ValueError(
                 f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
@@ -165,7 +196,22 @@ def fit(
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
         problem = Problem.make(binned, data.split, optimizer, begin, began)
         model = problem.template(patience)
-    return problem.boost(model, _core.Path(), n_iter, callback, time_limit, bar, search)
+    history = _core.Path()
+    if wanted is not None:
+        half = None if time_limit is None else time_limit / 2
+        main = problem.boost(model, history, n_iter, callback, half, bar, search)
+        with collector_at_rest():
+            try:
+                binned, ranking = with_pairs(binned, main, wanted, bar)
+            except KeyboardInterrupt:
+                raise Interrupted(main) from None
+            if len(binned.plans) == len(main.terms):
+                return replace(main, interactions=ranking)
+            problem = Problem.make(binned, data.split, optimizer, begin, began)
+            model = replace(problem.template(patience), interactions=ranking)
+        model, history = problem.going_on(model, main)
+        n_iter += model.n_iter
+    return problem.boost(model, history, n_iter, callback, time_limit, bar, search)
 
 
 def extend(
@@ -184,38 +230,32 @@ def extend(
     progress: Any,
 ) -> Model:
     """See Model.extend."""
-    began, bar = time.perf_counter(), face(progress)
+    bar = face(progress)
     _check_counts(n, None, time_limit, n_threads)
-    old = model.settings
-    if y is None:
-        y = old.target
-    if y is None:
-        raise TypeError("extend: y was an array in the fit; pass it again")
+    given = Given(table, y, weights, offset, exposure, validation)
+    problem = pose_again(model, given, "extend", n_threads)
+    history = problem.history(model)
+    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+
+
+def pose_again(
+    model: Model,
+    given: Given,
+    what: str,
+    n_threads: int | None,
+    names: Sequence[str] | None = None,
+) -> Problem:
+    """The problem whose solution a model is, from its rows given again for `what`; a validation
+    fraction need not be given. `names`: with some of its terms only."""
+    began, old, validation = time.perf_counter(), model.settings, given.validation
     if validation is None:
         validation = old.fraction if old.validation == "fraction" else old.held
     if validation is None and old.validation == "rows":
-        raise TypeError("extend: the fit had validation rows; pass the same validation= again")
-    if old.needs_offset and offset is None and exposure is None:
-        raise TypeError("extend: the fit had an offset or exposure; pass the same again")
-    given = Given(
-        table,
-        y,
-        old.weights if weights is None else weights,
-        old.offset if offset is None else offset,
-        old.exposure if exposure is None else exposure,
-        validation,
-    )
-    data = read_data(given, model.loss, old.seed, model.classes)
-    plans = [term.plan for term in model.terms.values()]
-    threads = threads_for(n_threads, len(data.y))
-    names = dict.fromkeys(name for plan in plans for name in plan.columns)
-    seen = look_at(names, data.table, data.sample, threads)
-    binned = Binned.make(data, plans, seen, old, threads)
+        raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
+    binned = bin_again(model, replace(given, validation=validation), what, n_threads, names)
     begin = Begin(model.start_vector, model.scale)
-    smoothing = [term.smoothing for term in model.terms.values()]
-    problem = Problem.make(binned, data.split, model.optimizer, begin, began, smoothing)
-    history = problem.history(model)
-    return problem.boost(model, history, model.n_iter + n, callback, time_limit, bar)
+    smoothing = [model.terms[plan.name].smoothing for plan in binned.plans]
+    return Problem.make(binned, binned.data.split, model.optimizer, begin, began, smoothing)
 
 
 # --- from what people give to binned rows ---------------------------------------------------------
@@ -236,6 +276,86 @@ def bin_rows(data: Data, learners: Sequence[Learner], settings: Settings, n_thre
     return Binned.make(data, plans, seen, settings, n_threads)
 
 
+class Unbinned(NamedTuple):
+    """Rows and learners that are read and checked, and nothing else."""
+
+    data: Data
+    learners: list[Learner]
+    settings: Settings
+
+    def bin(self, n_threads: int) -> Binned:
+        with collector_at_rest():
+            return bin_rows(self.data, self.learners, self.settings, n_threads)
+
+
+def read_all(
+    table: Any,
+    y: Any,
+    learners: Any = None,
+    loss: Any = "squared",
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    apart: Sequence[str] = (),
+) -> Unbinned:
+    """What the arguments of `fit` say: all are training rows. Columns `apart` are no features."""
+    given, rule = Given(table, y, weights, offset, exposure, apart=tuple(apart)), as_bins(bins)
+    if is_formula(y):
+        given, learners = _read_formula(given, learners)
+    data, chosen = read_rows(given, learners, as_loss(loss), 0)
+    return Unbinned(data, chosen, _settings(given, data, rule, 0))
+
+
+def bin_again(
+    model: Model,
+    given: Given,
+    what: str,
+    n_threads: int | None,
+    names: Sequence[str] | None = None,
+) -> Binned:
+    """The rows of a fit, given again for `what`, binned for the terms of its model, or for some.
+    What the fit was given by the name of a column need not be given."""
+    old = model.settings
+    if given.y is None and old.target is None:
+        raise TypeError(f"{what}: y was an array in the fit; pass it again")
+    if old.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
+    by_name = {"y": old.target, "weights": old.weights, "offset": old.offset}
+    by_name["exposure"] = old.exposure
+    named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
+    data = read_data(replace(given, **named), model.loss, old.seed, model.classes)
+    plans = [model.terms[name].plan for name in (model.terms if names is None else names)]
+    threads = threads_for(n_threads, len(data.y))
+    columns = dict.fromkeys(name for plan in plans for name in plan.columns)
+    seen = look_at(columns, data.table, data.sample, threads)
+    return Binned.make(data, plans, seen, old, threads)
+
+
+def with_pairs(
+    binned: Binned, main: Model, wanted: int | str | Pairs, bar: Progress
+) -> tuple[Binned, Ranking | None]:
+    """The rows with pairs as further terms: those that are wanted, or that a model of main effects
+    leaves to be wished for."""
+    data, seen, threads = binned.data, binned.seen, binned.n_threads
+    ranking = None
+    if not isinstance(wanted, list):
+        ranking = rank(main, data, binned.columns, seen, binned.settings.seed, threads, bar)
+        ranking = replace(ranking, chosen=how_many(wanted, ranking))
+        wanted = ranking.pairs[: ranking.chosen]
+    learners = pair_learners(wanted, binned.plans)
+    if not learners:
+        return binned, ranking
+    names = dict.fromkeys(name for learner in learners for name in learner.columns)
+    seen = {
+        **look_at([n for n in names if n not in seen], data.table, data.sample, threads),
+        **seen,
+    }
+    plans = plan_terms(learners, data.table, data.sample, seen, threads, binned.plans)
+    more = Binned.make(data, plans, seen, binned.settings, threads)
+    return replace(binned.joined(more), seen=seen), ranking
+
+
 def prepare(
     table: Any,
     y: Any,
@@ -247,15 +367,10 @@ def prepare(
     exposure: Any = None,
     n_threads: int | None = None,
 ) -> Binned:
-    """Rows binned for `fit_split`: all are training rows, as the arguments of `fit` say."""
+    """Rows binned for `Problem.pose`: all are training rows, as the arguments of `fit` say."""
     check_threads(n_threads)
-    given, rule = Given(table, y, weights, offset, exposure), as_bins(bins)
-    if is_formula(y):
-        given, learners = _read_formula(given, learners)
-    with collector_at_rest():
-        data, chosen = read_rows(given, learners, as_loss(loss), 0)
-        settings = _settings(given, data, rule, 0)
-        return bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
+    read = read_all(table, y, learners, loss, bins, weights, offset, exposure)
+    return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
 def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
@@ -288,6 +403,18 @@ class Begin(NamedTuple):
         y, w, offset = map(split.of_training, (data.y, split.training, data.offset))
         start = _start(start, data.loss, y, w, offset)
         return cls(start, _scale(scale, data.loss, y, w, offset, start))
+
+
+class How(NamedTuple):
+    """How each of several fits to the same binned rows is made."""
+
+    optimizer: Optimizer
+    n_iter: int
+    patience: int | None = None
+    start: Any = None
+    scale: Any = "auto"
+    time_limit: float | None = None
+    search: str = "auto"
 
 
 class Halt:
@@ -445,10 +572,19 @@ class Problem:
         """The path of a model of this problem, to go on from."""
         return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
 
-    def drawable(self, model: Model) -> Mapping[str, ColumnFacts]:
-        """The columns, with the spread of those that the path has moved."""
-        moved = np.union1d(model.path.choices, model.path.corrections)
-        names = {name for k in moved[moved >= 0] for name in self.plans[k].columns}
+    def going_on(self, model: Model, main: Model) -> tuple[Model, _core.Path]:
+        """A model of this problem at the best iterate of one of its first terms, and its path.
+
+        (A Hybrid that ends on all rows has none left to watch, and begins anew.)
+        """
+        if isinstance(self.optimizer, Hybrid) and self.optimizer.then == "all":
+            return model, _core.Path()
+        before = main.at(main.best_iteration)
+        return replace(model, path=before.path), self.history(before)
+
+    def drawable(self, model: Model, moved: Sequence[int]) -> Mapping[str, ColumnFacts]:
+        """The columns, with the spread of those of terms that have been moved."""
+        names = {name for k in moved for name in self.plans[k].columns}
         lacking = {name for name in names if model.columns[name].spread is None}
         found = self.binned.spreads(lacking) if lacking else {}
         facts = {name: _facts(self.binned.seen[name], spread) for name, spread in found.items()}
@@ -472,15 +608,57 @@ class Problem:
         after, every = _told(callback, bar, names)
         early = watched and patience > 0
         with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
-            found = _core.boost(
+            path = self._run(history, n_iter, patience, time_limit, after, every, search)
+            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
+                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
+                bar.step(path.n_iter, **_facts_of(*last, names))
+        return self.made(model, path)
+
+    def choose(
+        self,
+        n_iter: int,
+        until: Callable[[int], bool],
+        halt: Callable[[], bool],
+        bar: Progress | None = None,
+    ) -> Path:
+        """The path of n_iter iterations, and no model of it.
+
+        `until` is given the number of the term chosen after every iteration, and returns true if
+        it was the last; `halt` is asked as in `fit`.
+        """
+        bar = face(False) if bar is None else bar
+
+        def after(m: int, risk: float, _validation_risk: float, choice: int) -> bool:
+            bar.step(m, risk=risk)
+            return until(choice) or halt()
+
+        with bar.work(n_iter, "iteration", early=True):
+            path = self._run(_core.Path(), n_iter, 0, None, after, 0.0, "auto")
+        if path.stopped == "interrupted":
+            raise KeyboardInterrupt
+        return path
+
+    def _run(
+        self,
+        history: _core.Path,
+        n_iter: int,
+        patience: int,
+        time_limit: float | None,
+        after: Callable[[int, float, float, int], bool] | None,
+        every: float,
+        search: str,
+    ) -> Path:
+        """The core's loop."""
+        path = Path.from_core(
+            _core.boost(
                 self.rows,
                 self.training,
                 self.all,
-                model.optimizer.core(),
-                list(model.start_vector),
-                model.scale,
+                self.optimizer.core(),
+                list(self.begin.start),
+                self.begin.scale,
                 TRAINING,
-                VALIDATION if watched else None,
+                None if self.split.validation is None else VALIDATION,
                 ALL,
                 n_iter,
                 patience,
@@ -490,27 +668,46 @@ class Problem:
                 SEARCHES[search],
                 every,
             )
-            path = Path.from_core(found)
-            if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
-                last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
-                bar.step(path.n_iter, **_facts_of(*last, names))
+        )
         if not np.isfinite(path.risk[0]):
             raise ValueError(
-                f"the {model.loss.name} loss is not finite at the start ({path.risk[0]}); "
-                "check the loss, or rescale y"
+                f"the {self.binned.data.loss.name} loss is not finite at the start "
+                f"({path.risk[0]}); check the loss, or rescale y"
             )
-        m = best_iteration(path, model.optimizer, watched)
+        return path
+
+    def made(self, model: Model, path: Path) -> Model:
+        """The model of a path of this problem, from that of its beginning."""
+        m = best_iteration(path, model.optimizer, self.split.validation is not None)
         terms = with_coefficients(model.terms, path, m, model.optimizer, model)
         model = replace(model, terms=terms, path=path, best_iteration=m)
-        model = replace(model, columns=self.drawable(model))
+        moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
+        model = replace(model, columns=self.drawable(model, moved))
         if path.stopped == "interrupted":
             raise Interrupted(replace(model, shares=None))
-        model = replace(model, shares=self.shares(model))
+        model = replace(model, shares=self.shares(model, moved))
         _warn_of_divergence(model)
         return model
 
-    def shares(self, model: Model) -> Floats:
-        """Importance of every term on the training rows."""
+    def scores(self, model: Model) -> Floats:
+        """(q, n) scores of all rows by a model of this problem, at the bins."""
+        batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
+        for k, term in enumerate(model.terms.values()):
+            if term.chosen:
+                effect = np.ascontiguousarray((self.binned.bin_effects[k] @ term.beta).T)
+                batch.append(_core.Add(SLOT_F, self.binned.sets.of_term[k], effect.ravel()))
+        self.rows.run(batch)
+        return self.rows.read(SLOT_F)
+
+    def residuals(self, model: Model) -> Floats:
+        """(q, n) residuals of all rows by a model of this problem."""
+        self.scores(model)
+        self.rows.run([_core.Residual(SLOT_F, SLOT_R, [ALL])])
+        return self.rows.read(SLOT_R)
+
+    def shares(self, model: Model, moved: Sequence[int]) -> Floats:
+        """Importance of every term on the training rows, given the numbers of those that have been
+        moved."""
         q, total = model.n_outputs, float(self.split.training.sum())
         binned, of_term = self.binned, self.binned.sets.of_term
         batch: list[Any] = [
@@ -519,9 +716,9 @@ class Problem:
         ]
         effects = {}
         terms = list(model.terms.values())
-        for k in np.union1d(model.path.choices, model.path.corrections).tolist():
+        for k in moved:
             term = terms[k]
-            if k >= 0 and term.chosen:
+            if term.chosen:
                 effects[k] = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
                 batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
         batch.append(_core.MeanResidual(SLOT_G, SLOT_F, SLOT_R))
@@ -555,7 +752,7 @@ def _warn_of_divergence(model: Model) -> None:
         )
     else:
         return
-    warnings.warn(what, RuntimeWarning, stacklevel=4)
+    warnings.warn(what, RuntimeWarning, stacklevel=5)
 
 
 def _facts(seen: Seen, spread: Spread | None) -> ColumnFacts:

@@ -3,12 +3,12 @@ grammar and points at the character that breaks it; knows nothing of how learner
 
     formula   target "~" term { "+" term | "-" column }
     term      "." | column | function "(" argument { "," argument } ")"
-    argument  column (te: or a term of one column) | keyword "=" literal | literal (poly's degree)
+    argument  column (te, ti: or a term of one) | keyword "=" literal | literal (poly's degree)
     column    a name of letters, digits, "_" and "."; any other `between back-quotes`
     literal   number | "text" | 'text' | True | False | None
 
 Nothing is ever evaluated. "." stands for every column that is not the target and has no term of
-its own in the formula (te and missing stand beside a column's own term and do not count).
+its own in the formula (te, ti and missing stand beside a column's own term and do not count).
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from .terms import make_learners
 
 FUNCTIONS = {"s": "Spline", "lin": "Linear", "l": "Linear", "poly": "Polynomial", "step": "Step",
              "cat": "Category", "center": "Centered", "cs": "Centered", "te": "Tensor",
-             "missing": "Missing"}  # fmt: skip
+             "ti": "Tensor", "missing": "Missing"}  # fmt: skip
 REMEDIES = {  # for what people from R write
     "offset": "pass offset= to fit",
     **dict.fromkeys(["log", "exp", "sqrt", "I", "scale"], "transform the column before the fit"),
     **dict.fromkeys(["bbs", "bs", "ns", "spline"], "write s(...)"),
     **dict.fromkeys(["bols", "linear"], "write lin(...) or cat(...)"),
     **dict.fromkeys(["factor", "category"], "write cat(...)"),
-    **dict.fromkeys(["ti", "t2", "bspatial", "tensor"], "write te(...)"),
-    **dict.fromkeys("*:^", "an interaction is te(a, b)"),
+    **dict.fromkeys(["t2", "bspatial", "tensor"], "write te(...)"),
+    **dict.fromkeys("*:^", "an interaction is te(a, b), or beside main effects ti(a, b)"),
     **dict.fromkeys("`'\"", "the quote is not closed"),
 }
 CONSTANTS = {"True": True, "False": False, "None": None}
-UNCHECKED = {"name": (str, "text in quotes"), "intercept": (bool, "True or False")}  # by learners
+UNCHECKED = {"name": (str, "text in quotes"), "intercept": (bool, "True or False"),
+             "orthogonal": (bool, "True or False")}  # by learners  # fmt: skip
 WINDOW = 60  # characters shown on either side of the place
 LONGEST_INT = 18  # digits; longer ones are floats
 
@@ -180,7 +181,9 @@ class _Parser:
             self.fail(f"unknown function {function.text!r}; {remedy}", function)
         cls = LEARNERS[FUNCTIONS[function.text]]
         if margin and cls is Tensor:
-            self.fail("te takes columns or terms of one column, not te", function)
+            self.fail(
+                f"te and ti take columns or terms of one column, not {function.text}", function
+            )
         columns = [self.argument(cls)]
         if cls is Tensor:
             self.expect(",", "',' and a second column")
@@ -195,6 +198,8 @@ class _Parser:
                 self.fail(f"{key.text!r} is given twice", key)
             keywords[key.text] = key, value
         self.take()
+        if function.text == "ti":
+            keywords.setdefault("orthogonal", (function, True))
         try:
             learner = cls(*columns, **{key: value for key, (_, value) in keywords.items()})
             learner.bin_rule(Bins())  # checks the rule

@@ -56,6 +56,7 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     >>> bool(np.array_equal(beta[1], model.terms["x"].beta)), bool(beta[0].any())
     (True, False)
     """
+    model._refuse_bags("the path of the coefficients")
     model._refuse_edited("the path of the coefficients")
     iterations = list(iterations)
     q = model.n_outputs

@@ -38,6 +38,8 @@ from .checks import is_number, is_whole
 from .table import Table
 
 STEP_BINS = 128
+PAIR_BINS = 4, 16  # the fewest and the most steps of a column in a pair without main effects
+PAIR_CELLS = 600  # of its table, where fewer steps can make it so
 TENSOR_KNOTS = 10
 MIN_STEP, MAX_SIZE = 1e-300, 1e307  # inverses and continuations are still numbers
 DfKind = Literal["df2", "df1"]
@@ -465,6 +467,11 @@ class Tensor(Learner):
         splines).
     bins : rule, optional
         Of either axis, at most 255.
+    orthogonal : bool
+        Without the main effects: whatever the surface has of a function of one of the columns
+        alone is taken out of it, so that the terms of a and b keep their meaning. A numeric
+        column's name then stands for a Step of 4 to 16 bins, more where there are more rows, and
+        df count no main effects.
 
     Examples
     --------
@@ -477,6 +484,7 @@ class Tensor(Learner):
     b: str | Learner
     df: float | None = None
     bins: Any = None
+    orthogonal: bool = False
 
     def _check(self) -> None:
         who = self._who
@@ -495,7 +503,13 @@ class Tensor(Learner):
                 [margin.target_df, margin.smoothing, margin.name] == [None, None, None],
                 f"{who}: df, smoothing and name belong to the Tensor, not to {margin!r}",
             )
+            _require(
+                not (self.orthogonal and isinstance(margin, Linear) and not margin.intercept),
+                f"{who}: without main effects its margins need constants; got {margin!r}",
+            )
         _require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
+        if not isinstance(self.orthogonal, bool):
+            raise TypeError(f"{who}: orthogonal must be True or False, got {self.orthogonal!r}")
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -510,15 +524,40 @@ class Tensor(Learner):
         a, b = (m.bin_rule(rule) if isinstance(m, Learner) else rule for m in (self.a, self.b))
         return a, b
 
-    def margins(self, is_number: Callable[[str], bool]) -> tuple[Learner, Learner]:
-        """The two learners, names replaced by what they stand for."""
+    def margins(
+        self, n_levels: Callable[[str], int | None], n_rows: int
+    ) -> tuple[Learner, Learner]:
+        """The two learners, names replaced by what they stand for: `n_levels` says how many levels
+        a column has, None if it is numeric."""
 
-        def margin(m: str | Learner) -> Learner:
+        def margin(m: str | Learner, beside: str) -> Learner:
             if isinstance(m, Learner):
                 return m
-            return Spline(m, knots=TENSOR_KNOTS) if is_number(m) else Category(m)
+            if n_levels(m) is not None:
+                return Category(m)
+            if not self.orthogonal:
+                return Spline(m, knots=TENSOR_KNOTS)
+            return Step(m, bins=pair_bins(n_rows, n_levels(beside)))
 
-        return margin(self.a), margin(self.b)
+        a, b = self.columns
+        return margin(self.a, b), margin(self.b, a)
+
+
+def pair_bins(n_rows: int, beside: int | None = None) -> int:
+    """Steps of a numeric column in a pair without main effects: so that the table has about 1.7
+    times as many cells as the root of the number of rows, and fewer beside a column of so many
+    levels.
+
+    Examples
+    --------
+    >>> [pair_bins(n) for n in (100, 1_000, 3_500, 10_000, 100_000)]
+    [4, 7, 9, 13, 16]
+    >>> pair_bins(100_000, 60)
+    10
+    """
+    fewest, most = PAIR_BINS
+    most = min(most, int(1.3 * n_rows**0.25), PAIR_CELLS // (beside or 1))
+    return max(fewest, most)
 
 
 LEARNERS: dict[str, type[Learner]] = {

@@ -204,7 +204,7 @@ class Compiled:
             made.append(_core.Term(numbers, list(coef.shape[len(axes) : -1]), coef.ravel()))
             self._needs.append([self._source_of[n] for n in numbers])
         self._core = _core.Lookup(self._axes, made, terms[0][1].shape[-1] if terms else 1)
-        self._plain = all(source.levels is None for source in self._sources)
+        self._plain = bool(terms) and all(source.levels is None for source in self._sources)
         self._last_need = {s: k for k, sources in enumerate(self._needs) for s in sources}
 
     # --- setting up -------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from .optimizers import Optimizer
 from .table import Column, Floats, Numbers, Table, read
 
 if TYPE_CHECKING:
+    from .intervals import Intervals
     from .lookup import Lookup
 
 Ints = NDArray[np.int32]
@@ -270,6 +271,164 @@ class Edit:
     words: str  # what was changed, and by how much
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """Pairs of columns by what they gain on the residual of a model of main effects.
+
+    Attributes
+    ----------
+    a, b : tuple of names
+        The columns of each pair, the pair of largest gain first; the best 1000 at most.
+    gain : array
+        How much of the weighted sum of squares of the residual the pair's learner takes away.
+    by_noise : array
+        How many pairs gain as much by noise: the most in ten draws of random signs of the
+        residuals.
+    noise : float
+        What the best of all pairs gains by noise, on average.
+    residual : float
+        That sum of squares.
+    n_pairs, n_columns : int
+        How many pairs were ranked, of how many columns.
+    chosen : int
+        How many of the first have a term in the model.
+    left_out : tuple of names
+        Columns with too many levels for a table of pairs.
+    """
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    gain: Floats
+    by_noise: Floats
+    noise: float
+    residual: float
+    n_pairs: int
+    n_columns: int
+    chosen: int
+    left_out: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for numbers in (self.gain, self.by_noise):
+            numbers.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.gain)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(zip(self.a, self.b, strict=True))
+
+    @property
+    def share(self) -> Floats:
+        """Gains as shares of the residual's sum of squares."""
+        return self.gain / self.residual if self.residual > 0 else np.zeros(len(self.gain))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Columns a, b, gain, share, by_noise and chosen."""
+        from .effects import Columns
+
+        a, b = (np.array(names, dtype=object) for names in (self.a, self.b))
+        numbers = {"gain": self.gain, "share": self.share, "by_noise": self.by_noise}
+        return Columns(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
+
+    def plot(self, **options: Any) -> Any:
+        """Draws the best pairs (extra `plot`); the options are those of InteractionsDisplay."""
+        from .plots_interactions import InteractionsDisplay
+
+        return InteractionsDisplay.from_estimator(self, **options)
+
+    def __repr__(self) -> str:
+        return f"<Ranking of {self.n_pairs} pairs, {self.chosen} chosen>\n{self.table!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """The fits, to shares of the rows, that a model is the average of.
+
+    Attributes
+    ----------
+    start : (bags, q) array
+    coef : mapping of the terms that any bag has chosen to arrays (bags, n_coef, q)
+        In the basis of the term; zero in a bag that has not chosen it.
+    chosen : mapping of the same terms to tuples
+        How often each bag has chosen the term.
+    n_iter, best_iteration : tuples
+        Iterations that each bag ran, and the one that its coefficients are at.
+    validation_risk : tuple
+        Mean loss of the rows that the bag left out, at that iteration.
+    risk_at_start : float
+        Mean loss of all rows at the average start; the importance of the terms sums to
+        `risk_at_start - model.risk[0]`.
+    """
+
+    start: Floats
+    coef: Mapping[str, Floats]
+    chosen: Mapping[str, tuple[int, ...]]
+    n_iter: tuple[int, ...]
+    best_iteration: tuple[int, ...]
+    validation_risk: tuple[float, ...]
+    risk_at_start: float
+
+    def __post_init__(self) -> None:
+        for values in (self.start, *self.coef.values()):
+            values.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"<Bags: {len(self)} of {min(self.n_iter)} to {max(self.n_iter)} iterations>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return Bags, tuple(
+            (state | {"coef": dict(self.coef), "chosen": dict(self.chosen)}).values()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Fits to bootstrap draws of the rows, from which bands around the effects are made.
+
+    Attributes
+    ----------
+    center : mapping of term to array (n_coef, q)
+        The fit to all rows that the others vary around: as the model, but `longer` times as far, so
+        that what is left of its bias is small beside its variance.
+    coef : mapping of the same terms to arrays (draws, n_coef, q) of 32-bit floats
+        The fits to the draws, with as many iterations.
+    n_iter : tuple
+        Iterations of each of them.
+    longer : float
+    inflation : float
+        Factor of the standard deviations between the draws, for residuals of rows that a fit has
+        seen are too small.
+    """
+
+    center: Mapping[str, Floats]
+    coef: Mapping[str, NDArray[np.float32]]
+    n_iter: tuple[int, ...]
+    longer: float
+    inflation: float
+
+    def __post_init__(self) -> None:
+        for coef in self.center.values():
+            coef.flags.writeable = False
+        for draws in self.coef.values():
+            draws.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.n_iter)
+
+    def __repr__(self) -> str:
+        return f"<Bands: {len(self)} draws, {self.longer:g} times as far as the model>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        maps = dict(self.center), dict(self.coef)
+        return Bands, (*maps, self.n_iter, self.longer, self.inflation)
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A sum of terms: score = intercept + offset + effects of the columns.
@@ -288,6 +447,16 @@ class Model:
         Classes of y for the binomial and multinomial losses.
     edits : tuple of Edit
         What was changed after the fit, in order.
+    dropped : tuple of str
+        Terms that an earlier fit had chosen and `deselect` left out of this one.
+    bags : Bags or None
+        The fits that this model is the average of. An average has no path of its own: `n_iter` is
+        0, `risk` that of all rows, `validation_risk` that of every row by the bags that left it
+        out.
+    bands : Bands or None
+        What `with_bands` has found of how certain the effects are.
+    interactions : Ranking or None
+        The ranking of pairs, if the fit chose some.
     """
 
     loss: Loss
@@ -302,6 +471,10 @@ class Model:
     settings: Settings = field(repr=False)
     shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
     edits: tuple[Edit, ...] = ()
+    dropped: tuple[str, ...] = ()
+    bags: Bags | None = None
+    bands: Bands | None = None
+    interactions: Ranking | None = field(default=None, repr=False)
 
     # --- the path ---------------------------------------------------------------------------------
 
@@ -368,6 +541,7 @@ class Model:
         """
         if not is_whole(m):
             raise TypeError(f"at: expected a whole number, got {m!r}")
+        self._refuse_bags("at")
         if not 0 <= m <= self.n_iter:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
         self._refuse_edited("at")
@@ -381,6 +555,7 @@ class Model:
             path=path,
             best_iteration=int(m),
             shares=self.shares if same else None,
+            bands=self.bands if same else None,
         )
 
     @property
@@ -420,9 +595,10 @@ class Model:
         """
         from .fit import extend
 
+        self._refuse_bags("extend")
         self._refuse_edited("extend")
         return extend(
-            self,
+            replace(self, bands=None),
             n,
             table,
             y,
@@ -441,6 +617,13 @@ class Model:
             raise ValueError(
                 f"{method}: the model was edited after its fit, and its path does not lead to it; "
                 "take the model before the edits, cwboost.edit.unedited(model), and repeat them"
+            )
+
+    def _refuse_bags(self, method: str) -> None:
+        if self.bags is not None:
+            raise ValueError(
+                f"{method}: the model is the average of {len(self.bags)} bags, which has no path "
+                "of its own; fit without bags= for a model that has one"
             )
 
     def edit(self, what: str, term: str, **parameters: Any) -> Model:
@@ -571,6 +754,76 @@ class Model:
             )
         return read_offset(data, chosen[0], chosen[1], self.loss, self.n_outputs)
 
+    def intervals(
+        self,
+        table: Any,
+        y: Any = None,
+        *,
+        level: float = 0.9,
+        kind: Literal["cv+", "split", "cqr", "quantiles", "bags"] = "cv+",
+        folds: Any = 10,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Intervals:
+        """Between which ends a new y lies with probability `level`; `predict` of the result gives
+        them for rows.
+
+        The model is fitted again, with its own settings, to parts of the rows, and how far it is
+        off in the others says how wide the intervals must be: whatever the distribution of y, they
+        hold so many of new rows that come as these did (docs/uncertainty.md).
+
+        Parameters
+        ----------
+        table, y, weights, offset, exposure
+            The rows of the fit again, as of `extend`; all are used, those of validation too.
+        level : float
+        kind : "cv+", "split", "cqr", "quantiles" or "bags"
+            "cv+": about the same width everywhere, calibrated by folds. "split": one fit to three
+            quarters of the rows, calibrated by the rest. "cqr": models of the lower and the upper
+            quantile, calibrated by folds, wide where y varies much. "quantiles": these models as
+            they are, which promise nothing. "bags": of an average of bags, calibrated by the rows
+            that they left out; nothing is fitted.
+        folds : int or array of shape (n,)
+            Of "cv+" and "cqr": how many, or the fold of every row (groups, times).
+        random_state : int or numpy Generator
+        n_threads, progress
+            As of `fit`.
+
+        Returns
+        -------
+        cwboost.intervals.Intervals
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> table = {"x": rng.uniform(size=500)}
+        >>> y = table["x"] * rng.normal(size=500)
+        >>> ends = cb.fit(table, y).intervals(table, y, kind="cqr").predict({"x": [0.1, 0.9]})
+        >>> bool(np.diff(ends["upper"] - ends["lower"])[0] > 1)  # wide where y varies
+        True
+        """
+        from .intervals import intervals
+
+        return intervals(
+            self,
+            table,
+            y,
+            level=level,
+            kind=kind,
+            folds=folds,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=random_state,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
     # --- looking at it ----------------------------------------------------------------------------
 
     def effect(self, which: str, n: int = 200) -> dict[str, Any]:
@@ -586,6 +839,104 @@ class Model:
         from .effects import effect
 
         return effect(self, which, n)
+
+    def with_bands(
+        self,
+        table: Any,
+        y: Any = None,
+        *,
+        n_boot: int = 100,
+        longer: float = 8.0,
+        nested: bool = False,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Model:
+        """The model with what bootstrap draws of its rows say about how certain its effects are.
+
+        `band` then gives the bands, and pictures and the report show them. Boosting that stops
+        where it predicts best smooths too much for bands to hold the true curve as often as they
+        say; so the fits to the draws, and the one to all rows in the middle of the band, run
+        `longer` times as far (docs/uncertainty.md has the coverage that was measured).
+
+        Parameters
+        ----------
+        table, y, weights, offset, exposure
+            The rows of the fit again, as of `extend`; all are used, those of validation too.
+        n_boot : int
+            Draws of as many rows as there are, with replacement, of every class alike.
+        longer : float
+            How many times the iterations of the model; 1 gives narrower bands that are
+            too optimistic where the curve is bent. A small rate is raised (to 0.5 for the squared
+            loss, 2 for classes), with fewer iterations in turn: the bands are the same, and sooner
+            there.
+        nested : bool
+            Choose the number of iterations anew in every draw, by the rows that it lacks. Always
+            so after Accelerated and Hybrid: momentum cannot go on for longer, so that the draws
+            are fitted by Plain with the same rate, which takes more iterations.
+        random_state : int or numpy Generator
+        n_threads, progress
+            As of `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=400)
+        >>> y = np.sin(6 * x) + rng.normal(0, 0.3, 400)
+        >>> model = cb.fit({"x": x}, y).with_bands({"x": x}, y, n_boot=20)
+        >>> band = model.band("x")
+        >>> list(band), bool(np.all(band["lower"] < band["upper"]))
+        (['x', 'effect', 'lower', 'upper'], True)
+        """
+        from .bootstrap import with_bands
+
+        return with_bands(
+            self,
+            table,
+            y,
+            n_boot=n_boot,
+            longer=longer,
+            nested=nested,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=random_state,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
+    def band(
+        self,
+        which: str,
+        n: int = 200,
+        *,
+        level: float = 0.95,
+        kind: Literal["pointwise", "simultaneous"] = "pointwise",
+    ) -> dict[str, Any]:
+        """The effect of a term or column with a band around it, as a table.
+
+        Of a model with `bands` the band holds the true effect with probability `level`: at every
+        single point ("pointwise"), or at all points of the effect at once ("simultaneous"). Of an
+        average of bags without them it goes from the lowest to the highest of the bags, whatever
+        the level: how far the fits differ, not how far they are from the truth.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=400)
+        >>> model = cb.fit({"x": x}, 3 * x + rng.normal(size=400), bags=4)
+        >>> band = model.band("x", n=3)
+        >>> bool(np.all((band["lower"] <= band["effect"]) & (band["effect"] <= band["upper"])))
+        True
+        """
+        from .effects import band
+
+        return band(self, which, n, level, kind)
 
     def importance(
         self,
@@ -629,11 +980,11 @@ class Model:
         ----------
         which : name of a column or term, optional
             Draws its effect; without it, all effects on a page.
-        kind : "effects", "importance", "risk", "traces" or "explanation", optional
+        kind : "effects", "importance", "risk", "traces", "explanation" or "interactions", optional
             Another picture of the whole model; an explanation needs table= and row=.
         **options
             Of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
-            TracesDisplay or ExplanationDisplay.
+            TracesDisplay, ExplanationDisplay or InteractionsDisplay.
 
         Examples
         --------
@@ -739,10 +1090,10 @@ class Model:
 
     def __repr__(self) -> str:
         chosen = sum(term.chosen for term in self.terms.values())
+        where = f"iteration {self.best_iteration} of {self.n_iter}"
         return (
             f"<cwboost.Model: {self.loss.name} loss, {type(self.optimizer).__name__}, "
-            f"{chosen} of {len(self.terms)} terms, "
-            f"iteration {self.best_iteration} of {self.n_iter}"
+            f"{chosen} of {len(self.terms)} terms, {where if self.bags is None else self.stopped}"
             f"{', edited' if self.edits else ''}>"
         )
 

@@ -83,12 +83,16 @@ def _summary(model: Model) -> str:
     m, path = model.best_iteration, model.path
     chosen = sum(term.chosen for term in model.terms.values())
     facts = [f"iteration {m:,} of {model.n_iter:,} ({_text(model.stopped, 60)})"]
+    before, held = model.risk[0], model.validation_risk
+    if model.bags is not None:
+        facts, before, held = [_text(model.stopped, 60)], model.bags.risk_at_start, None
     if path.switched_after >= 0:
         facts.append(f"accelerated until {path.switched_after:,}")
-    facts.append(f"training risk {number(model.risk[0], 4)} → {number(model.risk[m], 4)}")
-    if model.validation_risk is not None:
-        risk = model.validation_risk
-        facts.append(f"validation risk {number(risk[0], 4)} → {number(risk[m], 4)}")
+    facts.append(f"training risk {number(before, 4)} → {number(model.risk[m], 4)}")
+    if model.bags is not None:
+        facts.append(f"of rows left out {number(path.validation_risk[0], 4)}")
+    if held is not None:
+        facts.append(f"validation risk {number(held[0], 4)} → {number(held[m], 4)}")
     if model.edits:
         facts.append(f"edited {len(model.edits)} times after the fit")
     target = model.settings.target

@@ -202,6 +202,8 @@ class Series:
     values: Floats  # (points,) or (points a, points b), as drawn
     missing: float | None
     thin: bool = False
+    band: tuple[Floats, Floats] | None = None  # (points,) its ends, as drawn
+    missing_band: tuple[float, float] | None = None
 
 
 def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
@@ -213,19 +215,31 @@ def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
         picked = [scaled.number_of(output)]
     elif drawn.kind == "surface" and len(picked) > 1:
         picked = [int(np.argmax(drawn.effect.std(axis=(0, 1))))]
-    return [
-        Series(
-            scaled.outputs[o], drawn, values[..., o], None if missing is None else float(missing[o])
-        )
-        for o in picked
-    ]
+    out = []
+    for o in picked:
+        gone = None if missing is None else float(missing[o])
+        ends = _ends(scaled, drawn, o)
+        out.append(Series(scaled.outputs[o], drawn, values[..., o], gone, False, *ends))
+    return out
+
+
+def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
+    """The band of an output as it is drawn, and that of a missing cell. Probabilities of several
+    classes depend on all of their effects at once, and have none."""
+    band = drawn.band
+    if band is None or (scaled.scale == "response" and scaled.link == "softmax"):
+        return None, None
+    ends = tuple(scaled.values(end)[..., o] for end in (band.lower, band.upper))
+    if band.missing is None:
+        return ends, None
+    return ends, tuple(float(scaled.values(end[None])[0, o]) for end in band.missing)
 
 
 def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
     """The chosen terms that an effect is the sum of."""
     out = []
     for name, (effect, missing) in drawn.parts.items():
-        part = replace(drawn, effect=effect, missing=missing)
+        part = replace(drawn, effect=effect, missing=missing, band=None)
         out += [replace(s, name=name, thin=True) for s in series_of(scaled, part, output)]
     return out
 
@@ -240,7 +254,7 @@ def aligned(series: list[Series]) -> list[Series]:
     for s in series:
         known = dict(zip(s.shape.at[0].tolist(), s.values.tolist(), strict=True))
         values = np.array([known.get(level, np.nan) for level in levels])
-        out.append(replace(s, shape=replace(s.shape, at=(at,)), values=values))
+        out.append(replace(s, shape=replace(s.shape, at=(at,)), values=values, band=None))
     return out
 
 
@@ -262,6 +276,11 @@ def series_table(series: list[Series], scale: Scale) -> Columns:
         values = s.values.ravel()
         at_missing = np.nan if s.missing is None else s.missing
         out[key] = np.append(values, at_missing) if gone else values
+        for k, end in enumerate(("lower", "upper")):
+            if s.band is not None:
+                name = f"{end} end of {key}" if len(series) > 1 or end in out else end
+                apart = np.nan if s.missing_band is None else s.missing_band[k]
+                out[name] = np.append(s.band[k], apart) if gone else s.band[k]
     return out
 
 
@@ -275,6 +294,7 @@ class Line:
     values: tuple[float, ...]
     share: float  # of the rows; NaN if not known
     span: tuple[float, float] | None = None  # of the levels gathered
+    bands: tuple[tuple[float, float] | None, ...] = ()  # per series
 
 
 def level_lines(
@@ -309,7 +329,11 @@ def level_lines(
         return Line(name, kind, place, tuple(map(float, at)), part if known else np.nan, span)
 
     out = [
-        line(levels[k], "level", float(i), values[k], float(share[k])) for i, k in enumerate(kept)
+        replace(
+            line(levels[k], "level", float(i), values[k], float(share[k])),
+            bands=tuple(None if s.band is None else _pair(s.band, k) for s in series),
+        )
+        for i, k in enumerate(kept)
     ]
     place = len(out) + 0.3
     if len(rest):
@@ -323,8 +347,13 @@ def level_lines(
         place += 1.0
     if any(s.missing is not None for s in series):
         gone = [np.nan if s.missing is None else s.missing for s in series]
-        out.append(line("missing", "missing", place, gone, float(share[len(levels)])))
+        last = line("missing", "missing", place, gone, float(share[len(levels)]))
+        out.append(replace(last, bands=tuple(s.missing_band for s in series)))
     return out
+
+
+def _pair(band: tuple[Floats, Floats], k: int) -> tuple[float, float]:
+    return float(band[0][k]), float(band[1][k])
 
 
 # --- how rows spread ------------------------------------------------------------------------------

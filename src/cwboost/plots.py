@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from .effects import Columns, Shape, panels, shape, sizes
+from .effects import Columns, Shape, check_band, panels, shape, sizes
 from .explain import explain
 from .growth import Traces, traces
 from .model import Model, Spread
@@ -77,6 +77,7 @@ DIVERGING = LinearSegmentedColormap.from_list(
 )
 LONGEST = 36  # characters of a name in a picture
 STRIP = 0.13  # share of the height that shows how the rows spread
+SHADE = 0.22  # of a band
 NEAR = 2e-3  # of the largest density: below it a surface says nothing
 STYLE: Any = {
     "text.usetex": False,
@@ -347,6 +348,8 @@ class EffectDisplay:
         labels: Mapping[str, str] | None = None,
         target: str | None = None,
         n: int = 200,
+        band: Any = "auto",
+        level: float = 0.95,
         ax: Axes | None = None,
     ) -> Self:
         """Computes the effect and draws it.
@@ -378,10 +381,18 @@ class EffectDisplay:
             What is predicted, for the title of the axis.
         n : int
             Points of a curve.
+        band : "auto", "pointwise", "simultaneous" or None
+            The band of a model that has one, from `with_bands` or bags; see `Model.band`. "auto":
+            pointwise if there is any.
+        level : float
+            Of the band.
         ax : matplotlib axes, optional
         """
         rows, model = _rows(model, table), _model(model)
-        scaled, drawn = Scaled(model, scale, target), shape(model, which, n)
+        if band not in ("auto", None):
+            check_band(model, level, band)
+        asked = "pointwise" if band == "auto" else band
+        scaled, drawn = Scaled(model, scale, target), shape(model, which, n, asked, level)
         series = series_of(scaled, drawn, output)
         label = scaled.label
         if model.n_outputs > 1 and len(series) == 1:
@@ -448,6 +459,7 @@ class EffectDisplay:
         limits, span = _Limits(ax, "y"), _Limits(ax, "x")
         _dress(ax)
         for k, s in enumerate(self.series):
+            self._draw_band(s, k)
             self._draw_line(s, self._line_style(k))
         if self.middle is not None:
             ax.axhline(self.middle, color=_blend(ax, 0.45), linewidth=0.9, zorder=2)
@@ -474,19 +486,34 @@ class EffectDisplay:
             marks = [Line2D([], [], **style) for style in styles]
             _legend(ax, marks, [s.name for s in self.series], handlelength=2.6)
 
+    def _draw_band(self, s: Series, k: int) -> None:
+        """A shade from end to end."""
+        if s.band is None:
+            return
+        x, (low, high) = s.shape.at[0], self.view
+        seen = (x >= low) & (x <= high)
+        self.ax_.fill_between(
+            x[seen], s.band[0][seen], s.band[1][seen], color=_colour(self.ax_, k), alpha=SHADE,
+            linewidth=0, zorder=2.5,
+        )  # fmt: skip
+
     def _draw_line(self, s: Series, style: dict[str, Any]) -> None:
         """A curve, pale where there are hardly any rows."""
         low, high = self.view
         x, y = s.shape.at[0], s.values
-        seen = (x >= low) & (x <= high)
-        pale = np.zeros(len(x), bool)
-        for begin, end in thin_places(self.spread, low, high):
-            pale |= (x > begin) & (x < end)
+        seen, pale = (x >= low) & (x <= high), self._thin(x)
         self.ax_.plot(x[seen], np.where(pale, np.nan, y)[seen], solid_capstyle="butt", **style)
         if pale.any():
-            beside = pale | np.append(pale[1:], False) | np.append(False, pale[:-1])
+            beside = _beside(pale)
             thin = style | {"alpha": 0.45, "linewidth": 0.7 * style["linewidth"]}
             self.ax_.plot(x[seen], np.where(beside, y, np.nan)[seen], **thin)
+
+    def _thin(self, x: Floats) -> Any:
+        """Marks the points with hardly any rows near."""
+        out = np.zeros(len(x), bool)
+        for begin, end in thin_places(self.spread, *self.view):
+            out |= (x > begin) & (x < end)
+        return out
 
     def _value_ticks(self, axis: Any, n: int) -> None:
         if self.scale == "ratio":
@@ -498,6 +525,9 @@ class EffectDisplay:
         """The effect of missing cells, apart at the right."""
         ax, at = self.ax_, high + 0.1 * room
         for k, s in enumerate(self.series):
+            if s.missing_band is not None:
+                ax.vlines(at, *s.missing_band, color=_colour(ax, k), linewidth=3.5, alpha=SHADE,
+                          zorder=2.5, clip_on=False)  # fmt: skip
             if s.missing is not None:
                 ax.plot(
                     [at], [s.missing], marker=MARKERS[k % len(MARKERS)], markersize=6.5, mew=1.6,
@@ -511,13 +541,17 @@ class EffectDisplay:
 
     @property
     def _shown(self) -> list[float]:
-        """All values in view."""
+        """All values in view; of a band those where rows are, lest its ends set the scale."""
         low, high = self.view
         out = [] if self.middle is None else [self.middle]
         for s in self.series:
             at = s.shape.at[0]
-            out += s.values[(at >= low) & (at <= high)].tolist()
+            seen = (at >= low) & (at <= high)
+            out += s.values[seen].tolist()
+            for end in s.band or ():
+                out += end[seen & ~_beside(self._thin(at))].tolist()
             out += [] if s.missing is None else [s.missing]
+            out += s.missing_band or ()
         return out
 
     def _foot(self, room: float) -> bool:
@@ -550,7 +584,12 @@ class EffectDisplay:
         ends = [f"from {number(x[0])}"] if low > x[0] else []
         ends += [f"to {number(x[-1])}"] if high < x[-1] else []
         out = [f"values go {' and '.join(ends)}"] if ends else []
+        out += self._band_words()
         return out + (["pale: hardly any rows"] if thin_places(self.spread, low, high) else [])
+
+    def _band_words(self) -> list[str]:
+        band = self.series[0].shape.band
+        return [f"shade: {band.words}"] if band is not None and self.series[0].band else []
 
     # --- levels -----------------------------------------------------------------------------------
 
@@ -577,6 +616,7 @@ class EffectDisplay:
         for tick, line in zip(ax.get_yticklabels(), lines, strict=True):
             tick.set_fontstyle("normal" if line.kind == "level" else "italic")
         shown = [v for line in lines for v in (*line.values, *(line.span or ()))]
+        shown += [v for line in lines for band in line.bands for v in band or ()]
         shown += [] if self.middle is None else [self.middle]
         limits.set(*_padded(shown, log, 0.06, 0.24 if self._counts(lines, small) else 0.06))
         self._value_ticks(ax.xaxis, 4 if small else 6)
@@ -584,6 +624,7 @@ class EffectDisplay:
             return
         ax.set_title(self._title_of(self.series[0].shape.columns[0]), loc="left")
         ax.set_xlabel(_title(self.label, 56))
+        _corner(ax, self._band_words())
         if n > 1:
             marks = [Line2D([], [], **self._point_style(k)) for k in range(n)]
             _legend(ax, marks, [s.name for s in self.series], loc="upper left",
@@ -598,6 +639,10 @@ class EffectDisplay:
         shift = (k - (n - 1) / 2) * min(0.18, 0.6 / n)
         for line in lines:
             own = {} if line.kind == "level" else {"mfc": self.ax_.get_facecolor(), "mew": 1.5}
+            band = line.bands[k] if line.bands else None
+            if band is not None:
+                self.ax_.hlines(line.place + shift, *band, color=_colour(self.ax_, k),
+                                linewidth=1.1 * size, alpha=SHADE, zorder=3)  # fmt: skip
             style = self._point_style(k) | {"markersize": size, "zorder": 4.0, **own}
             self.ax_.plot([line.values[k]], [line.place + shift], **style)
 
@@ -720,6 +765,11 @@ class EffectDisplay:
             low, high = np.exp(bar.ax.get_ylim())
             bar.set_ticks(np.log(factors(float(low), float(high), 7)).tolist())
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: self._back(value)))
+
+
+def _beside(marks: Any) -> Any:
+    """The points that are marked, and their neighbours."""
+    return marks | np.append(marks[1:], False) | np.append(False, marks[:-1])
 
 
 def _is_whole(x: Any) -> bool:
@@ -954,6 +1004,16 @@ def _percent(share: float) -> str:
 # --- the path -------------------------------------------------------------------------------------
 
 
+def _apart(places: Sequence[float], gap: float, least: float) -> list[float]:
+    """Decreasing places of words, moved so far that none meet."""
+    out = list(places)
+    for i in range(1, len(out)):  # from the top down, then up from the foot
+        out[i] = min(out[i], out[i - 1] - gap)
+    for i in reversed(range(len(out))):
+        out[i] = max(out[i], out[i + 1] + gap if i + 1 < len(out) else least)
+    return out
+
+
 def _path_axis(ax: Axes, n_iter: int, log: bool) -> None:
     if log:
         ax.set_xscale("log")
@@ -1007,6 +1067,7 @@ class RiskDisplay:
         ax : matplotlib axes, optional
         """
         model = _model(model)
+        model._refuse_bags("the picture of the risk")
         made = cls(model, log=_is_log(log, model))
         return made if ax is LATER else made.plot(ax)
 
@@ -1225,11 +1286,7 @@ class TracesDisplay:
         places = [(float(self.traces.sizes[name][-1]) - low) / (high - low) for name in top]
         rest = len(self.traces.sizes) - len(top)
         least = 0.02 + gap * (rest > 0)
-        for i in range(1, len(places)):  # from the top down, then up from the foot
-            places[i] = min(places[i], places[i - 1] - gap)
-        for i in reversed(range(len(places))):
-            below = places[i + 1] + gap if i + 1 < len(places) else least
-            places[i] = max(places[i], below)
+        places = _apart(places, gap, least)
         for k, (name, place) in enumerate(zip(top, places, strict=True)):
             text, colour = _text(self.labels.get(name, name), 26), _dark(ax, _colour(ax, k))
             _note(ax, text, (1.0, place), (6, 0), "axes fraction", fontsize="small", color=colour)
@@ -1431,6 +1488,8 @@ class EffectsDisplay:
         sort: bool = True,
         labels: Mapping[str, str] | None = None,
         target: str | None = None,
+        band: Any = "auto",
+        level: float = 0.95,
         figure: Any = None,
     ) -> Self:
         """Computes the effects and draws them.
@@ -1442,7 +1501,7 @@ class EffectsDisplay:
             The most important so many; the others are named at the foot.
         share_scale : bool
             One scale of values for all, so that sizes can be compared.
-        scale, output, table, max_levels, sort, labels, target
+        scale, output, table, max_levels, sort, labels, target, band, level
             As of `EffectDisplay.from_estimator`.
         figure : matplotlib figure or subfigure, optional
         """
@@ -1451,7 +1510,7 @@ class EffectsDisplay:
         displays = {
             name: EffectDisplay.from_estimator(
                 model, name, scale=scale, output=output, table=rows, max_levels=max_levels,
-                sort=sort, labels=labels, target=target, ax=LATER,
+                sort=sort, labels=labels, target=target, band=band, level=level, ax=LATER,
             )
             for name in order[:max_effects]
         }  # fmt: skip
@@ -1527,10 +1586,13 @@ class EffectsDisplay:
             names = [" " * s.name.startswith("_") + _text(s.name, 20) for s in series]
             figure.legend(marks, names, loc="outside lower left", ncols=min(6, len(names)),
                           frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
+        notes = list(dict.fromkeys(w for d in self.displays.values() for w in d._band_words()))
         if self.left_out:
             shown = ", ".join(_text(name, 20) for name in self.left_out[:4])
             more = f" and {len(self.left_out) - 4:,} more" if len(self.left_out) > 4 else ""
-            figure.supxlabel(f"not shown: {shown}{more}", x=0.01, ha="left", fontsize="small",
+            notes.append(f"not shown: {shown}{more}")
+        if notes:
+            figure.supxlabel(" · ".join(notes), x=0.01, ha="left", fontsize="small",
                              color=_blend(first, 0.6))  # fmt: skip
 
 
@@ -1552,8 +1614,13 @@ def plot(model: Any, which: str | None = None, kind: str | None = None, **option
             raise ValueError(f"kind={kind!r} is of the whole model; leave out {which!r}")
         return EffectDisplay.from_estimator(model, which, **options)
     kind = "effects" if kind is None else kind
+    if kind == "interactions":
+        from .plots_interactions import InteractionsDisplay
+
+        return InteractionsDisplay.from_estimator(model, **options)
     if kind not in DISPLAYS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, DISPLAYS))}, got {kind!r}")
+        known = ", ".join(map(repr, (*DISPLAYS, "interactions")))
+        raise ValueError(f"kind must be one of {known}, got {kind!r}")
     if kind == "explanation" and options.get("table") is None:
         raise TypeError("kind='explanation' needs the row to explain: pass table= and row=")
     return DISPLAYS[kind].from_estimator(model, **options)

@@ -10,6 +10,7 @@ from threading import Event
 from typing import TypeVar
 
 from .progress import Progress
+from .smoothing import one_blas_thread
 
 T = TypeVar("T")
 Halt = Callable[[], bool]
@@ -48,7 +49,8 @@ def run_all(
             for number, job in enumerate(jobs):
                 end(number, job(lambda: False))  # Ctrl-C reaches the job itself
         else:
-            _by_threads(jobs, n_threads, end)
+            with one_blas_thread():  # the threads here are enough
+                _by_threads(jobs, n_threads, end)
     return [results[number] for number in range(len(jobs))]
 
 

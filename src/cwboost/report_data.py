@@ -18,17 +18,18 @@ import numpy as np
 from .bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from .bins import Cuts, Encoder, Levels
 from .edit import unedited
-from .effects import importance, level_shares
+from .effects import band_words, importance, level_shares, shape_of
 from .growth import coefficients_at, key_iterations
 from .lookup import as_in_training
 from .losses import PythonLoss
-from .model import ColumnFacts, Model, Term
+from .model import Bags, ColumnFacts, Model, Term
 from .pieces import link_of, outputs_of
 from .quality import Judged, aims_at, calibration, metrics
 from .table import Floats, Labels, Table
 
 FRAMES = 80  # key frames of the path, if there is room for them
 RISKS = 400  # points of the risk curves
+BAND_POINTS = 100  # of a band around a curve
 STEPS = 32767  # of a frame's coefficient, on either side of zero
 
 
@@ -77,6 +78,8 @@ def contents(
         "facts": facts(model),
         "repeat": repeat(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
+        "bags": None if model.bags is None else _bags(model, model.bags),
+        "bands": _bands(model, columns),
         "judged": None if judged is None else _judged(judged),
         "rows": [] if data is None else _rows(model, data, columns, n_rows),
     }
@@ -105,6 +108,30 @@ def finite(value: float | None) -> float | None:
 
 
 # --- columns and terms ----------------------------------------------------------------------------
+
+
+def _bands(model: Model, columns: list[str]) -> dict[str, Any] | None:
+    """The bands around the effects of all columns, at points or levels of their own."""
+    if model.bands is None and model.bags is None:
+        return None
+    found: list[dict[str, Any] | None] = []
+    for name in columns:
+        terms = [t for t in model.terms.values() if t.columns == (name,)]
+        drawn = shape_of(model, terms, BAND_POINTS, "pointwise") if terms else None
+        if drawn is None or drawn.band is None:
+            found.append(None)
+            continue
+        band, levels = drawn.band, drawn.kind == "levels"
+        found.append(
+            {
+                "levels": drawn.at[0].tolist() if levels else None,
+                "at": None if levels else floats(drawn.at[0]),
+                "lower": floats(band.lower),
+                "upper": floats(band.upper),
+                "missing": None if band.missing is None else [floats(end) for end in band.missing],
+            }
+        )
+    return {"words": band_words(model, 0.95, "pointwise"), "of": found}
 
 
 def _column(model: Model, name: str, terms: list[Term]) -> dict[str, Any]:
@@ -217,8 +244,12 @@ def frames(model: Model, room: int) -> dict[str, Any]:
     terms = shown_terms(model)
     size = sum(t.beta.size for t in terms)
     bytes_each = max(1, size * 8 // 3)  # two bytes per number, in base64
-    at = key_iterations(fitted, int(np.clip(room // bytes_each, 2, FRAMES)))
-    beta = coefficients_at(fitted, at)
+    if model.bags is None:
+        at = key_iterations(fitted, int(np.clip(room // bytes_each, 2, FRAMES)))
+        beta = coefficients_at(fitted, at)
+    else:  # there is no path, only where it would end
+        at = np.zeros(1, dtype=np.int64)
+        beta = {name: term.beta[None] for name, term in fitted.terms.items()}
     path, m = fitted.path, fitted.n_iter
     watched = fitted.validation_risk
     number = {name: k for k, name in enumerate(model.terms)}
@@ -236,6 +267,17 @@ def frames(model: Model, room: int) -> dict[str, Any]:
         if watched is None
         else [finite(v) for v in watched[points].tolist()],
         "terms": [_packed(beta[t.name]) | _chosen(model, number[t.name], at) for t in terms],
+    }
+
+
+def _bags(model: Model, bags: Bags) -> dict[str, Any]:
+    """What is told of an average instead of its path."""
+    return {
+        "n": len(bags),
+        "iterations": [min(bags.best_iteration), max(bags.best_iteration)],
+        "risk": [finite(bags.risk_at_start), finite(float(model.risk[0]))],
+        "left_out": finite(float(model.path.validation_risk[0])),
+        "chosen": {name: sum(counts) for name, counts in bags.chosen.items()},
     }
 
 
@@ -277,8 +319,12 @@ def facts(model: Model) -> list[list[str]]:
         what = "their weights" if settings.weights is not None else "training"
         out.append(["rows", f"{rows[0]:,.10g} ({what})"])
     out.append(["terms", f"{chosen} chosen of {len(model.terms)}, on {len(model.columns)} columns"])
-    which = "" if m == model.n_iter else f"{m:,} of "
-    out.append(["iterations", f"{which}{model.n_iter:,} ({path.stopped})"])
+    if model.bags is None:
+        which = "" if m == model.n_iter else f"{m:,} of "
+        out.append(["iterations", f"{which}{model.n_iter:,} ({path.stopped})"])
+    else:
+        low, high = min(model.bags.best_iteration), max(model.bags.best_iteration)
+        out.append(["iterations", f"{path.stopped}, {low:,} to {high:,} each"])
     if path.switched_after >= 0:
         words = f"iteration {path.switched_after:,}, went on from {path.rewound_to:,}"
         out.append(["accelerated until", words])
@@ -309,7 +355,9 @@ def _validation(model: Model) -> str:
     if settings.validation == "none":
         return "no rows held out"
     if settings.validation == "fraction":
-        return f"{settings.fraction:.0%} of the rows, held out at random (seed {settings.seed})"
+        by = " by every bag" if model.bags is not None else ""
+        rows = f"{settings.fraction:.0%} of the rows, held out{by}"
+        return f"{rows} at random (seed {settings.seed})"
     return "rows held out" if settings.held is None else f"rows marked by column {settings.held}"
 
 
@@ -345,7 +393,7 @@ def repeat(model: Model) -> str:
         "]",
         f"loss={loss}",
         f"optimizer=cb.{model.optimizer!r}",
-        f"n_iter={model.n_iter}",
+        f"n_iter={model.n_iter if model.bags is None else max(model.bags.n_iter)}",
         f"bins={_bins_code(settings.bins)}",
     ]
     for role in ("weights", "offset", "exposure"):
@@ -356,7 +404,12 @@ def repeat(model: Model) -> str:
     if settings.validation == "fraction":
         lines += [f"validation={settings.fraction!r}", f"random_state={settings.seed}"]
     elif settings.validation == "rows":
-        lines.append("validation=" + ("held_out" if settings.held is None else repr(settings.held)))
+        held = "held_out" if settings.held is None else repr(settings.held)
+        lines += [f"validation={held}"] if model.bags is None else []
+    if model.bags is not None:
+        lines.append(
+            "bags=" + (f"{len(model.bags)}" if settings.validation == "fraction" else "bags")
+        )
     lines.append(f"patience={settings.patience}")
     ended = [x if x.endswith(("[", ",")) else f"{x}," for x in lines]
     code = ["import cwboost as cb", "", "model = cb.fit(", *(f"    {x}" for x in ended), ")"]

@@ -102,13 +102,14 @@ function pointer(svg, area, describe) {
 }
 
 /**
- * A curve over numbers: `series` of {points, kind}, the first is read out; `spread` bars of where
- * the rows are; `missing` a value of its own at the right.
+ * A curve over numbers: `series` of {points, kind}, the first is read out; a `band` of points
+ * [x, lower, upper]; `spread` bars of where the rows are; `missing` a value of its own at the right.
  */
 function curveChart({
   width,
   height,
   series,
+  band,
   spread,
   missing,
   zero,
@@ -121,7 +122,8 @@ function curveChart({
 }) {
   const svg = canvasOf(width, height, about);
   const every = series.flatMap((one) => one.points.map((p) => p[1]));
-  const y = extent(missing === null ? every : [...every, missing], { zero });
+  if (missing !== null) every.push(missing);
+  const y = extent([...every, ...bandEnds(band, extent(every, { room: 1 }))], { zero });
   const area = axes({
     width,
     height,
@@ -134,6 +136,7 @@ function curveChart({
   });
   const { sx, sy } = area;
   if (spread) svg.append(spreadBars(spread, area, sx));
+  if (band) svg.append(...bandShade(band, area, width - 32));
   svg.append(area.group);
   for (const { points, kind } of [...series].reverse()) {
     svg.append(
@@ -167,6 +170,26 @@ function curveChart({
     };
   });
   return svg;
+}
+
+/** Ends of a band that are to be seen: none lets the curve itself become flat. */
+function bandEnds(band, [low, high]) {
+  if (!band) return [];
+  const ends = [...band.points.flatMap(([, a, b]) => [a, b]), ...(band.missing ?? [])];
+  return ends.map((v) => Math.min(high, Math.max(low, v)));
+}
+
+/** A band around a curve, and around the value of missing cells at the right. */
+function bandShade(band, { sx, sy, top, bottom }, right) {
+  const place = (v) => Math.min(bottom, Math.max(top, sy(v)));
+  const there = band.points.map(([x, , upper]) => [sx(x), place(upper)]);
+  const back = band.points.map(([x, lower]) => [sx(x), place(lower)]).reverse();
+  const out = [s("path", { class: "band", d: `${path([...there, ...back])}Z` })];
+  if (band.missing) {
+    const [low, high] = band.missing.map(place);
+    out.push(s("rect", { class: "band", x: right - 3, width: 6, y: high, height: low - high }));
+  }
+  return out;
 }
 
 /** Where the rows are, as bars along the bottom. */
@@ -547,9 +570,8 @@ function barList(
   items,
   { shown = signed, base = 0, about, caption = "value", noteCaption = "rows" },
 ) {
-  const [low, high] = extent([base, ...items.flatMap((i) => [i.value, i.before ?? i.value])], {
-    room: 0,
-  });
+  const all = items.flatMap((i) => [i.value, i.before ?? i.value, ...(i.band ?? [])]);
+  const [low, high] = extent([base, ...all], { room: 0 });
   const at = (v) => (high > low ? (v - low) / (high - low) : 0);
   const noted = items.some((item) => item.note);
   const heads = ["name", "", caption, ...(noted ? [noteCaption] : [])];
@@ -569,7 +591,7 @@ function barList(
     h(
       "tbody",
       {},
-      items.map(({ name, value, note, plain, before }) => {
+      items.map(({ name, value, note, plain, before, band }) => {
         const track = h(
           "div",
           { class: "track" },
@@ -578,6 +600,12 @@ function barList(
         const zero = h("b", {});
         zero.style.left = `${100 * at(base)}%`;
         track.append(zero);
+        if (band) {
+          const strip = h("em", { title: band.map(shown).join(" to ") });
+          strip.style.left = `${100 * at(band[0])}%`;
+          strip.style.width = `${100 * (at(band[1]) - at(band[0]))}%`;
+          track.append(strip);
+        }
         if (before !== undefined) {
           const was = h("u", { title: `before: ${shown(before)}` });
           was.style.left = `${100 * at(before)}%`;

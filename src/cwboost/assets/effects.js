@@ -80,6 +80,7 @@ function curveOf(group, width, before) {
     width,
     height: 240,
     series,
+    band: group.band,
     spread,
     missing: missing ? shown(group.final[n]) : null,
     zero: state.scale === "score",
@@ -122,11 +123,13 @@ function levelsBody(group, before) {
     const { levels } = group.axes[0];
     const column = group.of[0];
     const was = before ? group.effects(model.path.best) : null;
+    const { band } = group;
     const items = levels.map((name, i) => ({
       name,
       plain: i >= column.levels.length,
       value: shown(group.final[i]),
       note: levelNote(column, i),
+      band: band && (i >= column.levels.length ? band.missing : band.ends.get(name)),
       ...(was ? { before: shown(was[i]) } : {}),
     }));
     items.sort((x, y) => y.value - x.value);
@@ -226,7 +229,9 @@ function effects() {
   const words = () =>
     (state.scale === "score"
       ? "What each column adds to the score, the others held fixed; zero is the average of the training rows."
-      : "The prediction as each column changes, all other effects at their average.") + rows;
+      : "The prediction as each column changes, all other effects at their average.") +
+    rows +
+    (data.bands ? ` Shades: ${data.bands.words}.` : "");
   const made = section("effects", "Effects", words(), tools, grid, none);
   listeners.push(() => {
     made.querySelector(".head p").textContent = words();

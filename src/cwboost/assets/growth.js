@@ -1,6 +1,7 @@
 // The section that plays the path of the fit.
 
 function growth() {
+  if (data.bags) return null; // an average has no path
   const path = model.path;
   const hold = path.validation_risk;
   const series = [

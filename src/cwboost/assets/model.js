@@ -79,6 +79,21 @@ class Group {
     return this.finalKept;
   }
 
+  /** The band as it is shown: of a curve {points: [x, lower, upper], missing}, of levels {ends: name
+   * to [lower, upper], missing}; null if there is none. */
+  get band() {
+    const packed = this.kind === "surface" || !data.bands ? null : data.bands.of[this.columns[0]];
+    const levels = this.kind === "levels";
+    if (!packed || (packed.levels !== null) !== levels) return null;
+    if (state.scale === "response" && data.link === "softmax") return null; // no ends of their own
+    const ends = [packed.lower, packed.upper].map((text) => decode(text));
+    const pair = (i, from = ends) =>
+      from.map((end) => shown(Array.from(end.slice(i * model.q, (i + 1) * model.q))));
+    const missing = packed.missing && pair(0, packed.missing.map((text) => decode(text)));
+    if (levels) return { ends: new Map(packed.levels.map((name, i) => [name, pair(i)])), missing };
+    return { points: Array.from(decode(packed.at), (x, i) => [x, ...pair(i)]), missing };
+  }
+
   /** Of a surface: whether training rows are near each point. */
   get near() {
     if (!this.nearKept) {

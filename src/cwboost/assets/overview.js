@@ -7,14 +7,14 @@ function tile(value, words) {
 
 function overview() {
   const path = model.path;
+  const { bags } = data;
   const at = (risks) => path.riskAt(risks, path.best);
+  const [before, after] = bags ? bags.risk : [path.risk[0], at(path.risk)];
   const tiles = [
-    tile(
-      `${format(path.risk[0], 3)} → ${format(at(path.risk), 3)}`,
-      "training risk, from start to model",
-    ),
+    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, from start to model"),
   ];
-  if (path.validation_risk)
+  if (bags) tiles.push(tile(format(bags.left_out, 3), "risk of rows by the bags without them"));
+  else if (path.validation_risk)
     tiles.push(
       tile(
         `${format(path.validation_risk[0], 3)} → ${format(at(path.validation_risk), 3)}`,
@@ -24,13 +24,14 @@ function overview() {
   tiles.push(
     tile(`${inModel.length}`, `effects: ${singles.length} of one column, ${pairs.length} of two`),
   );
+  const words =
+    path.best === path.last
+      ? "iterations"
+      : `iterations kept of ${path.last.toLocaleString("en-US")}`;
   tiles.push(
-    tile(
-      path.best.toLocaleString("en-US"),
-      path.best === path.last
-        ? "iterations"
-        : `iterations kept of ${path.last.toLocaleString("en-US")}`,
-    ),
+    bags
+      ? tile(`${bags.n}`, `bags averaged, ${bags.iterations.join(" to ")} iterations each`)
+      : tile(path.best.toLocaleString("en-US"), words),
   );
   const parts = [h("div", { class: "tiles" }, tiles)];
   if (data.judged) parts.push(...judgedTiles());
@@ -221,7 +222,7 @@ function termsTable() {
         term.learner,
         term.df ?? "",
         term.net_df ?? "",
-        model.path.count(k, model.path.best, "chosen"),
+        data.bags ? data.bags.chosen[term.name] : model.path.count(k, model.path.best, "chosen"),
         model.path.count(k, model.path.best, "corrected"),
         model.path.terms[k].first ?? "–",
         data.importance ? (data.importance[term.name] ?? 0) : "–",

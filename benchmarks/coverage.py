@@ -1,0 +1,116 @@
+"""How often bands hold the true effects, and intervals new values; see docs/uncertainty.md.
+
+    python -m benchmarks.coverage bands 1000 squared 100
+    python -m benchmarks.coverage intervals 500 100
+
+Knows the truths; what is measured is the public interface. Every line printed is one table row so
+far.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import cwboost as cb
+from cwboost.data import Split
+from cwboost.fit import Problem, prepare
+
+TRUTHS = {
+    "sine": lambda x: np.sin(2 * np.pi * x),
+    "parabola": lambda x: 6 * (x - 0.5) ** 2,
+    "line": lambda x: 1.5 * x,
+    "peak": lambda x: 1.2 * np.exp(-(((x - 0.5) / 0.12) ** 2)),
+    "nothing": lambda x: 0.0 * x,
+}
+LONGER = (1, 2, 4, 8)
+RATE = 0.5
+
+
+def simulate(n, loss, rng):
+    table = {name: rng.uniform(size=n) for name in TRUTHS}
+    score = sum(f(table[name]) for name, f in TRUTHS.items()) - 1.8
+    if loss == "binomial":
+        return table, rng.uniform(size=n) < 1 / (1 + np.exp(-score))
+    return table, score + rng.normal(0, np.sqrt(1.1), n)  # as much noise as signal
+
+
+def best_iteration(table, y, loss, rng):
+    """By five folds."""
+    binned, fold = prepare(table, y, loss=loss), rng.permutation(len(y)) % 5
+    one = np.ones(len(y))
+    risks = []
+    for k in range(5):
+        split = Split(np.where(fold == k, 0.0, one), np.where(fold == k, one, 0.0), one)
+        risks.append(Problem.pose(binned, split, cb.Plain(RATE)).fit(200).validation_risk)
+    return max(1, int(np.argmin(np.mean(risks, axis=0))))
+
+
+def held(model, table, kind):
+    """Of every truth whether each point of its effect is in the band, and how wide that is."""
+    out = []
+    for name, truth in TRUTHS.items():
+        band = model.band(name, 60, kind=kind)
+        true = truth(band[name]) - truth(table[name]).mean()
+        out.append(
+            ((band["lower"] <= true) & (true <= band["upper"]), band["upper"] - band["lower"])
+        )
+    return [inside for inside, _ in out], [float(width.mean()) for _, width in out]
+
+
+def bands(n, loss, sims, nested=False):
+    found = {(longer, kind): [] for longer in LONGER for kind in ("pointwise", "simultaneous")}
+    widths = {key: [] for key in found}
+    for s in range(sims):
+        rng = np.random.default_rng(s)
+        table, y = simulate(n, loss, rng)
+        m = best_iteration(table, y, loss, rng)
+        model = cb.fit(table, y, loss=loss, optimizer=cb.Plain(RATE), n_iter=m)
+        for longer in LONGER:
+            made = model.with_bands(table, y, longer=longer, nested=nested, n_threads=1)
+            for kind in ("pointwise", "simultaneous"):
+                inside, wide = held(made, table, kind)
+                rate = np.mean if kind == "pointwise" else np.all
+                found[longer, kind].append([float(rate(x)) for x in inside])
+                widths[longer, kind].append(wide)
+        if s % 10 == 9:
+            print(f"n={n} {loss} nested={nested}, {s + 1} data sets: {', '.join(TRUTHS)}, all")
+            for key, rows in found.items():
+                mean = np.mean(rows, axis=0)
+                shown = " ".join(f"{v:.3f}" for v in (*mean, mean.mean()))
+                print(*key, shown, f"width {np.mean(widths[key]):.3f}", flush=True)
+
+
+def intervals(n, sims, level=0.9):
+    found = {}
+    for s in range(sims):
+        rng = np.random.default_rng(s)
+        table, y = uneven(n, rng)
+        new, truth = uneven(2000, rng)
+        model = cb.fit(table, y, n_iter=60)
+        average = cb.fit(table, y, n_iter=150, bags=16)
+        for kind in ("cv+", "split", "cqr", "quantiles", "bags"):
+            base = average if kind == "bags" else model
+            ends = base.intervals(table, y, kind=kind, level=level, n_threads=1).predict(new)
+            inside = (ends["lower"] <= truth) & (truth <= ends["upper"])
+            loud = new["x"] > 0.8
+            row = inside.mean(), inside[loud].mean(), np.mean(ends["upper"] - ends["lower"])
+            found.setdefault(kind, []).append(row)
+        if s % 10 == 9:
+            print(f"n={n}, {s + 1} data sets: coverage, coverage where y varies most, width")
+            for kind, rows in found.items():
+                print(kind, np.mean(rows, axis=0).round(3), flush=True)
+
+
+def uneven(n, rng):
+    """y varies more the larger x is."""
+    table = {"x": rng.uniform(size=n), "z": rng.normal(size=n)}
+    return table, np.sin(6 * table["x"]) + rng.normal(size=n) * (0.2 + 0.8 * table["x"])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "bands":
+        bands(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), "nested" in sys.argv)
+    else:
+        intervals(int(sys.argv[2]), int(sys.argv[3]))

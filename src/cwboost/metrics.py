@@ -1,0 +1,289 @@
+"""Metrics of predictions along a path: by name, functions of y and prediction, and the scorers of
+scikit-learn. Knows which of two values is the better; knows nothing of folds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .losses import Binomial, Loss
+from .quality import auc
+from .table import Floats
+
+RISK = "risk"  # the loss's own: no metric, but may be named beside them
+GREATER = ("score", "auc", "accuracy", "r2")  # endings of names that mean "the more the better"
+LESS = ("loss", "error", "deviance", "risk", "rmse", "mae", "mse")
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Rows that predictions are held against."""
+
+    loss: Loss
+    classes: tuple[Any, ...]
+    y: Floats  # (n,) as the core takes it
+    weights: Floats  # (n,)
+
+    @cached_property
+    def codes(self) -> NDArray[np.intp]:
+        """(n,) numbers of the classes."""
+        values = (self.y > 0) if isinstance(self.loss, Binomial) else self.y
+        return values.astype(np.intp)
+
+    @cached_property
+    def labels(self) -> NDArray[Any]:
+        """(n,) y as people gave it."""
+        return np.asarray(self.classes)[self.codes] if self.classes else self.y
+
+    @cached_property
+    def alike(self) -> bool:
+        return bool(np.all(self.weights == self.weights[0]))
+
+    def mean(self, values: Any) -> float:
+        return float(np.average(values, weights=self.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A number that says how good scores (n, q) of rows are."""
+
+    name: str
+    greater: bool  # is better
+    of: Callable[[Tested, Floats], float]
+
+
+def first_best(values: Floats, greater: bool) -> int:
+    """Where the best value is; the first of equal ones.
+
+    Examples
+    --------
+    >>> first_best(np.array([2.0, np.nan, 1.0, 1.0]), greater=False)
+    2
+    """
+    worse = -values if greater else values
+    return int(np.argmin(np.where(np.isnan(worse), np.inf, worse)))
+
+
+def as_metrics(metric: Any, greater: bool | None, loss: Loss, classes: Any) -> list[Metric]:
+    """The metrics that people mean, the one that decides first.
+
+    Parameters
+    ----------
+    metric : None, name, function, scorer, or a list or dict of them
+        None is "risk". A function takes y, the prediction and, if weights matter, `sample_weight`.
+    greater : bool, optional
+        Whether more is better, of functions whose names do not say so.
+
+    Examples
+    --------
+    >>> from cwboost.losses import as_loss
+    >>> [m.name for m in as_metrics(["risk", "rmse"], None, as_loss("squared"), ())]
+    ['risk', 'rmse']
+    """
+    if isinstance(metric, Mapping):
+        given: list[tuple[str | None, Any]] = [(str(name), m) for name, m in metric.items()]
+    else:
+        listed = (
+            metric if isinstance(metric, list | tuple) else [RISK if metric is None else metric]
+        )
+        given = [(None, m) for m in listed]
+    if not given:
+        raise ValueError("metric: the list is empty; leave it out for the risk")
+    if greater is not None and not any(_is_function(m) for _, m in given):
+        raise ValueError(
+            "greater_is_better: for functions only; names and scorers say it themselves"
+        )
+    found = [_metric(m, greater, loss, classes, name) for name, m in given]
+    names = [m.name for m in found]
+    if len(set(names)) < len(names):
+        raise ValueError(f"metric: the names {', '.join(names)} are not all different; use a dict")
+    return found
+
+
+def _is_function(metric: Any) -> bool:
+    return callable(metric) and not _is_scorer(metric)
+
+
+def _is_scorer(metric: Any) -> bool:
+    return hasattr(metric, "_score_func")  # made by make_scorer
+
+
+def _metric(
+    given: Any, greater: bool | None, loss: Loss, classes: Any, name: str | None = None
+) -> Metric:
+    if isinstance(given, str):
+        if given == RISK:
+            return Metric(RISK, False, _risk)
+        if given in NAMED:
+            of, more, for_classes = NAMED[given]
+            if bool(classes) != for_classes and given != "accuracy":
+                what = "classes" if for_classes else "numbers"
+                raise ValueError(f"metric {given!r} is for {what}, not for the {loss.name} loss")
+            return Metric(name or given, more, of)
+        return _named_scorer(given, name, classes)
+    if not callable(given):
+        raise TypeError(f"metric: expected a name or a function of y and prediction, got {given!r}")
+    if _is_scorer(given):
+        own = getattr(given._score_func, "__name__", "score")
+        return Metric(name or own, True, _Scored(given, bool(classes)).value)
+    called = str(getattr(given, "__name__", type(given).__name__))
+    own = name or called
+    more = _is_greater(own, called) if greater is None else greater
+    return Metric(own, more, _Called(given, own).value)
+
+
+def _risk(tested: Tested, score: Floats) -> float:
+    from .quality import risk
+
+    return risk(tested.loss, tested.y, score, tested.weights)
+
+
+def _is_greater(*names: str) -> bool:
+    """Whether more is better, as scikit-learn names its functions."""
+    for name in names:
+        if name.lower().endswith(GREATER):
+            return True
+        if name.lower().endswith(LESS):
+            return False
+    raise ValueError(
+        f"metric {names[0]!r}: is more better? Say greater_is_better=True or False, or give the "
+        "function a name that ends in 'score' or 'loss'"
+    )
+
+
+# --- by name --------------------------------------------------------------------------------------
+
+
+def _auc(tested: Tested, score: Floats) -> float:
+    if isinstance(tested.loss, Binomial):
+        return auc(tested.y > 0, score[:, 0], tested.weights)
+    shares = tested.loss.response(score)
+    each = [auc(tested.codes == k, p, tested.weights) for k, p in enumerate(shares.T)]
+    return float(np.mean(each))
+
+
+def _log_loss(tested: Tested, score: Floats) -> float:
+    if isinstance(tested.loss, Binomial):
+        return tested.mean(np.logaddexp(0.0, -tested.y * score[:, 0]))
+    own = score[np.arange(len(score)), tested.codes]
+    return tested.mean(np.logaddexp.reduce(score, axis=1) - own)
+
+
+def _shares(tested: Tested, score: Floats) -> Floats:
+    """(n, classes) probabilities."""
+    found = tested.loss.response(score)
+    return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+
+
+def _accuracy(tested: Tested, score: Floats) -> float:
+    return tested.mean(_shares(tested, score).argmax(axis=1) == tested.codes)
+
+
+def _brier(tested: Tested, score: Floats) -> float:
+    """Squared distance from 0 and 1, of the second class if there are two, else of all."""
+    shares = _shares(tested, score)
+    off = (shares - (tested.codes[:, None] == np.arange(shares.shape[1]))) ** 2
+    return tested.mean(off[:, 1] if shares.shape[1] == 2 else off.sum(axis=1))
+
+
+def _misses(tested: Tested, score: Floats) -> Floats:
+    return tested.y - tested.loss.response(score)
+
+
+def _rmse(tested: Tested, score: Floats) -> float:
+    return float(np.sqrt(tested.mean(_misses(tested, score) ** 2)))
+
+
+def _mae(tested: Tested, score: Floats) -> float:
+    return tested.mean(np.abs(_misses(tested, score)))
+
+
+def _r2(tested: Tested, score: Floats) -> float:
+    total = tested.mean((tested.y - tested.mean(tested.y)) ** 2)
+    left = tested.mean(_misses(tested, score) ** 2)
+    return 1.0 - left / total if total > 0 else float("nan")
+
+
+NAMED: dict[str, tuple[Callable[[Tested, Floats], float], bool, bool]] = {
+    "auc": (_auc, True, True),  # function, more is better, for classes
+    "log_loss": (_log_loss, False, True),
+    "accuracy": (_accuracy, True, True),
+    "brier": (_brier, False, True),
+    "rmse": (_rmse, False, False),
+    "mae": (_mae, False, False),
+    "r2": (_r2, True, False),
+}
+
+
+# --- functions and scorers ------------------------------------------------------------------------
+
+
+class _Called:
+    """A function of y, prediction and perhaps weights."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function, self.name = function, name
+        self.weighs = _takes_weights(function)
+
+    def value(self, tested: Tested, score: Floats) -> float:
+        response = tested.loss.response(score)
+        if self.weighs:
+            return float(self.function(tested.labels, response, sample_weight=tested.weights))
+        _refuse_weights(tested, self.name)
+        return float(self.function(tested.labels, response))
+
+
+class _Scored:
+    """A scorer of scikit-learn, which asks an estimator; here one that says what it is given."""
+
+    def __init__(self, scorer: Any, for_classes: bool) -> None:
+        self.scorer, self.for_classes = scorer, for_classes
+        self.weighs = _takes_weights(getattr(scorer, "_score_func", scorer))
+
+    def value(self, tested: Tested, score: Floats) -> float:
+        if self.for_classes:
+            from .said import SaidClasses
+
+            said, X = SaidClasses(tested.classes), _shares(tested, score)
+        else:
+            from .said import SaidNumbers
+
+            said, X = SaidNumbers(), tested.loss.response(score)
+        weights = {"sample_weight": tested.weights} if self.weighs else {}
+        if not weights:
+            _refuse_weights(tested, str(self.scorer))
+        return float(self.scorer(said, X, tested.labels, **weights))
+
+
+def _named_scorer(given: str, name: str | None, classes: Any) -> Metric:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if given not in get_scorer_names():
+        raise ValueError(
+            f"metric: expected {', '.join(map(repr, (RISK, *NAMED)))}, the name of a scorer of "
+            f"scikit-learn, or a function of y and prediction; got {given!r}"
+        )
+    return Metric(name or given, True, _Scored(get_scorer(given), bool(classes)).value)
+
+
+def _takes_weights(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return "sample_weight" in parameters
+
+
+def _refuse_weights(tested: Tested, name: str) -> None:
+    if not tested.alike:
+        raise ValueError(
+            f"metric {name}: the rows have weights, and it does not take them; give it an argument "
+            "sample_weight"
+        )

@@ -1,0 +1,215 @@
+"""Prediction intervals: they hold new values as often as they say, and are what the papers say."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+from cwboost.data import Split
+from cwboost.fit import Problem, prepare
+from cwboost.intervals import Intervals, Member
+
+KINDS = ["cv+", "split", "cqr", "quantiles", "bags"]
+
+
+def make_table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    table = {"x": rng.uniform(size=n), "z": rng.normal(size=n)}
+    return table, np.sin(6 * table["x"]) + rng.normal(size=n) * (0.2 + 0.8 * table["x"])
+
+
+def covered(ends, y):
+    return np.mean((ends["lower"] <= y) & (y <= ends["upper"]))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table, y = make_table()
+    return table, y, cb.fit(table, y, n_iter=40)
+
+
+def test_cv_plus_is_that_of_the_paper(fitted):
+    """The ends of Barber et al. (2021), from the fits of all folds and every residual."""
+    table, y, model = fitted
+    fold = np.arange(300) % 5
+    new, _ = make_table(20, seed=7)
+    binned, w = prepare(table, y), np.ones(300)
+    low, high = [], []
+    for k in range(5):
+        part = np.where(fold == k, 0.0, w)
+        member = Problem.pose(binned, Split(part, None, part), cb.Plain()).fit(40)
+        far = np.abs(y - member.predict(table))[fold == k]
+        low.append(member.predict(new)[:, None] - far)
+        high.append(member.predict(new)[:, None] + far)
+    low, high = (np.sort(np.concatenate(ends, axis=1), axis=1) for ends in (low, high))
+    ends = model.intervals(table, y, folds=fold, level=0.8).predict(new)
+    rank = int(np.ceil(0.8 * 301))
+    np.testing.assert_allclose(ends["upper"], high[:, rank - 1], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(ends["lower"], low[:, 300 - rank], rtol=0, atol=1e-10)
+
+
+def test_split_is_the_prediction_and_a_quantile_of_residuals(fitted):
+    table, y, model = fitted
+    made = model.intervals(table, y, kind="split", level=0.8)
+    (member,) = made.members
+    assert len(member.scores) == 75
+    ends = made.predict(table)
+    middle, half = member.lower.predict(table), member.scores[int(np.ceil(0.8 * 76)) - 1]
+    np.testing.assert_allclose(ends["upper"], middle + half, atol=1e-10)
+    np.testing.assert_allclose(ends["lower"], middle - half, atol=1e-10)
+
+
+def test_quantile_models_that_cross_are_exchanged(fitted):
+    table, y, _ = fitted
+    upper = cb.fit(table, y, loss=cb.Quantile(0.9), n_iter=30)
+    lower = cb.fit(table, y, loss=cb.Quantile(0.1), n_iter=30)
+    none = np.empty(0)
+    for pair in ((lower, upper), (upper, lower)):
+        ends = Intervals("quantiles", 0.8, (Member(*pair, none, none),)).predict(table)
+        np.testing.assert_allclose(ends["upper"], upper.predict(table))
+        np.testing.assert_allclose(ends["lower"], lower.predict(table))
+
+
+def test_bags_are_calibrated_by_the_rows_that_they_left_out():
+    table, y = make_table()
+    model = cb.fit(table, y, bags=6, n_iter=40, bins="exact", random_state=3)
+    made = model.intervals(table, y, kind="bags")
+    scores = made.members[0].scores
+    # The mean of half the squares is the risk that the fit found for these rows.
+    assert np.mean(scores**2) / 2 == pytest.approx(model.validation_risk[0], rel=1e-9)
+    ends = made.predict(table)
+    np.testing.assert_allclose((ends["lower"] + ends["upper"]) / 2, model.predict(table), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_values_lie_inside_as_often_as_promised(kind):
+    rates, wide = [], []
+    for seed in range(30 if kind == "split" else 6):  # few rows calibrate a split
+        table, y = make_table(200, seed)
+        new, truth = make_table(1000, 1000 + seed)
+        bags = 12 if kind == "bags" else None
+        model = cb.fit(table, y, n_iter=50, bags=bags)
+        ends = model.intervals(table, y, kind=kind, folds=5).predict(new)
+        rates.append(covered(ends, truth))
+        width = ends["upper"] - ends["lower"]
+        wide.append(width[new["x"] > 0.8].mean() / width[new["x"] < 0.2].mean())
+    if kind == "quantiles":
+        assert 0.8 < np.mean(rates) < 0.97  # promises nothing
+    else:
+        assert 0.88 < np.mean(rates) < 0.97
+    if kind in ("cqr", "quantiles"):
+        assert np.mean(wide) > 1.6  # y varies more there
+    else:
+        assert np.mean(wide) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "absolute", "gamma", "huber"])
+def test_other_losses_have_intervals(loss):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.uniform(size=300), "t": rng.uniform(1, 2, 300)}
+    y = rng.poisson(np.exp(1 + table["x"])) + (loss != "poisson") * 1.0
+    exposure = "t" if loss in ("poisson", "gamma") else None
+    model = cb.fit(table, y, loss=loss, exposure=exposure, n_iter=30, learners=[cb.Spline("x")])
+    ends = model.intervals(table, y, folds=4).predict(table)
+    assert covered(ends, y) > 0.87
+    if exposure:
+        assert ends["lower"].min() >= 0
+        twice = model.intervals(table, y, folds=4).predict({**table, "t": 2 * table["t"]})
+        assert np.all(twice["upper"] > ends["upper"])
+        with pytest.raises(ValueError, match="quantile models have no offset; use 'cv\\+'"):
+            model.intervals(table, y, kind="cqr")
+
+
+def test_validation_rows_are_chosen_anew_in_every_fold():
+    table, y = make_table()
+    model = cb.fit(table, y, optimizer=cb.Hybrid(0.3, 0.03, then="training"), validation=0.25)
+    made = model.intervals(table, y, folds=4)
+    assert all(m.lower.validation_risk is not None for m in made.members)
+    assert covered(made.predict(table), y) > 0.85
+
+
+def test_whole_weights_are_repeated_rows(fitted):
+    table, y, _ = fitted
+    table = {name: np.round(column, 1) for name, column in table.items()}
+    times = np.random.default_rng(3).integers(0, 4, 300)
+    fold, again = np.arange(300) % 4, np.repeat(np.arange(300) % 4, times)
+    repeated = {name: np.repeat(column, times) for name, column in table.items()}
+    target = np.repeat(y, times)
+    weighted = cb.fit(table, y, weights=times, n_iter=20)
+    plain = cb.fit(repeated, target, n_iter=20)
+    ends = weighted.intervals(table, y, weights=times, folds=fold).predict(table)
+    expected = plain.intervals(repeated, target, folds=again).predict(table)
+    np.testing.assert_allclose(ends["lower"], expected["lower"], rtol=1e-9)
+    np.testing.assert_allclose(ends["upper"], expected["upper"], rtol=1e-9)
+
+
+def test_threads_do_not_matter_and_they_are_pickled(fitted):
+    table, y, model = fitted
+    one, two = (model.intervals(table, y, folds=3, n_threads=t) for t in (1, 2))
+    np.testing.assert_array_equal(one.predict(table)["lower"], two.predict(table)["lower"])
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.predict(table)["upper"], one.predict(table)["upper"])
+
+
+def test_too_few_rows_promise_nothing():
+    table, y = make_table(8)
+    model = cb.fit(table, y, [cb.Linear("x")], n_iter=5)
+    ends = model.intervals(table, y, folds=4, level=0.9).predict(table)
+    assert np.all(np.isinf(ends["upper"]))
+    assert np.all(np.isinf(ends["lower"]))
+
+
+def test_the_estimator_has_intervals():
+    table, y = make_table()
+    X = np.column_stack(list(table.values()))
+    regressor = cb.CWBRegressor(n_iter=40).fit(X, y)
+    ends = regressor.intervals(X, y, level=0.8, folds=4).predict(X)
+    assert covered(ends, y) > 0.75
+    assert not hasattr(cb.CWBClassifier, "intervals")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 90}, "level: expected a number between 0 and 1"),
+        ({"kind": "magic"}, "kind: expected one of 'cv\\+', 'split'"),
+        ({"folds": 1}, "folds: expected 2 to 300 of 300 rows"),
+        ({"folds": np.zeros(300)}, "folds: expected at least two"),
+        ({"folds": np.zeros(9)}, "the fold of each of 300 rows; got shape"),
+        ({"kind": "bags"}, "expected a model fitted with a number of bags"),
+    ],
+)
+def test_bad_intervals_are_refused(fitted, options, message):
+    table, y, model = fitted
+    with pytest.raises(ValueError, match=message):
+        model.intervals(table, y, **options)
+
+
+def test_models_that_have_none(fitted):
+    table, y, model = fitted
+    with pytest.raises(ValueError, match="the binomial loss is for classes"):
+        cb.fit(table, y > 0, loss="binomial", n_iter=5).intervals(table, y > 0)
+    with pytest.raises(ValueError, match="kind='bags' calibrates it"):
+        cb.fit(table, y, bags=2, n_iter=5).intervals(table, y)
+    with pytest.raises(ValueError, match="intervals: the model was edited"):
+        model.edit("zero", "z").intervals(table, y)
+
+
+@pytest.mark.slow
+def test_california_housing():
+    """Skewed, heteroscedastic and full of interactions that the model does not have."""
+    fetch = pytest.importorskip("sklearn.datasets").fetch_california_housing
+    try:
+        X, y = fetch(return_X_y=True, as_frame=True)
+    except OSError as error:
+        pytest.skip(f"no data: {error}")
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:5000], order[5000:]
+    model = cb.fit(X.iloc[train], y.iloc[train].to_numpy(), n_iter=300)
+    for kind in ("cv+", "cqr"):
+        made = model.intervals(X.iloc[train], y.iloc[train].to_numpy(), kind=kind, folds=5)
+        rate = covered(made.predict(X.iloc[test]), y.iloc[test].to_numpy())
+        assert 0.885 < rate < 0.93
