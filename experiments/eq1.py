@@ -42,7 +42,7 @@ DEVIATIONS = (
     "thread, the same sizes and settings (200 iterations, rate 0.05, df 5, 20 knots), measured "
     "once. They are used where R or the package is missing, and are no part of this run.",
 )
-NEEDS_DATA, KEEPS = False, ()
+NEEDS_DATA, KEEPS, BESIDE = False, (), ()
 
 # Stored reference times in seconds, and memory added in MB: (rows, columns, loss) -> package.
 STORED = {
@@ -62,10 +62,6 @@ PACKAGES = {  # as benchmarks.rivals fits them
     "mboost": "mboost",
 }
 INFORMATIVE, N_ITER, REPEATS = 20, 200, 3
-
-
-def timed(task: dict[str, Any]) -> bool:  # noqa: ARG001
-    return True
 
 
 @cache
@@ -142,29 +138,33 @@ def seconds(results: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, float]]:
     return found
 
 
-def label(name: str) -> str:
-    return f"cwboost {name}" if name in VARIANTS else name
+def label(name: str, results: pd.DataFrame) -> str:
+    if name in VARIANTS:
+        return f"cwboost {name}"
+    return name if name in set(results.variant) else f"{name} (stored)"
 
 
 def figure(results: pd.DataFrame) -> Any:
     found = seconds(results)
     with style.style():
-        drawing, axes = style.panels(1, len(found), 3.4, sharey=True)
+        drawing, axes = style.panels(1, len(found), 3.4, sharex=True, sharey=True)
         for panel, ((n, columns, loss), times) in zip(axes[0], found.items(), strict=True):
             base = times.get("mboost", max(times.values()))
             names = [name for name in times if name != "mboost"]
             own = [style.ALGORITHMS[method_of(x)] if x in VARIANTS else style.GREY for x in names]
             values = [base / times[name] for name in names]
-            panel.barh([label(name) for name in names], values, color=own, height=0.7)
+            panel.barh([label(name, results) for name in names], values, color=own, height=0.7)
             for k, value in enumerate(values):
                 text, at = f"{value:.0f}" if value >= 10 else f"{value:.1f}", (value, k)
                 panel.annotate(
                     text, at, (3, 0), textcoords="offset points", va="center", fontsize=7.5
                 )
-            panel.set(xscale="log", xlim=(0.8, 4 * max(values)), title=f"{n:,} x {columns}, {loss}")
+            panel.set(xscale="log", title=f"{n:,} x {columns}, {loss}")
             panel.set_xlabel("times as fast as mboost")
-            style.plain_log(panel.xaxis)
+            panel.margins(x=0.25)
         axes[0, 0].invert_yaxis()
+        axes[0, 0].set_xlim(left=0.8)
+        style.log_ticks(axes[0, 0].xaxis, (1, 10, 100))
     return drawing
 
 
@@ -173,14 +173,11 @@ def table(results: pd.DataFrame) -> Finding:
     names = list(dict.fromkeys(name for times in found.values() for name in times))
     head = ["seconds", *(f"{n:,} x {columns}, {loss}" for n, columns, loss in found)]
     stored = set(names) - set(results.variant)
-    rows = [
-        [label(name) + " (stored)" * (name in stored), *(t.get(name) for t in found.values())]
-        for name in names
-    ]
+    rows = [[label(name, results), *(t.get(name) for t in found.values())] for name in names]
     memory = results.pivot_table(index="variant", columns=["n", "columns"], values="megabytes")
     lines = [[f"{name} (stored)", *[None] * (memory.shape[1] - 1), value]
              for name, value in STORED_MEGABYTES.items()]  # fmt: skip
-    lines += [[label(name), *memory.loc[name]] for name in names if name in memory.index]
+    lines += [[label(name, results), *memory.loc[name]] for name in names if name in memory.index]
     sizes = ["memory added, MB", *(f"{n:,} x {columns}" for n, columns in memory.columns)]
     against = {
         name: [t["mboost"] / t[name] for t in found.values() if "mboost" in t and name in t]

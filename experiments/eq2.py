@@ -49,7 +49,7 @@ DEVIATIONS = (
     "A column with two values has a line, not a spline. Text has ten levels at most: the nine "
     "most frequent and the rest.",
 )
-NEEDS_DATA, KEEPS = True, ()
+NEEDS_DATA, KEEPS, BESIDE = True, (), ()
 
 RATE, DF, DF_CATEGORY = 0.1, 5, 1
 PAPER_SPEED = dict(zip(VARIANTS[1:], (1.52, 3.79, 6.20, 2.38, 3.82), strict=True))
@@ -86,10 +86,6 @@ SCALES: dict[str, dict[str, Any]] = {  # most: iterations of stopped fits, and o
               "rows": None},
 }  # fmt: skip
 STEPS = 40  # points of a course
-
-
-def timed(task: dict[str, Any]) -> bool:  # noqa: ARG001
-    return True
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:

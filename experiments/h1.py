@@ -18,7 +18,7 @@ from benchmarks.process import Memory
 
 from . import simulated, style
 from .found import Finding, Table, judged, listed
-from .simulated import best_seconds, configurations, draw, splines
+from .simulated import configurations, cost, draw, splines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ DEVIATIONS = (
     "the whole process with valgrind.",
     "The paper's figure leaves out ratios below 2 and above 10; here all are in.",
 )
-NEEDS_DATA, KEEPS = False, ()
+NEEDS_DATA, KEEPS, BESIDE = False, (), ()
 
 PAPER_SPEED = {5_000: 3.98, 10_000: 4.30, 20_000: 5.05, 50_000: 5.60, 100_000: 5.74}
 PAPER_MEMORY = {5_000: 1.19, 10_000: 1.38, 20_000: 2.43, 50_000: 3.31, 100_000: 3.73}
@@ -61,10 +61,6 @@ DRAWS = {"tiny": 1, "small": 1, "paper": simulated.DRAWS}
 REPEATS = 3
 
 
-def timed(task: dict[str, Any]) -> bool:  # noqa: ARG001
-    return True
-
-
 def tasks(scale: str) -> list[dict[str, Any]]:
     every = configurations(**GRIDS[scale])
     n_iter = FEW if scale == "tiny" else N_ITER
@@ -72,7 +68,7 @@ def tasks(scale: str) -> list[dict[str, Any]]:
     return times + [{"kind": "memory", **c, "bins": b} for c in every for b in BINS]
 
 
-def fit(data: simulated.Draw, bins: str, n_iter: int, search: str = "auto") -> cb.Model:
+def fit(data: simulated.Draw, bins: str, search: str, n_iter: int) -> cb.Model:
     return cb.fit(
         data.table,
         data.y,
@@ -94,26 +90,16 @@ def times(draws: int, n_iter: dict[str, int], **task: Any) -> list[dict[str, Any
     for number in range(draws):
         data = draw(**task, draw=number)
         for search, bins in product(N_ITER, BINS):
-            setup = best_seconds(partial(fit, data, bins, 0), REPEATS)
-            whole = best_seconds(partial(fit, data, bins, n_iter[search], search), REPEATS)
-            rows.append(
-                {
-                    "draw": number,
-                    "bins": bins,
-                    "search": search,
-                    "columns": len(data.table),
-                    "setup": setup,
-                    "loop": max(whole - setup, 1e-9),
-                }
-            )
+            same = {"draw": number, "bins": bins, "search": search, "columns": len(data.table)}
+            rows.append(same | cost(partial(fit, data, bins, search), n_iter[search], REPEATS))
     return rows
 
 
 def memory(bins: str, **task: Any) -> dict[str, Any]:
-    fit(draw(200, 2, 1.0, 1.0), bins, 5)  # what is loaded once does not count
+    fit(draw(200, 2, 1.0, 1.0), bins, "auto", 5)  # what is loaded once does not count
     data = draw(**task)
     before = Memory()
-    fit(data, bins, N_ITER["full"])
+    fit(data, bins, "auto", N_ITER["full"])
     return {"columns": len(data.table), "megabytes": before.added()}
 
 
@@ -124,15 +110,14 @@ def ratios(results: pd.DataFrame, value: str) -> pd.DataFrame:
     """Without by with binning, by n and number of columns."""
     keys = [name for name in ("search", "n", "p", "relative", "snr", "columns", "draw")
             if results[name].notna().all()]  # fmt: skip
-    wide = results.pivot_table(index=keys, columns="bins", values=value).reset_index()
-    return wide.assign(ratio=wide["no binning"] / wide["binning"])
+    wide = results.set_index([*keys, "bins"])[value].astype(float).unstack().reset_index()
+    return wide.assign(ratio=wide["no binning"] / wide["binning"].where(wide["binning"] > 0))
 
 
 def parts(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     timed = ratios(results[results.kind == "time"], "loop")
-    used = results[(results.kind == "memory") & (results.megabytes > 0)]
     found = {search: timed[timed.search == search] for search in N_ITER}
-    return {"memory": ratios(used, "megabytes") if len(used) else timed[:0], **found}
+    return {"memory": ratios(results[results.kind == "memory"], "megabytes"), **found}
 
 
 def figure(results: pd.DataFrame) -> Any:

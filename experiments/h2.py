@@ -39,7 +39,7 @@ DEVIATIONS = (
     "rows.",
     "The example of the figure has other random numbers than the paper's (MISE 49.08 and 49.10).",
 )
-NEEDS_DATA, KEEPS = False, ()
+NEEDS_DATA, KEEPS, BESIDE = False, (), ("mise", "example")
 
 PAPER = {  # median MISE by (n, snr)
     (100_000, 0.1): {"no binning": 13.49, "n^(1/2) bins": 13.60, "n^(1/4) bins": 13.91},
@@ -58,10 +58,6 @@ GRIDS: dict[str, dict[str, Any]] = {
 }
 DRAWS = {"tiny": 1, "small": 3, "paper": simulated.DRAWS}
 EXAMPLE = {"n": 100_000, "p": 4, "relative": 0.5, "snr": 0.1}
-
-
-def timed(task: dict[str, Any]) -> bool:  # noqa: ARG001
-    return False
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -134,7 +130,7 @@ def figure(results: pd.DataFrame) -> Any:
     at_df = measured[measured.df == simulated.DF]
     snrs = sorted(at_df.snr.unique())
     with style.style():
-        drawing, axes = style.panels(3, max(4, len(snrs)), 2.3)
+        drawing, axes = style.panels(3, 4, 2.3)
         draw_example(axes[0], results[results.kind == "example"])
         largest = measured[measured.n == measured.n.max()]
         for row, found, by, label in (
@@ -153,21 +149,19 @@ def figure(results: pd.DataFrame) -> Any:
             row[0].set_ylabel("MISE (log scale)")
             for panel in row[len(snrs) :]:
                 panel.set_axis_off()
-        style.key(axes[1, -1] if len(snrs) < 4 else axes[1, 0], FILLS, loc="center left")
+        style.key(axes[1, -1], FILLS | {"truth": "black"}, loc="center left")
     return drawing
 
 
 def draw_example(row: Any, found: pd.DataFrame) -> None:
-    colours = {"no binning": style.GREEN, "n^(1/2) bins": style.BLUE}
     for panel, (column, of) in zip(row, found.groupby("column"), strict=False):
         for line in of.itertuples():
             dash = "-" if line.bins == "no binning" else "--"
-            panel.plot(line.x, line.effect, dash, color=colours[line.bins], label=line.bins)
-        panel.plot(line.x, line.truth, color="black", linewidth=0.9, label="truth")
+            panel.plot(line.x, line.effect, dash, color=FILLS[line.bins])
+        panel.plot(line.x, line.truth, color="black", linewidth=0.9)
         panel.fill_between(line.x, line.effect, line.truth, color=style.RED, alpha=0.15)
         panel.set(title=f"effect of {column}", xlabel=column)
     errors = found.groupby("bins").mise.first()
-    row[0].legend(fontsize=7)
     row[0].set_ylabel("effect")
     text = ", ".join(f"{name} {value:.2f}" for name, value in errors.items())
     row[0].set_title(f"MISE: {text}\n{row[0].get_title(loc='left')}")

@@ -39,7 +39,7 @@ DEVIATIONS = (
     "Rates other than the paper's unnamed default (0.05 is used), 200 iterations, df 5, 20 knots.",
     "The error is shown as a ratio: the paper's relative change of -158% is a ratio of 2.58.",
 )
-NEEDS_DATA, KEEPS = False, ()
+NEEDS_DATA, KEEPS, BESIDE = False, (), ("outliers", "skew")
 
 COEF = (3.3910, -1.1331, -1.6428, -0.8845, 0.7561, 0.5241, 1.0630, -1.6349, 0.3582, -3.8201)
 NOISE = 0.2  # sd
@@ -61,10 +61,6 @@ PAPER = {  # relative change by distance and n
 }
 REPEATS = {"tiny": 2, "small": 20, "paper": 50}
 SKEWS = {"tiny": 1, "small": 5, "paper": 50}
-
-
-def timed(task: dict[str, Any]) -> bool:  # noqa: ARG001
-    return False
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -171,7 +167,7 @@ def figure(results: pd.DataFrame) -> Any:
             for panel in column:
                 panel.set_yscale("log")
                 style.plain_log(panel.yaxis)
-                panel.axhline(1, color=style.RED, linestyle="--", linewidth=0.9)
+                style.equal_line(panel, 1)
         for panel in axes[:, 0]:
             panel.set_ylabel("error / baseline")
         style.key(axes[0, -1], shown, fontsize=7.5)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
+from itertools import product
 from pathlib import Path
 
 from . import runner, style
@@ -61,8 +63,8 @@ def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None
     (folder / "paper.html").write_text(as_html(page, pictures), encoding="utf-8")
     if docs is not None:
         (docs / PICTURES).mkdir(parents=True, exist_ok=True)
-        for name, picture in pictures.items():
-            (docs / PICTURES / f"{name}.svg").write_text(picture, encoding="utf-8")
+        for name, kind in product(pictures, ("svg", "parquet")):
+            shutil.copy(folder / f"{name}.{kind}", docs / PICTURES)
         page = markdown(there, folder, scale, PICTURES)
         (docs / "paper.md").write_text(page, encoding="utf-8")
     left_out = [short_name(m) for m in modules if m not in there]
@@ -101,7 +103,8 @@ def section(module: Experiment, folder: Path, scale: str, pictures: Path) -> lis
         module.CAPTION,
         f"```console\n$ python -m experiments {name} --scale {scale}{data}\n```",
         f"Where this differs from the paper's protocol:\n\n{said}",
-        f"Measured on {runner.measured_on(module, folder)}.",
+        f"Measured on {runner.measured_on(module, folder)}. Raw results: "
+        f"[{name}.parquet]({(pictures / name).as_posix()}.parquet).",
     ]
 
 
@@ -151,7 +154,7 @@ def inline(text: str) -> str:
     text = html.escape(text, quote=False)
     for mark, tag in ((r"\*\*", "b"), (r"\*", "i"), ("`", "code")):
         text = re.sub(f"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text, flags=re.DOTALL)
-    return text
+    return re.sub(r"\[(.+?)\]\((.+?)\)", r'<a href="\2">\1</a>', text)
 
 
 def unique_ids(svg: str, name: str) -> str:

@@ -39,9 +39,9 @@ class Experiment(Protocol):
     DEVIATIONS: tuple[str, ...]  # from the paper's protocol
     NEEDS_DATA: bool  # run takes data=, a folder or None
     KEEPS: tuple[str, ...]  # "failed", "late": what is a result, too, and not run again
+    BESIDE: tuple[str, ...]  # kinds of tasks that may run side by side: no time is measured
 
     def tasks(self, scale: str) -> list[Task]: ...
-    def timed(self, task: Task) -> bool: ...  # time or memory is measured: it runs alone
     def run(self, **task: Any) -> Any: ...
     def figure(self, results: pd.DataFrame) -> Any: ...
     def table(self, results: pd.DataFrame) -> Finding: ...
@@ -70,9 +70,9 @@ def run_all(
     told = f", {len(every) - len(todo)} of them done before" if len(todo) < len(every) else ""
     print(f"{name}, {scale}: {len(every)} tasks{told}", file=sys.stderr, flush=True)
     began, failed = time.perf_counter(), 0
-    alone = [task for task in todo if module.timed(task)]
-    others = [task for task in todo if not module.timed(task)]
-    outcomes = chain(ended(module, others, data, jobs), ended(module, alone, data, min(jobs, 1)))
+    beside = [task for task in todo if task.get("kind") in module.BESIDE]
+    alone = [task for task in todo if task not in beside]
+    outcomes = chain(ended(module, beside, data, jobs), ended(module, alone, data, min(jobs, 1)))
     for n, (task, outcome) in enumerate(outcomes, 1):
         failed += outcome.status not in ("done", *module.KEEPS)
         entry = {

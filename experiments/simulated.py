@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -50,8 +51,12 @@ def draw(n: int, p: int, relative: float, snr: float, draw: int = 0) -> Draw:
 def configurations(
     n: Any = N, p: Any = P, relative: Any = RELATIVE, snr: Any = SNR
 ) -> list[dict[str, Any]]:
-    names = ("n", "p", "relative", "snr")
-    return [dict(zip(names, values, strict=True)) for values in product(n, p, relative, snr)]
+    return grid(n=n, p=p, relative=relative, snr=snr)
+
+
+def grid(**axes: Any) -> list[dict[str, Any]]:
+    """A dictionary per point of the grid."""
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
 def splines(table: dict[str, Floats], df: float = DF, knots: int = KNOTS) -> list[cb.Spline]:
@@ -78,3 +83,9 @@ def best_seconds(function: Callable[[], Any], repeats: int) -> float:
         function()
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+def cost(fit: Callable[[int], Any], n_iter: int, repeats: int) -> dict[str, float]:
+    """Seconds of the set-up, and of so many iterations without it."""
+    setup, whole = (best_seconds(partial(fit, m), repeats) for m in (0, n_iter))
+    return {"setup": setup, "loop": max(whole - setup, 1e-9)}

@@ -68,7 +68,7 @@ def colours(keys: Sequence[Any]) -> dict[Any, Any]:
     return dict(zip(keys, shades, strict=False))
 
 
-def equal_line(panel: Any, value: float, text: str) -> None:
+def equal_line(panel: Any, value: float, text: str = "") -> None:
     """Where nothing is gained or lost."""
     panel.axhline(value, color=RED, linestyle="--", linewidth=0.9)
     panel.annotate(

@@ -57,6 +57,7 @@ def check_page(module, tmp_path, out):
     assert f"$ python -m experiments {name} --scale tiny" in page
     assert f"(_static/paper/{name}.svg)" in page
     assert (docs / "_static" / "paper" / f"{name}.svg").exists()
+    assert len(pd.read_parquet(docs / "_static" / "paper" / f"{name}.parquet"))
     assert all(deviation in page for deviation in module.DEVIATIONS)
     html = (out / "paper.html").read_text()
     assert html.count("<svg") == 1
@@ -97,26 +98,29 @@ def test_report_without_results_says_what_to_run(tmp_path):
 # --- the runner -----------------------------------------------------------------------------------
 
 
+TIMED = {"kind": "timed", "n": 3}
+QUICK = [{"kind": "quick", "n": n} for n in (1, 2)]
+
+
 @pytest.fixture
 def stub(monkeypatch):
     """An experiment that remembers what it ran."""
     module = types.ModuleType("stub_experiment")
     module.ran = []
 
-    def run(n):
+    def run(kind, n):
         module.ran.append(n)
         return {"square": n * n}
 
-    module.run, module.NEEDS_DATA, module.KEEPS = run, False, ()
-    module.tasks = lambda _: [{"n": n} for n in (3, 1, 2)]
-    module.timed = lambda task: task["n"] == 3
+    module.run, module.NEEDS_DATA, module.KEEPS, module.BESIDE = run, False, (), ("quick",)
+    module.tasks = lambda _: [TIMED, *QUICK]
     monkeypatch.setitem(sys.modules, "stub_experiment", module)
     return module
 
 
 def test_a_rerun_does_what_is_missing_in_the_order_of_the_tasks(stub, tmp_path):
     whole = stub.tasks
-    stub.tasks = lambda _: [{"n": 2}]
+    stub.tasks = lambda _: QUICK[1:]
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     stub.tasks = whole
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
@@ -128,7 +132,7 @@ def test_a_rerun_does_what_is_missing_in_the_order_of_the_tasks(stub, tmp_path):
 
 def test_results_of_tasks_that_are_no_longer_asked_for_are_left_out(stub, tmp_path):
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
-    stub.tasks = lambda _: [{"n": 1}]
+    stub.tasks = lambda _: QUICK[:1]
     assert runner.results(stub, "tiny", tmp_path).n.tolist() == [1]
 
 
@@ -272,6 +276,33 @@ def test_stand_ins_and_folds_come_from_the_folder(tmp_path):
         datasets.load("Adult", tmp_path)
 
 
+@pytest.mark.parametrize("name", datasets.PAPER)
+def test_without_a_folder_tables_come_from_openml(name, monkeypatch):
+    source, asked = datasets.PAPER[name], []
+
+    def fetch_openml(data_id, **_):
+        asked.append(data_id)
+        frame = pd.DataFrame({"x1": np.r_[-999.0, np.arange(39.0)], "V81": np.arange(40.0)})
+        frame["target"] = np.array(["no", "yes"])[np.arange(40) % 2]
+        return types.SimpleNamespace(frame=frame, target=frame.target)
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    problem = datasets.load(name, None)
+    assert asked == [source.openml]
+    assert list(problem.X) == (["x1"] if "V81" in source.drop else ["x1", "V81"])
+    assert problem.X.x1[0] == (-999 if source.missing is None else 19)
+    assert problem.y.tolist() == [0, 1] * 20
+
+
+def test_without_a_network_the_folder_is_asked_for(monkeypatch):
+    def fetch_openml(**_):
+        raise OSError("no route")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    with pytest.raises(ValueError, match=r"OpenML 44 .*no route.*--data FOLDER"):
+        datasets.load("Spam", None)
+
+
 def test_learners_by_kind_of_column():
     X = pd.DataFrame(
         {"a": np.arange(9.0), "b": np.arange(9) % 2, "c": pd.Categorical(list("xyz") * 3)}
@@ -336,12 +367,24 @@ def test_schedule_of_the_paper():
     assert sum(bracket[0].n for bracket in brackets) == 314
     assert [tuple(rung) for rung in brackets[0]][:2] == [(39, 128), (78, 64)]
     (small,) = eq3.schedule("small")
-    assert small[0].n == 16
+    assert [tuple(rung) for rung in small] == [(62, 16), (250, 4), (1000, 1)]
+
+
+def test_rivals_are_compared_by_the_same_work():
+    """By their jobs if tuned alike, by one fit if not."""
+    jobs = {"ACWB (b)": (10, 1), "HCWB (b)": (30, 3), "XGBoost": (40, 1), "EBM": (50, 5)}
+    done = pd.DataFrame(
+        {"table": "a", "learner": who, "seconds_of_job": job, "seconds_of_fit": fit,
+         "schedule": None if who == "EBM" else "small"}
+        for who, (job, fit) in jobs.items()
+    )  # fmt: skip
+    assert eq3.slower(done, "XGBoost") == 2
+    assert eq3.slower(done, "EBM") == 2.5
 
 
 def test_journal_is_readable_by_others(tmp_path, stub):
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     lines = Path(runner.journal_path(stub, tmp_path)).read_text().splitlines()
     entry = json.loads(lines[0])
-    assert (entry["task"], entry["rows"], entry["status"]) == ({"n": 1}, [{"square": 1}], "done")
+    assert (entry["task"], entry["rows"], entry["status"]) == (QUICK[0], [{"square": 1}], "done")
     assert {"processor", "date", "load"} <= set(entry["machine"])
