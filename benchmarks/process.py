@@ -26,6 +26,11 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB", "BLIS")
 MEGABYTE = 1e6
+GIVEN_BACK = {  # variables with which glibc keeps nothing that is freed: the peak is what is in use
+    "MALLOC_MMAP_THRESHOLD_": "16384",
+    "MALLOC_TRIM_THRESHOLD_": "0",
+    "MALLOC_TOP_PAD_": "0",
+}
 TIMEOUT = "Timeout ("  # begins the last words of faulthandler
 TOLD = 2000  # characters of what a failed process wrote last
 

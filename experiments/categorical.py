@@ -40,7 +40,8 @@ DEVIATIONS = (
     "fitted without penalty for comparison, and with cwboost's default df.",
     "The noise-free risk stops the fits as in H2. Fits have at most 20,000 iterations, 2000 "
     "where time and 200 where memory is measured.",
-    "Memory is the growth of the process's peak during the fit.",
+    "Memory is the growth of the process's peak during the fit, in a process that gives back at "
+    "once what it frees.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ("choice",)
 

@@ -300,6 +300,7 @@ def table(results: pd.DataFrame) -> Finding:
             by_table(found, names, "speed", 0, "Speed-up over CWB (nb), paper / here"),
             by_table(found, names, "gain", 1, "AUC minus that of CWB (nb), paper / here"),
             base_aucs(found, names),
+            iterations(stopped, names),
             Table(
                 ["effect", "estimate, paper", "p, paper", "estimate, here", "p, here"],
                 [[name, *told, *effects.loc[name]] for name, told in PAPER_EFFECTS.items()],
@@ -336,3 +337,10 @@ def base_aucs(found: pd.DataFrame, names: Any) -> Table:
     cells = ["" if x is None else f"{x:.4f}" for x in paper]
     here = [f"{found.auc[name, BASE]:.4f}" for name in names.index]
     return Table(["", *names], [["paper", *cells], ["here", *here]], "AUC of CWB (nb)")
+
+
+def iterations(stopped: pd.DataFrame, names: Any) -> Table:
+    middle = stopped.groupby(["variant", "table"]).iterations.median()
+    rows = [[v, *(f"{middle[v, name]:,.0f}" for name in names.index)] for v in VARIANTS]
+    title = f"Iterations of the model that was kept ({stopped.most.max():,} at most)"
+    return Table(["variant", *names], rows, title)

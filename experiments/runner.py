@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks import machine
-from benchmarks.process import Child, Outcome
+from benchmarks.process import GIVEN_BACK, Child, Outcome
 
 from .found import Finding
 
@@ -135,8 +135,13 @@ def start(module: Experiment, task: Task, data: Path | None) -> Child:
         "task": task,
         "data": None if data is None else str(data.resolve()),
     }
-    threads, memory = task.get("threads", 1), task.get("memory")
-    return Child(f"{__name__}:run_one", arguments, threads=threads, memory=memory)
+    return Child(
+        f"{__name__}:run_one",
+        arguments,
+        threads=task.get("threads", 1),
+        memory=task.get("memory"),
+        variables=GIVEN_BACK if task.get("kind") == "memory" else None,
+    )
 
 
 def run_one(module: str, task: Task, data: str | None) -> list[dict[str, Any]]:
