@@ -206,9 +206,11 @@ def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
 
 
 def measured_on(module: Experiment, folder: Path) -> str:
-    """Machine, days, load and versions of the results."""
-    facts = [entry["machine"] for entry in entries(journal_path(module, folder))]
+    """Machine, days, load and versions of the results, and the time they took."""
+    done = entries(journal_path(module, folder))
+    facts = [entry["machine"] for entry in done]
     days = sorted({fact["date"] for fact in facts})
     loads = [fact["load"] or 0.0 for fact in facts]
     together = {**facts[-1], "date": " to ".join(sorted({days[0], days[-1]})), "load": max(loads)}
-    return machine.sentence(together)
+    minutes = sum(entry["seconds"] for entry in done) / 60
+    return f"{machine.sentence(together)}; {len(done)} tasks of {minutes:.1f} minutes in all"
