@@ -31,6 +31,8 @@ class Basis {
   Size first(Size b) const { return static_cast<Size>(begin_[b]); }
   Size column(Size e) const { return static_cast<Size>(column_[e]); }
   Real value(Size e) const { return value_[e]; }
+  In values() const { return value_; }
+  std::span<const std::int32_t> columns() const { return column_; }
 
   Size width() const { return width_; }  // 1, 2 or 4; 0: not narrow
   const Real* narrow() const { return padded_.empty() ? value_.data() : padded_.data(); }

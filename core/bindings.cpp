@@ -113,7 +113,7 @@ void bind_index(nb::class_<HeldSet>& cls) {
 
 void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
                const std::vector<const HeldSet*>& sets, const std::vector<Reals>& parts,
-               Size n_threads) {
+               Size n_threads, std::shared_ptr<Crosses> crosses) {
   std::vector<RowSet> index;
   std::vector<In> weights;
   std::vector<nb::object> keep{nb::cast(y)};
@@ -128,7 +128,7 @@ void make_rows(HeldRows* self, std::shared_ptr<Loss> loss, Reals y, std::optiona
   }
   if (offset) keep.push_back(nb::cast(*offset));
   new (self) HeldRows(std::move(loss), view(y), offset ? view(*offset) : In{}, std::move(index),
-                      std::move(weights), n_threads);
+                      std::move(weights), n_threads, std::move(crosses));
   self->keep = std::move(keep);
 }
 
@@ -232,9 +232,12 @@ void bind_rows(nb::module_& m) {
       .def(nb::init<>())
       .def("n_outputs", &Rows::n_outputs)
       .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Crosses>(m, "Crosses", "Cross-Grams that rows with the same weights and bins share.")
+      .def(nb::init<>())
+      .def("__len__", &Crosses::size);
   nb::class_<HeldRows, Rows>(m, "LocalRows", "Rows in this process.")
       .def("__init__", &make_rows, "loss"_a, "y"_a.noconvert(), "offset"_a.noconvert().none(),
-           "sets"_a, "parts"_a.noconvert(), "n_threads"_a = 1)
+           "sets"_a, "parts"_a.noconvert(), "n_threads"_a = 1, "crosses"_a.none() = nb::none())
       .def_prop_ro("n_rows", &HeldRows::n_rows)
       .def(
           "read",
@@ -260,11 +263,11 @@ void make_learner(HeldLearner* self, Size set, Array<std::int64_t> begin,
   if (gram.ndim() < 1 || gram.ndim() > 2)
     throw std::invalid_argument("gram must be (d, d) or, if diagonal, (d)");
   const Basis basis(view(begin), view(column), view(value), gram.shape(0));
+  const In along = weigher ? view(*weigher) : In{}, onto = removed ? view(*removed) : In{};
   if (n_b > 0)
-    new (self) HeldLearner(set, basis, view(gram), view(factor), n_b);
+    new (self) HeldLearner(set, basis, view(gram), view(factor), n_b, onto, along);
   else
-    new (self) HeldLearner(set, basis, gram.ndim() == 1, view(gram), view(factor),
-                           removed ? view(*removed) : In{}, weigher ? view(*weigher) : In{});
+    new (self) HeldLearner(set, basis, gram.ndim() == 1, view(gram), view(factor), onto, along);
   self->keep = {nb::cast(begin), nb::cast(column), nb::cast(value)};
   if (removed) self->keep.push_back(nb::cast(*removed));
   if (weigher) self->keep.push_back(nb::cast(*weigher));

@@ -81,7 +81,8 @@ struct Fit {
 // where M = (A + lambda P)^-1, given by its Cholesky factor or, if all is diagonal, its inverse.
 // A learner made orthogonal to a few functions of its own span (Centered) has M = Q (..)^-1 Q' with
 // Q = I - G R', R = A G (G'A G)^-1 and G their coefficients. That of a pair without main effects
-// has a table of cells for basis, A = diag(W), and is solved in the inner cells of the table.
+// has a table of cells for basis, A = diag(W), and is solved in the inner cells of the table; its
+// G are functions that no row shows, and its R' finds what of them to take away (pairs.py).
 class Learner {
  public:
   Learner(Size set, const Basis& basis, bool diagonal, In gram, In factor, In removed = {},
@@ -90,8 +91,7 @@ class Learner {
     const Size d = n_coef(), entries = diagonal ? d : d * d;
     if (d == 0 || gram.size() != entries || factor.size() != entries)
       throw std::invalid_argument("gram and factor must both be (d, d) or both be (d)");
-    if (removed.size() % d != 0 || removed.size() != weigher.size())
-      throw std::invalid_argument("removed and weigher must both be (k, d)");
+    check_removed();
     if (diagonal) {
       gram_.assign(gram.begin(), gram.end());
       factor_.assign(factor.begin(), factor.end());
@@ -101,12 +101,19 @@ class Learner {
     }
   }
   // A pair: `factor` is that of the inner cells of a table of n_b columns.
-  Learner(Size set, const Basis& basis, In weights, In factor, Size n_b)
-      : set_(set), basis_(basis), diagonal_(true), gram_(weights.begin(), weights.end()) {
+  Learner(Size set, const Basis& basis, In weights, In factor, Size n_b, In removed = {},
+          In weigher = {})
+      : set_(set),
+        basis_(basis),
+        diagonal_(true),
+        gram_(weights.begin(), weights.end()),
+        removed_(removed),
+        weigher_(weigher) {
     cells_.emplace(weights, n_b);
     const Size m = cells_->n_inner();
     if (weights.size() != n_coef() || factor.size() != m * m)
       throw std::invalid_argument("a pair's factor must be that of its inner cells");
+    check_removed();
     triangle_ = Triangle(factor, m);
   }
 
@@ -167,6 +174,11 @@ class Learner {
   }
 
  private:
+  void check_removed() const {
+    if (removed_.size() % n_coef() != 0 || removed_.size() != weigher_.size())
+      throw std::invalid_argument("removed and weigher must both be (k, d)");
+  }
+
   void solve_one(Out x) const {
     project(removed_, weigher_, x);  // Q's = s - R G's
     if (diagonal_)
@@ -183,6 +195,7 @@ class Learner {
     triangle_.solve(inner);
     cells_->put_inner(inner, x);
     cells_->center(x);
+    project(weigher_, removed_, x);
   }
 
   // x -= sum_k onto_k <along_k, x>, the products all taken before x changes.

@@ -16,6 +16,7 @@
 #include <utility>
 #include <variant>
 
+#include "crosses.hpp"
 #include "kernels.hpp"
 #include "loss.hpp"
 #include "moments.hpp"
@@ -218,11 +219,12 @@ void add_values_within(Size n, Value value, const Real* w, Real* out) {
 class LocalRows : public Rows {
  public:
   LocalRows(std::shared_ptr<Loss> loss, In y, In offset, std::vector<RowSet> sets,
-            const std::vector<In>& parts, Size n_threads)
+            const std::vector<In>& parts, Size n_threads, std::shared_ptr<Crosses> crosses = {})
       : loss_(std::move(loss)),
         y_(y),
         offset_(offset),
         sets_(std::move(sets)),
+        crosses_(std::move(crosses)),
         workers_(n_threads) {
     const Size n = y_.size(), q = loss_->n_outputs();
     if (!offset_.empty() && offset_.size() != n * q)
@@ -701,15 +703,29 @@ class LocalRows : public Rows {
         verb.pairs.size(),
         [&](Size i) {
           const auto& pair = verb.pairs[i];
-          reply.sums[i] = std::visit(
-              [&](const auto& a, const auto& b) {
-                return cross_gram(a, *pair.basis_a, b, *pair.basis_b, w);
-              },
-              sets_[pair.a], sets_[pair.b]);
+          const auto &x = *pair.basis_a, &y = *pair.basis_b;
+          const Crosses::Key key{w.numbers.data(),        first_of(sets_[pair.a]),
+                                 first_of(sets_[pair.b]), x.values().data(),
+                                 y.values().data(),       x.columns().data(),
+                                 y.columns().data()};
+          if (crosses_)
+            if (auto known = crosses_->find(key)) return void(reply.sums[i] = std::move(*known));
+          reply.sums[i] =
+              std::visit([&](const auto& a, const auto& b) { return cross_gram(a, x, b, y, w); },
+                         sets_[pair.a], sets_[pair.b]);
+          if (crosses_) crosses_->keep(key, reply.sums[i]);
         },
         poll);
     return reply;
   }
+
+  static const void* first_of(const RowSet& set) {
+    return std::visit([](const auto& s) { return first_of(s); }, set);
+  }
+  static const void* first_of(const IndexSet& set) {
+    return std::visit([](auto index) -> const void* { return index.data(); }, set.index);
+  }
+  static const void* first_of(const MomentSet& set) { return set.t.data(); }
 
   template <class ByRow>
   Reply apply(const ByRow&) {  // went through a pass
@@ -727,6 +743,7 @@ class LocalRows : public Rows {
   In offset_;  // (n) per output, or empty
   std::vector<RowSet> sets_;
   std::vector<Weights> parts_;
+  std::shared_ptr<Crosses> crosses_;  // shared with others, or none
   std::array<Vec, max_slots> slots_;
   std::array<Size, max_slots> version_{};                   // how often a slot was written
   std::array<std::optional<Part>, max_slots> inside_ = {};  // the part that a slot is zero outside

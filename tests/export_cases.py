@@ -80,6 +80,7 @@ def loss_model(loss: str) -> cb.Model:
         cb.Linear("v"),
         cb.Centered("v", df=1),
         cb.Step("z", df=3, bins=9),
+        cb.Step("k", kind="spikes"),
         cb.Category("g", df=2),
         cb.Category("h", kind="binary"),
         cb.Tensor(cb.Spline("u", knots=3), "g", df=6),

@@ -86,9 +86,12 @@ def step_cuts(x: np.ndarray, w: np.ndarray, bins: int) -> np.ndarray:
 
     A value with weight share >= 1/bins is an atom, alone in its bin; the rest are cut at their
     weighted quantiles j / (bins - atoms), and bins that straddle an atom are cut there as well.
+    Where there are no more than `bins` values, each is alone.
     A new value goes with the nearer neighbour: cuts lie halfway between training values.
     """
     values, inverse = np.unique(x, return_inverse=True)
+    if len(values) <= bins:
+        return values[:-1] + np.diff(values) / 2
     share = np.bincount(inverse, w) / w.sum()
     atom = share >= (1 - 1e-12) / bins
     ends = set(values[atom])
@@ -116,6 +119,7 @@ class Term:
     levels: list[str] | None = None
     linear: np.ndarray | None = None  # Centered: spline coefficients of (1, x)
     additive: np.ndarray | None = None  # pair without main effects: coefficients of these
+    inner: np.ndarray | None = None  # which coefficients of a pair are no margin's first
     to_raw: Callable[[np.ndarray], np.ndarray] = field(default=lambda theta: theta)
 
 
@@ -210,7 +214,8 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
         cuts = train.cuts.get(column)
         cuts = step_cuts(x, w, size) if cuts is None else cuts
         basis = lambda v: np.eye(len(cuts) + 1)[np.searchsorted(cuts, v)]  # noqa: E731
-        P = difference_penalty(len(cuts) + 1, get(spec, "differences", 1))
+        spikes = get(spec, "kind", "steps") == "spikes"
+        P = np.eye(len(cuts) + 1) if spikes else difference_penalty(len(cuts) + 1, 1)
     else:
         knots, degree = spline_knots(x, w, spec), get(spec, "degree", 3)
         beyond = get(spec, "extrapolate", "linear")
@@ -232,8 +237,9 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
             X[miss, -1] = 1.0
         return X
 
-    if own:  # the missing column is unpenalised
+    if own:  # the missing column is unpenalised, but a level like others beside spikes
         P = np.pad(P, (0, 1))
+        P[-1, -1] = float(get(spec, "kind", "") == "spikes")
     return filled(rows, train), P, extra
 
 
@@ -277,7 +283,8 @@ def tensor_basis(
 
     penalty = np.kron(P[0], np.eye(db)) + np.kron(np.eye(da), P[1])
     main = np.vstack([np.kron(np.eye(da), ones[1]), np.kron(ones[0], np.eye(db))]).T
-    return product, penalty, {"additive": main} if spec.orthogonal else {}
+    inner = np.kron(np.arange(da) > 0, np.arange(db) > 0)
+    return product, penalty, {"additive": main, "inner": inner} if spec.orthogonal else {}
 
 
 def make_terms(spec: Any, name: str, train: Training, rule: str | int) -> list[Term]:
@@ -318,7 +325,8 @@ def spec_names(learners: Sequence[Any]) -> list[str]:
             a, b = (m if isinstance(m, str) else m.column for m in (s.a, s.b))
             default = f"{a}:{b}"
         elif shared.count(s.column) > 1:
-            default = f"{type(s).__name__.lower()}({s.column})"
+            spikes = get(s, "kind", "") == "spikes"
+            default = f"{'spikes' if spikes else type(s).__name__.lower()}({s.column})"
         else:
             default = s.column
         out.append(get(s, "name", default))
@@ -339,6 +347,7 @@ class Solver:
     smoothing: float
     df: float
     net_df: float
+    condition: float  # of the system that is solved
 
     def solve(self, r: np.ndarray) -> tuple[np.ndarray, float]:
         """Coefficients (d, q) for residuals (n, q), and the gain 2 theta's - theta'A theta."""
@@ -348,7 +357,14 @@ class Solver:
 
 
 def find_smoothing(
-    A: np.ndarray, P: np.ndarray, t: np.ndarray, w_sum: float, df: float, kind: str, net: bool
+    A: np.ndarray,
+    P: np.ndarray,
+    t: np.ndarray,
+    w_sum: float,
+    df: float,
+    kind: str,
+    net: bool,
+    tau: float | None = None,
 ) -> float:
     """Lambda with sum of g(h_j) (net: of g(h_j) (1 - c_j^2)) equal to df.
 
@@ -357,7 +373,7 @@ def find_smoothing(
     """
     if not A.any():  # a Missing or binary learner whose cells are not in this part
         return 0.0
-    tau = np.trace(A) / np.trace(P)
+    tau = np.trace(A) / np.trace(P) if tau is None else tau
     e, V = np.linalg.eigh(A + tau * P)
     U = V[:, e > 1e-13 * e[-1]] / np.sqrt(e[e > 1e-13 * e[-1]])
     a, V = np.linalg.eigh(U.T @ A @ U)
@@ -394,6 +410,7 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
         target = (default_net_df if df is None else df) + 2 * centered
         smoothing = find_smoothing(A, P, t, w.sum(), target, kind, net)
     K = np.linalg.pinv(A + smoothing * P, hermitian=True, rcond=1e-14)
+    condition = np.linalg.cond(K)
     if centered:  # theta = Q (A + lambda P)^-1 Q's, Q takes away the linear part
         G = term.linear
         Q = np.eye(len(A)) - G @ np.linalg.solve(G.T @ A @ G, G.T @ A)
@@ -403,26 +420,63 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
     df1, df2 = np.trace(H), 2 * np.trace(H) - np.trace(H @ H)
     win = constant if kind == "df1" else 2 * constant - t @ K @ A @ K @ t
     df = float(df1 if kind == "df1" else df2)
-    return Solver(X, w, A, K, float(smoothing), df, float(df - win / w.sum()))
+    net_df = float(df - win / w.sum())
+    return Solver(X, w, A, K, float(smoothing), df, net_df, condition)
 
 
 def make_pair_solver(
     term: Term, X: np.ndarray, w: np.ndarray, A: np.ndarray, default_net_df: float
 ) -> Solver:
-    """theta = Q (Q'A Q + lambda P)^+ Q's: Q takes away what the main effects M span, by least
-    squares over the raw rows, and leaves coefficients in the basis of the tensor."""
-    M, kind = X @ term.additive, get(term.spec, "df_kind", "df2")
+    """theta = L Q (Q'A Q + lambda P)^+ Q's: Q takes away what the main effects M span, by least
+    squares over the raw rows, and leaves coefficients in the basis of the tensor; L is `smoothest`.
+    """
+    M, P, kind = X @ term.additive, term.penalty, get(term.spec, "df_kind", "df2")
     onto = np.linalg.pinv(M.T @ (w[:, None] * M), hermitian=True) @ (M.T @ (w[:, None] * X))
     Q, own = np.eye(len(A)) - term.additive @ onto, X - M @ onto
     A_own = own.T @ (w[:, None] * own)
     smoothing, df = get(term.spec, "smoothing", None), get(term.spec, "df", default_net_df)
+    cost, inner = P @ term.additive, np.ix_(term.inner, term.inner)
+    least = P - cost @ np.linalg.pinv(term.additive.T @ cost, 1e-10, hermitian=True) @ cost.T
     if smoothing is None:
+        tau = np.trace(A_own[inner]) / np.trace(least[inner])
         none = np.zeros(len(A))
-        smoothing = find_smoothing(A_own, term.penalty, none, w.sum(), df, kind, net=False)
-    K = Q @ np.linalg.pinv(A_own + smoothing * term.penalty, hermitian=True, rcond=1e-12) @ Q.T
+        smoothing = find_smoothing(A_own, P, none, w.sum(), df, kind, False, tau)
+    tau = np.trace(A_own) / np.trace(P) or 1.0
+    e, V = np.linalg.eigh(A_own + tau * P)
+    U = V[:, e > 1e-12 * e[-1]] / np.sqrt(e[e > 1e-12 * e[-1]])
+    a, V = np.linalg.eigh(U.T @ A_own @ U)
+    a = np.where(a > RANK, np.minimum(a, 1.0), 0.0)
+    g = a + smoothing / tau * (1 - a)
+    U = (U @ V)[:, a > 0] / np.sqrt(g[a > 0])
+    K = smoothest(term, X[w > 0]) @ Q @ U @ U.T @ Q.T
     H = K @ A
     df = float(np.trace(H) if kind == "df1" else 2 * np.trace(H) - np.trace(H @ H))
-    return Solver(X, w, A, K, float(smoothing), df, df)
+    condition = np.linalg.cond((A_own + smoothing * least)[inner])
+    return Solver(X, w, A, K, float(smoothing), df, df, condition)
+
+
+def smoothest(term: Term, X: np.ndarray) -> np.ndarray:
+    """What takes from coefficients functions that are zero in all rows, and additive or without
+    penalty: so as to make first the penalty least, and then the coefficients."""
+    P = term.penalty
+    functions = orthonormal(np.hstack([term.additive, null_space(P)]))
+    E = functions @ null_space(X @ functions)
+    e, V = np.linalg.eigh(E.T @ P @ E)
+    costly = e > 1e-10 * np.linalg.norm(P)
+    D, free = E @ V[:, costly] / np.sqrt(e[costly]), E @ V[:, ~costly]
+    L = np.eye(len(P)) - D @ D.T @ P
+    return L - free @ (free.T @ L)
+
+
+def orthonormal(B: np.ndarray) -> np.ndarray:
+    U, s, _ = np.linalg.svd(B, full_matrices=False)
+    return U[:, s > 1e-10 * s[0]]
+
+
+def null_space(B: np.ndarray) -> np.ndarray:
+    _, s, V = np.linalg.svd(B)
+    rank = int(np.sum(s > 1e-10 * s.max(initial=0.0)))
+    return V[rank:].T
 
 
 def best(solvers: list[Solver], r: np.ndarray) -> tuple[int, np.ndarray]:

@@ -130,6 +130,8 @@ KINDS = {
     "spline, df1": lambda: [cb.Spline("u", df=4, df_kind="df1")],
     "step": lambda: [cb.Step("z", df=4, bins=9)],
     "step, missing": lambda: [cb.Step("v", bins=12)],
+    "spikes": lambda: [cb.Step("k", kind="spikes")],
+    "spikes, missing": lambda: [cb.Step("v", bins=12, kind="spikes")],
     "category": lambda: [cb.Category("g")],
     "category, missing": lambda: [cb.Category("h", df=2.5)],
     "category, numbers": lambda: [cb.Category("k", df=3)],

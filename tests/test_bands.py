@@ -244,7 +244,11 @@ def test_bad_bands_are_refused(banded):
     with pytest.raises(ValueError, match="no term or column 'no'"):
         model.band("no")
     bare = cb.fit(table, y, n_iter=5)
-    for call in (lambda: bare.band("x"), lambda: bare.plot("x", band="simultaneous")):
+    for call in (
+        lambda: bare.band("x"),
+        lambda: bare.plot("x", band="simultaneous"),
+        lambda: bare.plot("x", level=0.9),
+    ):
         with pytest.raises(
             ValueError, match=r"call model.with_bands\(table, y\), or fit with bags"
         ):
@@ -271,3 +275,22 @@ def test_bands_hold_the_truth_about_as_often_as_they_say():
             rates.append((band["lower"] <= truth) & (truth <= band["upper"]))
     assert 0.90 < np.mean(held) < 0.985
     assert np.mean(np.all(whole, axis=1)) >= 0.8
+
+
+def test_the_band_of_bags_has_no_level_and_no_kind():
+    table, y = {"x": np.linspace(0, 1, 60)}, np.linspace(0, 1, 60) ** 2
+    model = cb.fit(table, y, n_iter=10, bags=3)
+    assert np.all(model.band("x", kind="pointwise")["lower"] <= model.band("x")["upper"])
+    for call in (model.band, model.plot):
+        with pytest.raises(ValueError, match="level: the band of an average of bags goes from"):
+            call("x", level=0.5)
+    with pytest.raises(ValueError, match="kind: the band of an average of bags goes from"):
+        model.band("x", kind="simultaneous")
+    with pytest.raises(ValueError, match="kind: the band of an average of bags goes from"):
+        model.plot("x", band="simultaneous")
+    with pytest.raises(ValueError, match="level: the band of an average"):
+        model.plot(level=0.5)
+    with pytest.raises(ValueError, match="band=None asks for none"):
+        model.plot("x", band=None, level=0.5)
+    both = model.with_bands(table, y, n_boot=10, longer=1)
+    assert np.all(both.band("x", level=0.5)["upper"] < both.band("x", level=0.9)["upper"])

@@ -732,6 +732,15 @@ def test_wrong_usage(arguments, capsys):
     assert "usage: cwboost" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rows", ["none", "last", "a_column"])
+def test_bags_leave_out_a_share_and_nothing_else(rows, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "t.csv", "--target", "y", "--bags", "3", "--validation", rows])
+    assert stop.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--validation can only say which share of them; leave it out for 0.2" in said
+
+
 @pytest.mark.parametrize(
     "command", ["", "fit", "predict", "explain", "show", "report", "export", "demo"]
 )

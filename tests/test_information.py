@@ -47,7 +47,10 @@ def smoother(term, table, w):
     m = np.linalg.pinv(gram + term.smoothing * penalty, rcond=1e-14)
     if basis.removed() is not None:
         g = basis.removed().T
-        q = np.eye(len(m)) - g @ np.linalg.solve(g.T @ gram @ g, g.T @ gram)
+        q = np.eye(len(m)) - g @ np.linalg.pinv(g.T @ gram @ g, 1e-10, hermitian=True) @ g.T @ gram
+        if getattr(basis, "orthogonal", False):  # it is what is left that is penalised
+            own = q.T @ gram @ q
+            m = np.linalg.pinv(own + term.smoothing * penalty, rcond=1e-12, hermitian=True)
         m = q @ m @ q.T
     return z @ m @ z.T * w
 
@@ -113,12 +116,30 @@ def test_df_of_every_kind_of_term(kind):
     table = make_table(5, 90)
     y = make_target(5, table, "squared")
     model = cb.fit(table, y, KINDS[kind](), optimizer=cb.Plain(0.5), n_iter=12, bins="exact")
-    if kind.startswith("pair"):
-        with pytest.raises(ValueError, match="does not know terms without main effects"):
-            cb.aic(model, table, y)
-        return
     expected = np.trace(dense_operators(model, table, np.ones(90)), axis1=1, axis2=2)
     np.testing.assert_allclose(cb.aic(model, table, y).df, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS[:3], ids=repr)
+def test_df_of_pairs_among_other_terms(loss, optimizer):
+    """Tables with cells that no row of the training part has, and a surface of splines."""
+    n = 120
+    table, w = make_table(9, n), make_weights(9, n)
+    up = np.where(np.nan_to_num(table["v"]) > 0, 1.0, -1.0)
+    joint = up * (np.sign(table["u"]) + np.where(table["h"] == "p", 1.0, -1.0))
+    y = joint + table["u"] * (table["k"] - 2) + np.random.default_rng(9).normal(size=n)
+    y, held = (y > 0 if loss == "binomial" else y), held_out(optimizer, n)
+    pairs = [cb.Tensor("v", "u", df=4, orthogonal=True), cb.Tensor("v", "h", orthogonal=True)]
+    learners = [*KINDS["spline"](), *KINDS["category"](), *pairs, *KINDS["pair, splines"]()]
+    model = cb.fit(table, y, learners, loss, optimizer, 40, "exact", w, validation=held,
+                   patience=None)  # fmt: skip
+    assert {"v:u", "v:h", "u:k"} <= {*model.choices, *model.corrections}
+    score, training = model.predict(table, kind="score"), w * (1 if held is None else ~held)
+    curvature = expit(score) * expit(-score) if loss == "binomial" else np.ones(n)
+    operators = dense_operators(model, table, training, curvature)
+    found = cb.aic(model, table, y, weights=w, validation=held)
+    np.testing.assert_allclose(found.df, np.trace(operators, axis1=1, axis2=2), rtol=1e-8)
 
 
 @pytest.mark.parametrize("loss", ["binomial", "poisson"])

@@ -11,6 +11,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.linalg import null_space
 
 import cwboost as cb
 import cwboost.interactions as interactions
@@ -181,6 +182,41 @@ def test_core_and_lapack_agree(pair, monkeypatch):
         for name, term in by_core.terms.items():
             assert other.terms[name].df == pytest.approx(term.df, rel=1e-6)
             np.testing.assert_allclose(other.terms[name].beta, term.beta, atol=1e-7)
+
+
+@pytest.mark.parametrize("way", ["core", "lapack", "dense"])
+def test_cells_without_rows_do_not_hang_on_the_order_of_levels(way, monkeypatch):
+    """The first two levels of g come with the first two of h only, the others with the others: what
+    shifts one block against the other shows in cells without rows alone, and is kept small there.
+    """
+    if way != "core":
+        monkeypatch.setattr(systems, "MAX_CORE_INNER", 0)
+    if way == "dense":
+        monkeypatch.setattr(systems, "_table", lambda _: None)
+    rng = np.random.default_rng(1)
+    block = rng.integers(0, 2, N)
+    g, h = (rng.integers(0, 2, N) + 2 * block for _ in range(2))
+    y = np.where(g % 2 == h % 2, 1.0, -1.0) * (1 + block) + 0.3 * rng.normal(size=N)
+    cells = [x.ravel() for x in np.indices((4, 4))]
+    found = []
+    for order in ("wxyz", "yzwx", "xwyz"):
+        name = np.array(list(order))
+        learners = [cb.Tensor("g", "h", df=1, orthogonal=True)]
+        model = cb.fit({"g": name[g], "h": name[h]}, y, learners, n_iter=50)
+        values = model.predict({"g": name[cells[0]], "h": name[cells[1]]}, kind="score")
+        found.append(values.reshape(4, 4) - model.start)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-9)
+    assert np.abs(found[0][:2, 2:]).max() < 0.3 < 0.6 < np.abs(found[0][:2, :2]).min()
+
+
+def test_cell_that_neither_rows_nor_penalty_know_adds_nothing():
+    """No row lacks both values, and what is missing has no neighbours."""
+    table = make_table(3)
+    table["b"][np.isnan(table["a"])] = 0.5
+    y = np.random.default_rng(4).normal(size=N)
+    model = cb.fit(table, y, [cb.Tensor("a", "b", orthogonal=True)], n_iter=20)
+    coef = model.terms["a:b"].coef
+    assert abs(coef[-1]) < 1e-10 < 1e-3 < np.abs(coef).max()
 
 
 def test_validation_rows_with_new_levels_are_no_cells_of_their_own():
@@ -645,6 +681,12 @@ def test_picture_shows_chosen_pairs_and_noise():
     assert not colours[0] & colours[1]
     labels = [t.get_text() for t in display.ax_.get_yticklabels()]
     assert labels[:2] == [f"{a} : {b}" for a, b in model.interactions.pairs[:2]]
+    display.figure_.canvas.draw()
+    box = display.ax_.get_legend().get_window_extent()
+    assert not any(box.overlaps(bar.get_window_extent()) for bar in bars)
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names == ["in the model: 2 of 15 pairs", "not in it", "best by noise"]
+    assert not display.ax_.texts  # nothing is written over bars
     assert model.interactions.plot().ranking is model.interactions
     mpl.pyplot.close("all")
     with pytest.raises(ValueError, match="the fit ranked no pairs"):
@@ -783,7 +825,7 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
     rows = systems.BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
     aim = (0.7, 0.0, False, False, 0)
     (system,) = systems.solve_pairs([(basis, rows, W.ravel(), aim)])
-    learner = _core.Learner(0, *rows, *system[:2], None, None, system.n_b)
+    learner = _core.Learner(0, *rows, *system[:2], system.removed, system.weigher, system.n_b)
     u = rng.normal(size=d) * W.ravel()
     theta, gain = learner.fit(u[None, :])
     M, A = basis.removed().T, np.diag(W.ravel())
@@ -798,6 +840,10 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
     np.testing.assert_allclose(fitted, expected, atol=1e-9)
     assert gain == pytest.approx(2 * u @ K @ u - u @ K @ A @ K @ u, abs=1e-9)
     assert system.df == pytest.approx(np.trace(2 * K @ A - K @ A @ K @ A), abs=1e-8)
+    seen = W.ravel() > 0
+    unseen = M @ null_space(M[seen])  # additive, and zero in every cell that has rows
+    assert unseen.shape[1] == (0 if system.removed is None else len(system.removed))
+    np.testing.assert_allclose(unseen.T @ basis.penalty() @ theta[0], 0.0, atol=1e-9)
 
 
 def test_splits_and_pairs_make_a_problem_together():

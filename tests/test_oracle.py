@@ -97,7 +97,7 @@ def compare_path(model, reference, trained):
 
 def singular(solver):
     """A + lambda P is, or is next to it."""
-    return np.linalg.cond(solver.K) > 1e8
+    return solver.condition > 1e8
 
 
 def compare_terms(model, reference, trained):
@@ -108,8 +108,9 @@ def compare_terms(model, reference, trained):
         close(term.df, solver.df, tolerance, f"df of {term.name}", least=1.0)
         close(term.net_df, solver.net_df, tolerance, f"net df of {term.name}", least=1.0)
         close(term.smoothing, solver.smoothing, COEF, f"smoothing of {term.name}")
-        tolerance = COEF_SINGULAR if singular(solver) else COEF
-        close(term.coef, coef, tolerance, f"coefficients of {term.name}")
+        # A pair's coefficients beyond the rows hang on the smallest eigenvalues of its penalty.
+        loose = min(max(COEF_SINGULAR, 1e-14 * solver.condition), 1e-2)
+        close(term.coef, coef, loose if singular(solver) else COEF, f"coefficients of {term.name}")
 
 
 def at_bins(table, bins, training):
@@ -137,10 +138,10 @@ def compare_scores(model, reference, solvers, table, offset, bins, training, see
     else:
         expected = reference.predict(table, shift, m)
     close(score, expected, COEF_SINGULAR if loose else TIGHT, "scores at raw values")
-    raw = any(
-        word in repr(t.learner) for t in model.terms.values() for word in ("Step", "Category")
-    )
-    if raw and bins != "exact":
+    learners = [t.learner for t in model.terms.values()]
+    raw = any(word in repr(x) for x in learners for word in ("Step", "Category"))
+    pairs = any(getattr(x, "orthogonal", False) for x in learners)  # steps, if by name
+    if (raw or pairs) and bins != "exact":
         return  # Step and Category see raw values: a table of bin points is not what they saw
     trained = model.predict(at_bins(table, bins, training), kind="score", offset=offset)
     close(trained[seen], reference.scores_at(m)[seen], SINGULAR if loose else TIGHT, "at the bins")
@@ -199,7 +200,7 @@ OPTIMIZERS = {
 # One of each; the random problems draw from all.
 CROSSED = ("linear", "linear, no intercept", "linear, missing", "polynomial", "spline",
            "spline, degree 2", "step, missing", "category, missing", "category, binary",
-           "centered", "tensor", "tensor, category")  # fmt: skip
+           "centered", "tensor", "tensor, category", "pair, missing", "pair, splines")  # fmt: skip
 
 
 @pytest.mark.parametrize("bins", BINS)
@@ -234,11 +235,6 @@ optimizers = st.one_of(
 )
 
 
-# Pairs without main effects have cells without rows in tables as small as these, where coefficients
-# are not unique and the df reached are a matter of rounding; test_interactions.py has them.
-UNIQUE = [kind for kind in KINDS if not kind.startswith("pair")]
-
-
 def without_repeats(kinds):
     """The learners of some kinds, each with a name of its own; Missing(v) once."""
     out, names = [], set()
@@ -260,7 +256,7 @@ problems = st.fixed_dictionaries(
         "seed": st.integers(0, 10_000),
         "n": st.integers(30, 200),
         "loss": st.sampled_from(LOSSES),
-        "kinds": st.lists(st.sampled_from(UNIQUE), min_size=1, max_size=4, unique=True),
+        "kinds": st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4, unique=True),
         "optimizer": optimizers,
         "n_iter": st.integers(1, 25),
         "bins": st.sampled_from((*BINS, "auto")),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost import _core
 from cwboost.data import Split
 from cwboost.fit import Problem, prepare
 from cwboost.progress import Progress
@@ -96,6 +98,27 @@ def test_other_df_and_fewer_terms_share_the_bins(problem):
     assert list(alone.terms) == ["z"]
     expected = cb.fit({"z": table["z"]}, y, n_iter=5, validation=held)
     np.testing.assert_allclose(alone.risk, expected.risk, rtol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS[:2], ids=repr)
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_fits_of_one_split_share_cross_grams(loss, optimizer):
+    rng = np.random.default_rng(8)
+    n = 16_000  # rows from which on cross-Grams are worth it
+    table = {name: rng.integers(0, 60, n) / 60 for name in "abcd"}
+    y = sum(np.sin((j + 3) * x) for j, x in enumerate(table.values())) + rng.normal(0, 1, n)
+    binned = prepare(table, y if loss == "squared" else np.where(y > 1, "yes", "no"), loss=loss)
+    split, crosses = split_of(np.arange(n) % 3 == 0), _core.Crosses()
+    shared = replace(split, crosses=crosses)
+
+    def fits(split):
+        others = [binned.with_learners(lambda x, df=df: replace(x, df=df)) for df in (3, 5, 9)]
+        return [Problem.pose(x, split, optimizer).fit(300) for x in others]
+
+    for model, alone in zip(fits(shared), fits(split), strict=True):
+        assert model.choices == alone.choices
+        np.testing.assert_array_equal(model.risk, alone.risk)
+    assert 3 <= len(crosses) <= 20  # of four terms in two parts, however often they are fitted
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

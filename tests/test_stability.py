@@ -166,7 +166,7 @@ def test_the_third_keeps_the_bound_and_the_next_does_not(p, pfer, cutoff, assump
         ),
         ({"q": 2, "cutoff": 0.9, "n_samples": 1}, "n_samples: expected a whole number from 2"),
         ({"q": 2, "cutoff": 0.9, "by": "row"}, "by: expected 'column' or 'term'"),
-        ({"q": 2, "cutoff": 0.9, "groups": [1, 2]}, "groups: expected one per row, 40; got"),
+        ({"q": 2, "cutoff": 0.9, "groups": [1, 2]}, "groups has 2 rows, the table has 40"),
         ({"q": 2, "cutoff": 0.9, "groups": np.ones(40)}, "groups: all rows are of one group"),
         ({"q": 2, "cutoff": 0.9, "n_iter": -1}, "n_iter must be"),
         ({"q": 2, "cutoff": 0.9, "rate": 0}, "rate"),

@@ -139,11 +139,10 @@ def predict_from_tables(
         for i in range(n):
             values = [cells[c][i] for c in columns]
             score[i] += [effect_from(rows, columns, values, output) for output in outputs]
-    if link == "log":
+    if link in ("log", "logit"):
         with np.errstate(over="ignore"):
-            return {"score": score, "response": np.exp(score)}
-    if link == "logit":
-        return {"score": score, "response": 1 / (1 + np.exp(-score))}
+            response = np.exp(score) if link == "log" else 1 / (1 + np.exp(-score))
+            return {"score": score, "response": response}
     if link == "softmax":
         e = np.exp(score - score.max(axis=1, keepdims=True))
         return {"score": score, "response": e / e.sum(axis=1, keepdims=True)}

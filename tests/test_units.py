@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost.table import read
+from cwboost.terms import make_learners
 
 rng = np.random.default_rng(7)
 N = 2000
@@ -99,3 +101,59 @@ def test_a_fit_ends_when_only_rounding_is_left_to_gain(mean, noise):
     assert model.extend(50, table, y).choices == model.choices
     assert model.at(20).extend(2000, table, y).choices == model.choices
     assert cb.fit(table, 2.0**30 * y, lines, **options).choices == model.choices
+
+
+# --- styles ---------------------------------------------------------------------------------------
+
+
+SPIKES = "Step('x', kind='spikes')"
+
+
+def mostly(value, others, n=200):
+    """A column of which just more than half is one value, and the rest are given ones in turn."""
+    rest = np.resize(np.asarray(others, float), n // 2 - 1)
+    return np.concatenate([np.full(n - len(rest), float(value)), rest])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0, 1.0] * 100, ["Linear('x')"]),
+        (np.arange(200) % 10, ["Step('x')"]),
+        (np.arange(200) % 11, ["Spline('x')", "Step('x')"]),
+        (mostly(0, range(1, 20)), ["Step('x')"]),
+        (mostly(0, range(1, 21)), ["Step('x')", SPIKES]),
+        (mostly(7, np.arange(99)), ["Step('x')", SPIKES]),
+        (mostly(0, np.arange(1, 200), 400), ["Step('x')"]),  # too many to have a spike each
+        (np.append(mostly(0, range(1, 31)), [np.nan] * 300), ["Step('x')", SPIKES]),
+        (np.append(mostly(0, range(1, 31)), [1.5, 2.5, 3.5]), ["Spline('x')", "Step('x')"]),
+    ],
+)  # fmt: skip
+def test_auto_gives_columns_what_they_are_like(values, expected):
+    table = read({"x": np.asarray(values, float)})
+    assert list(map(repr, make_learners(table, "auto"))) == expected
+
+
+def test_spikes_find_a_value_that_means_something():
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(4000) < 0.7, 0.0, rng.integers(1, 60, 4000).astype(float))
+    y = rng.normal(0, 0.3, 4000) + 2.0 * (x == 31.0)
+    steps, spikes = (
+        cb.fit({"x": x}, y, [cb.Step("x", kind=kind)], "squared", cb.Plain(0.5), 400)
+        for kind in ("steps", "spikes")
+    )
+    assert list(spikes.terms) == ["x"]
+    at = {"x": np.array([30.0, 31.0, 32.0])}
+    np.testing.assert_allclose(spikes.predict(at), [0.0, 2.0, 0.0], atol=0.3)
+    assert spikes.risk[-1] < steps.risk[-1]
+
+
+def test_a_step_per_value_where_there_are_few():
+    x = np.repeat(np.arange(20.0), np.arange(1, 21))  # rare values too
+    model = cb.fit({"x": x}, x, [cb.Step("x", bins=20)], n_iter=1)
+    assert model.terms["x"].plan.encoders[0].cuts == tuple(np.arange(19) + 0.5)
+
+
+def test_kinds_of_steps_are_known():
+    with pytest.raises(ValueError, match="kind must be 'steps' or 'spikes', got 'ridge'"):
+        cb.Step("x", kind="ridge")

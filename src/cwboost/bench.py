@@ -6,7 +6,7 @@ configurations are tried for how long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +81,7 @@ class Bench:
     seed: int
     metric: Metric
     by_rule: dict[str, Binned] = field(default_factory=dict)
+    splits: dict[tuple[int, bool], Split] = field(default_factory=dict)  # fold, of a Hybrid
 
     @classmethod
     def make(
@@ -111,6 +112,12 @@ class Bench:
         if any(isinstance(optimizer, Hybrid) for optimizer in chosen.optimizers()):
             held = [hold_out(fold, data, validation, groups, seed) for fold in parts]
         return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
+
+    def __reduce__(self) -> Any:
+        """Bins cannot be pickled; they are made again from what was given."""
+        apart = ("default", "by_rule", "splits")
+        state = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
+        return _restore, (state, self.default.n_threads)
 
     @property
     def data(self) -> Data:
@@ -162,11 +169,18 @@ class Bench:
         return fit(**{**rows, **arguments})
 
     def split(self, fold: int, optimizer: Optimizer) -> Split:
-        """How a fold weighs the rows: test rows are watched where their risk is the metric, but
-        not by a Hybrid, which learns from what it watches."""
+        """How a fold weighs the rows, the same for all configurations: test rows are watched where
+        their risk is the metric, but not by a Hybrid, which learns from what it watches."""
+        hybrid = isinstance(optimizer, Hybrid)
+        if (fold, hybrid) not in self.splits:
+            split = replace(self._split(fold, hybrid), crosses=_core.Crosses())
+            self.splits.setdefault((fold, hybrid), split)  # another thread may have been faster
+        return self.splits[fold, hybrid]
+
+    def _split(self, fold: int, hybrid: bool) -> Split:
         weights, chosen = self.data.weights, self.folds[fold]
         training = weights * chosen.of_training
-        if isinstance(optimizer, Hybrid):
+        if hybrid:
             held = self.held[fold]
             return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
         return chosen.split(weights) if self.by_risk else Split(training, None, training)
@@ -224,6 +238,10 @@ class Bench:
         if before is None or self.worse(new.score) < self.worse(before.score):
             return new
         return before
+
+
+def _restore(state: dict[str, Any], n_threads: int) -> Bench:
+    return Bench(default=read_all(**state["given"]).bin(n_threads), **state)
 
 
 def scores_at(binned: Binned, model: Model, iterations: Iterations) -> Iterator[Floats]:

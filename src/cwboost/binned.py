@@ -139,6 +139,7 @@ class Binned:
             self.core_sets,
             [split.training, watched, split.all],
             self.n_threads if n_threads is None else n_threads,
+            split.crosses,
         )
 
     # --- for drawing ------------------------------------------------------------------------------

@@ -299,9 +299,21 @@ class Cuts:
 
     @classmethod
     def make(cls, values: Floats, sample: Sample, n_bins: int) -> Cuts:
-        """Cuts at weighted quantiles; values with a share of 1/n_bins or more stay alone."""
+        """Cuts at weighted quantiles; values with a share of 1/n_bins or more stay alone, and all
+        values where there are no more than n_bins."""
         distinct, share = _core.weigh_distinct(values, sample.marks, sample.weights)
-        share /= share.sum()
+        few = len(distinct) <= n_bins
+        inner = distinct[:-1] if few else cls._quantiles(distinct, share, n_bins)
+        # Halfway to the next value: noise in the last digits must not move a row to another bin.
+        last = np.unique(np.searchsorted(distinct, inner, side="right")) - 1
+        low, high = distinct[last], distinct[last + 1]
+        middle = low + (high - low) / 2
+        return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
+
+    @staticmethod
+    def _quantiles(distinct: Floats, share: Floats, n_bins: int) -> Floats:
+        """Values after which a bin ends."""
+        share = share / share.sum()
         atom = share >= (1.0 - 1e-12) / n_bins
         before = np.flatnonzero(atom) - 1
         cuts = [distinct[atom], distinct[before[before >= 0]]]
@@ -310,13 +322,7 @@ class Cuts:
             reached = np.cumsum(share[~atom]) / share[~atom].sum()
             at = np.searchsorted(reached, np.arange(1, size) / size - 1e-12)
             cuts.append(distinct[~atom][np.minimum(at, len(reached) - 1)])
-        inner = np.unique(np.concatenate(cuts))
-        inner = inner[(inner >= distinct[0]) & (inner < distinct[-1])]
-        # Halfway to the next value: noise in the last digits must not move a row to another bin.
-        last = np.unique(np.searchsorted(distinct, inner, side="right")) - 1
-        low, high = distinct[last], distinct[last + 1]
-        middle = low + (high - low) / 2
-        return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
+        return np.setdiff1d(np.concatenate(cuts), distinct[-1])
 
     def encode(self, column: Column) -> Floats:
         values = VALUES.encode(column)

@@ -17,7 +17,7 @@ import numpy as np
 from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split
-from .fit import Problem, _seed, bin_again
+from .fit import Problem, _seed, bin_again, check_again
 from .model import Bands, Model
 from .optimizers import Optimizer, Plain
 from .progress import face
@@ -66,6 +66,7 @@ def with_bands(
     _check(n_boot, longer, n_threads)
     model._refuse_edited("with_bands")
     given = Given(table, y, weights, offset, exposure)
+    check_again(model, given, "with_bands", n_threads)
     binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
     optimizer, m = _how(model, nested)
 

@@ -96,10 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost fit`."""
     _check_wanted(a)
-    if a.bags is not None and (a.validation == "last" or not _is_share(a.validation)):
+    if a.bags is not None and (a.validation in ("last", "none") or not _is_share(a.validation)):
         a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
-                       "can only say which share of them")  # fmt: skip
-    if a.optimizer == "hybrid" and a.validation == "none" and a.bags is None:
+                       "can only say which share of them; leave it out for 0.2")  # fmt: skip
+    if a.optimizer == "hybrid" and a.validation == "none":
         a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
     if a.output is not None:
         check_output(a.output, table=False)
@@ -212,8 +212,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
         loss = "squared" if a.loss is None else a.loss
         estimator = CWBRegressor(loss, exposure=a.exposure, **options)
     if a.rate is not None:  # the optimizer that the estimator would take, but for its rate
-        watched = a.validation != "none" or a.bags is not None
-        estimator.optimizer = estimator._optimizer(watched).set_params(rate=a.rate)
+        estimator.optimizer = estimator._optimizer(a.validation != "none").set_params(rate=a.rate)
     return estimator
 
 

@@ -6,19 +6,19 @@ the bench's.
 
 from __future__ import annotations
 
-import hashlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .bench import Bench, Curve, Standing, marks
+from .deeds import digest, does
 from .journal import Journal
+from .losses import Loss, PythonLoss
 from .metrics import Metric
 from .model import Model
 from .progress import Progress
@@ -83,9 +83,10 @@ class Trial(NamedTuple):
         return self.standing.sd
 
     def __repr__(self) -> str:
+        sd = "" if np.isnan(self.sd) else f" (sd {self.sd:.3g})"
         return (
-            f"<Trial: {said(self.parameters)}: {self.score:.5g} (sd {self.sd:.3g}), best iteration "
-            f"{self.n_iter} of {self.budget}>"
+            f"<Trial: {said(self.parameters)}: {self.score:.5g}{sd}, best iteration {self.n_iter} "
+            f"of {self.budget}>"
         )
 
     @classmethod
@@ -141,8 +142,7 @@ class Climb:
     def __post_init__(self) -> None:
         sizes = [bracket[0].n for bracket in self.brackets]
         self.first = np.cumsum([0, *sizes]).tolist()  # number of a bracket's first configuration
-        draw, n = self.bench.space.draw, self.first[-1]
-        self.parameters = [draw(np.random.default_rng([self.bench.seed, k])) for k in range(n)]
+        self.parameters = self.bench.space.draw_all(self.bench.seed, sizes)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -277,7 +277,7 @@ def identity(climb: Climb) -> dict[str, str]:
     return {
         "data": digest([data.y, data.weights, data.offset, *columns]),
         "learners": digest(learners),
-        "loss": f"{data.loss.name} {data.loss.parameter:g}",
+        "loss": _loss(data.loss),
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
         "folds": digest(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
@@ -290,34 +290,14 @@ def identity(climb: Climb) -> dict[str, str]:
 
 def _metric(metric: Metric) -> str:
     """Its name, which way is better, and of a function a short name of what it does."""
-    function = getattr(getattr(metric.of, "__self__", None), "function", None)
-    text = digest(_parts(getattr(function, "__code__", "")))
+    asked = getattr(metric.of, "__self__", None)
+    text = digest(does(getattr(asked, "function", getattr(asked, "scorer", ""))))
     return f"{metric.name} {'more' if metric.greater else 'less'} {text}"
 
 
-def _parts(code: Any) -> Iterator[str]:
-    """What a function's code says, functions inside of it too; equal in any process."""
-    if isinstance(code, CodeType):
-        yield from (code.co_code.hex(), *code.co_names)
-        for constant in code.co_consts:
-            yield from _parts(constant)
-    else:
-        yield repr(code)
-
-
-def digest(parts: Iterable[Any]) -> str:
-    """A short name for arrays and texts.
-
-    Examples
-    --------
-    >>> digest(["a", np.arange(3)]) == digest(["a", np.arange(4)])
-    False
-    """
-    found = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            found.update(f"{part.dtype.kind}{part.shape}".encode())
-            found.update(np.ascontiguousarray(part).tobytes())
-        else:
-            found.update(f"{part}\0".encode())
-    return found.hexdigest()[:16]
+def _loss(loss: Loss) -> str:
+    """Its name and parameters; of one that people wrote a short name of what it does."""
+    if type(loss).__module__ == Loss.__module__ and not isinstance(loss, PythonLoss):
+        return repr(loss)
+    user = getattr(loss, "user", loss)
+    return f"{type(user).__qualname__} {digest(does(user))}"

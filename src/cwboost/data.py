@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from .bins import Sample
 from .checks import is_number
 from .losses import Loss
@@ -71,6 +72,7 @@ class Split:
     training: Floats  # (n,)
     validation: Floats | None  # (n,) of the rows that are watched
     all: Floats  # (n,) of both
+    crosses: _core.Crosses | None = None  # cross-Grams that fits to this very split share
 
     @cached_property
     def rows(self) -> NDArray[np.bool_] | None:

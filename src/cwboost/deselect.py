@@ -13,7 +13,7 @@ import numpy as np
 from .checks import is_number
 from .data import Given
 from .effects import importance
-from .fit import _check_counts, pose_again
+from .fit import _check_counts, check_again, pose_again
 from .groups import By, groups_of
 from .model import Model
 from .progress import face
@@ -80,10 +80,11 @@ def deselect(
     """
     bar = face(progress)
     _check(model, threshold, method, n_iter, n_threads)
+    given = Given(table, y, weights, offset, exposure, validation)
+    check_again(model, given, "deselect", n_threads)
     rows = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
     known = {"table": None} if model.shares is not None else {"table": table, **rows}
     kept = _kept(model, importance(model, "integral", known), threshold, by, method)
-    given = Given(table, y, weights, offset, exposure, validation)
     problem = pose_again(model, given, "deselect", n_threads, kept)
     if n_iter is None:
         ended = model.stopped == "no better validation risk"

@@ -26,6 +26,7 @@ SURFACE_GRID = 100  # the same in a picture
 MAX_STAIRS = 150  # whole numbers that are drawn one by one
 MAX_ROWS = 12  # so few values of a column are shown one by one on a surface
 BAR = 24  # characters of the longest bar
+LEVEL = 0.95  # of a band, if nothing else is said
 BAND_GRID = 100  # points per column at which a band holds all draws at once
 
 
@@ -151,7 +152,7 @@ def _as_column(axis: Any, name: str) -> Numbers | Labels:
 # --- bands ----------------------------------------------------------------------------------------
 
 
-def band(model: Model, which: str, n: int, level: float, kind: str) -> Columns:
+def band(model: Model, which: str, n: int, level: float | None, kind: str) -> Columns:
     """See Model.band."""
     if not is_whole(n) or n < 2:
         raise ValueError(f"band: n must be a whole number of at least 2, got {n!r}")
@@ -167,7 +168,7 @@ def band(model: Model, which: str, n: int, level: float, kind: str) -> Columns:
 
 
 def band_at(
-    model: Model, terms: list[Term], axes: list[Any], level: float, kind: str
+    model: Model, terms: list[Term], axes: list[Any], level: float | None, kind: str
 ) -> tuple[Floats, Floats] | None:
     """(n, q) ends of the band around a sum of terms at values of their columns; None: there is
     none, or a term was edited."""
@@ -175,6 +176,7 @@ def band_at(
     if any(edit.term in names for edit in model.edits):
         return None
     if model.bands is not None:
+        level = LEVEL if level is None else level
         center, draws = _replicates(model, model.bands, terms, axes)
         sd = model.bands.inflation * draws.std(axis=0, ddof=1)
         reach: Any = stdtrit(len(draws) - 1, 0.5 + level / 2)  # Student's t
@@ -187,12 +189,12 @@ def band_at(
     return None
 
 
-def band_words(model: Model, level: float, kind: str) -> str:
+def band_words(model: Model, level: float | None, kind: str) -> str:
     """What a band is, for a legend."""
     if model.bands is None:
         return f"from lowest to highest of {len(model.bags or ())} bags"
     where = "at each point" if kind == "pointwise" else "of the whole curve"
-    return f"{100 * level:g}% bootstrap band {where}"
+    return f"{100 * (LEVEL if level is None else level):g}% bootstrap band {where}"
 
 
 def check_band(model: Model, level: Any, kind: Any) -> None:
@@ -202,10 +204,16 @@ def check_band(model: Model, level: Any, kind: Any) -> None:
             "band: the model does not know how certain its effects are; call "
             "model.with_bands(table, y), or fit with bags="
         )
-    if not (is_number(level) and 0.0 < level < 1.0):
+    if level is not None and not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     if kind not in ("pointwise", "simultaneous"):
         raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
+    if model.bands is None and (level is not None or kind == "simultaneous"):
+        raise ValueError(
+            f"{'kind' if level is None else 'level'}: the band of an average of bags goes from the "
+            "lowest to the highest of them at each point; call model.with_bands(table, y) for one "
+            "of a level, or of the whole curve"
+        )
 
 
 def _replicates(
@@ -290,7 +298,7 @@ def shape(
     which: str,
     n: int = 200,
     band: str | None = "pointwise",
-    level: float = 0.95,
+    level: float | None = None,
 ) -> Shape:
     """The effect of a term, or of a column (its terms added up), as it is drawn, with a band of
     that kind if the model knows one.
@@ -306,7 +314,7 @@ def shape(
 
 
 def shape_of(
-    model: Model, terms: list[Term], n: int, band: str | None, level: float = 0.95
+    model: Model, terms: list[Term], n: int, band: str | None, level: float | None = None
 ) -> Shape:
     """The sum of terms of the same columns, as it is drawn."""
     names = tuple(t.name for t in terms)

@@ -7,6 +7,7 @@ of the engine the defaults mean; knows nothing of bins, bases or boosting. The f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -30,8 +31,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .checks import is_whole
+from .checks import is_number, is_whole
 from .fit import _seed, fit
+from .folds import group_numbers
 from .interactions import check_interactions
 from .intervals import Intervals
 from .learners import Learner
@@ -113,8 +115,8 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             has the shape (n_samples, n_classes).
         validation : mask of shape (n_samples,), or (X, y[, sample_weight[, offset]]), optional
             The rows to hold out, or further rows, instead of a share at random.
-        groups : array of shape (n_samples,), optional
-            Rows of a group are held out together.
+        groups : array of shape (n_samples,) or name of a column, optional
+            Rows of a group are held out together; the column is then no feature.
         """
         if self.bags is not None and self.warm_start:
             raise ValueError("warm_start: an average of bags cannot go on; set bags=None")
@@ -138,11 +140,11 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             return self
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
         seed = _seed(self.random_state)
-        bags = self.bags
+        bags, together = self.bags, None if groups is None else group_numbers(groups, table)
         if bags is None:
-            held = self._held_out(validation, groups, len(codes), weights, seed)
+            held = self._held_out(validation, together, len(codes), weights, seed)
         else:
-            bags, held = self._bags(validation, groups, len(codes), seed)
+            bags, held = self._bags(validation, together, seed)
         offset, exposure = self._or_own(offset, exposure)
         watched = held is not None or bags is not None
         asked = self._n_iter_asked(watched)
@@ -151,7 +153,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         model = fit(
             table,
             codes,
-            self._learners(table, weights, (offset, exposure, *self._or_own(None, None), held)),
+            self._learners(
+                table, weights, (offset, exposure, *self._or_own(None, None), held, groups)
+            ),
             self._loss(),
             self._optimizer(watched),
             asked,
@@ -190,7 +194,10 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         old = self.model_
         table, codes, weights = self._rows(X, y, sample_weight)
         if old.settings.validation == "rows":
-            validation = self._held_out(validation, groups, len(codes), weights, old.settings.seed)
+            together = None if groups is None else group_numbers(groups, table)
+            validation = self._held_out(
+                validation, together, len(codes), weights, old.settings.seed
+            )
         offset, exposure = self._or_own(offset, exposure)
         told = _Told(self, n, X, y, sample_weight)
         model = replace(old, classes=tuple(range(len(old.classes)))).extend(
@@ -282,6 +289,8 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         target = self._read_y(y, reset)
         if len(target) != table.n_rows:
             raise ValueError(f"y has {len(target)} rows, X has {table.n_rows}")
+        if isinstance(sample_weight, str):
+            raise TypeError(f"sample_weight: expected an array, got {sample_weight!r}; pass X[...]")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, target, dtype=np.float64)
         return table, target, self._weights(target, sample_weight)
@@ -334,12 +343,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             share = HOLD_OUT if present >= HOLD_OUT_FROM else None
         if share is None or groups is None:
             return share
-        split = GroupShuffleSplit(1, test_size=share, random_state=seed % 2**32)
-        mask = np.zeros(n, dtype=bool)
-        mask[next(split.split(mask, groups=groups))[1]] = True
-        return mask
+        return ~_whole_groups(groups, 1, share, seed)[0]
 
-    def _bags(self, given: Any, groups: Any, n: int, seed: int) -> tuple[Any, float | None]:
+    def _bags(self, given: Any, groups: Any, seed: int) -> tuple[Any, float | None]:
         """The engine's `bags` and the share that each leaves out."""
         share = HOLD_OUT if self.validation in ("auto", None) else self.validation
         if given is not None or isinstance(share, str):
@@ -347,13 +353,11 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
                 "validation: every bag is watched by the rows that it leaves out; with bags= give "
                 f"the share of them, or 'auto'; got {given if share is None else share!r}"
             )
-        if groups is None or not is_whole(self.bags):
+        if groups is None:
             return self.bags, share
-        split = GroupShuffleSplit(self.bags, test_size=share, random_state=seed % 2**32)
-        inside = np.zeros((self.bags, n), dtype=bool)
-        for marks, (rows, _) in zip(inside, split.split(inside[0], groups=groups), strict=True):
-            marks[rows] = True
-        return inside, None
+        if not is_whole(self.bags):
+            raise ValueError("groups: the masks of bags= say which rows are together; omit them")
+        return _whole_groups(groups, self.bags, share, seed), None
 
     def _n_iter_asked(self, watched: bool) -> Any:
         if isinstance(self.n_iter, str) and self.n_iter == "auto":
@@ -544,6 +548,22 @@ def _checked_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
     return np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
 
 
+def _whole_groups(groups: NDArray[np.int64], times: int, share: Any, seed: int) -> Any:
+    """(times, n) marks rows, each time without a share of the groups, drawn at random."""
+    n_groups = int(groups.max()) + 1
+    held = math.ceil(share * n_groups) if is_number(share) and 0 < share < 1 else 1
+    if held >= n_groups:
+        raise ValueError(
+            f"groups: there {'is one group' if n_groups == 1 else f'are {n_groups} groups'}; "
+            f"without {share:g} of them none is left to train on"
+        )
+    inside = np.zeros((times, len(groups)), dtype=bool)
+    split = GroupShuffleSplit(times, test_size=share, random_state=seed % 2**32)
+    for marks, (rows, _) in zip(inside, split.split(groups, groups=groups), strict=True):
+        marks[rows] = True
+    return inside
+
+
 def _is_table(X: Any) -> bool:
     structured = isinstance(X, np.ndarray) and X.dtype.names is not None
     marks = ("collect_schema", "__arrow_c_stream__", "column_names", "columns")
@@ -706,7 +726,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
         *,
         level: float = 0.9,
         kind: Any = "cv+",
-        folds: Any = 10,
+        folds: Any = None,
     ) -> Intervals:
         """Between which ends a new y lies with probability `level`; see `cwboost.Model.intervals`.
 

@@ -40,8 +40,8 @@ class _Folded(_CWB):
         ----------
         X, y, sample_weight, offset, exposure
             As of `CWBRegressor.fit`.
-        groups : array of shape (n_samples,), optional
-            Rows of a group are in the same fold.
+        groups : array of shape (n_samples,) or name of a column, optional
+            Rows of a group are in the same fold; the column is then no feature.
         """
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
         if len(codes) < 2:
@@ -51,7 +51,7 @@ class _Folded(_CWB):
         self.cv_result_ = cv(
             table,
             codes,
-            self._learners(table, weights, (*fixed, *self._or_own(None, None))),
+            self._learners(table, weights, (*fixed, *self._or_own(None, None), groups)),
             self._loss(),
             self._optimizer(False),
             asked,
@@ -66,7 +66,7 @@ class _Folded(_CWB):
             n_threads=self._n_threads(),
             progress=self._shown(),
         )
-        super().fit(X, y, sample_weight, offset, exposure)
+        super().fit(X, y, sample_weight, offset, exposure, groups=groups)
         return self
 
     def _n_iter_tried(self) -> tuple[Any, Any]:

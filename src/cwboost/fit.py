@@ -258,6 +258,52 @@ def pose_again(
     return Problem.make(binned, binned.data.split, model.optimizer, begin, began, smoothing)
 
 
+def check_again(model: Model, given: Given, what: str, n_threads: int | None) -> None:
+    """Raises unless the rows given again for `what` are those of the fit of a model."""
+    old, held = model.settings, given.validation
+    if held is None and model.bags is None:  # bags are judged on all rows
+        held = old.fraction if old.validation == "fraction" else old.held
+    chosen = [name for name, term in model.terms.items() if term.chosen]
+    given = replace(given, validation=held)
+    binned = bin_again(model, given, what, n_threads, chosen)
+    small = replace(model, terms=MappingProxyType({name: model.terms[name] for name in chosen}))
+    own = model.bags is None and old.validation == "rows" and held is None
+    check_rows(small, binned, binned.rows(binned.data.split), what, among=own)
+
+
+def check_rows(
+    model: Model, binned: Binned, rows: _core.LocalRows, what: str, *, among: bool = False
+) -> None:
+    """Raises unless the risk of rows is that of the rows of the fit; leaves their scores in SLOT_F.
+
+    `among`: its training rows are among them, but which they are is not known. Then the risk can
+    only be known not to be far from both risks of the fit.
+    """
+    batch = [*score_batch(model, binned), _core.Residual(SLOT_F, SLOT_R, [TRAINING])]
+    m, risk = model.best_iteration, float(rows.run(batch)[-1].risk[0])
+    first, low = float(model.risk[0]), float(model.risk[m])
+    high, near = low, 1e-12 * abs(first) + 1e-6 * max(abs(risk), abs(low))
+    if among:
+        watched = float(model.path.validation_risk[m])
+        low, high, near = min(low, watched), max(low, watched), near + abs(first - low)
+    if not low - near <= risk <= high + near:
+        then = f"{low:.6g}" + (f" to {high:.6g}" if among else "")
+        raise ValueError(
+            f"{what}: these are not the rows of the fit: its risk was {then}, here it is "
+            f"{risk:.6g}; pass again all that the fit was given: table, y, weights, offset"
+        )
+
+
+def score_batch(model: Model, binned: Binned) -> list[Any]:
+    """For the core: writes the scores of rows by a model of their terms, at the bins, to SLOT_F."""
+    batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
+    for k, term in enumerate(model.terms.values()):
+        if term.chosen:
+            effect = np.ascontiguousarray((binned.bin_effects[k] @ term.beta).T)
+            batch.append(_core.Add(SLOT_F, binned.sets.of_term[k], effect.ravel()))
+    return batch
+
+
 # --- from what people give to binned rows ---------------------------------------------------------
 
 
@@ -366,10 +412,11 @@ def prepare(
     offset: Any = None,
     exposure: Any = None,
     n_threads: int | None = None,
+    apart: Sequence[str] = (),
 ) -> Binned:
     """Rows binned for `Problem.pose`: all are training rows, as the arguments of `fit` say."""
     check_threads(n_threads)
-    read = read_all(table, y, learners, loss, bins, weights, offset, exposure)
+    read = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
     return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
@@ -691,12 +738,7 @@ class Problem:
 
     def scores(self, model: Model) -> Floats:
         """(q, n) scores of all rows by a model of this problem, at the bins."""
-        batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
-        for k, term in enumerate(model.terms.values()):
-            if term.chosen:
-                effect = np.ascontiguousarray((self.binned.bin_effects[k] @ term.beta).T)
-                batch.append(_core.Add(SLOT_F, self.binned.sets.of_term[k], effect.ravel()))
-        self.rows.run(batch)
+        self.rows.run(score_batch(model, self.binned))
         return self.rows.read(SLOT_F)
 
     def residuals(self, model: Model) -> Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .checks import is_number, is_whole
 from .data import Data, Split
-from .table import Floats, Labels, read_column
+from .table import Floats, Labels, Table, read_column
 
 Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
@@ -203,17 +203,30 @@ def hold_out(
 
 def read_groups(groups: Any, data: Data) -> Whole:
     """(n,) numbers of the groups, in the order of their first rows."""
-    if isinstance(groups, str):
-        column = data.table[groups]
-    else:
-        column = read_column(groups, "groups")
+    if not isinstance(groups, str):
+        groups = read_column(groups, "groups")
         n = _n_given(data)
-        if len(column) != n:
-            raise ValueError(f"groups has {len(column)} rows, the table has {n}")
+        if len(groups) != n:
+            raise ValueError(f"groups has {len(groups)} rows, the table has {n}")
         if data.present is not None:
-            column = column.take(data.present)
+            groups = groups.take(data.present)
+    return group_numbers(groups, data.table)
+
+
+def group_numbers(groups: Any, table: Table) -> Whole:
+    """(n,) numbers of the groups of a table's rows, in the order of their first rows.
+
+    Examples
+    --------
+    >>> from cwboost.table import read
+    >>> group_numbers("ward", read({"ward": ["b", "a", "b"]}))
+    array([0, 1, 0])
+    """
+    column = table[groups] if isinstance(groups, str) else read_column(groups, "groups")
+    if len(column) != table.n_rows:
+        raise ValueError(f"groups has {len(column)} rows, the table has {table.n_rows}")
     if column.missing.any():
-        row = data.table.row(int(np.flatnonzero(column.missing)[0]))
+        row = table.row(int(np.flatnonzero(column.missing)[0]))
         raise ValueError(f"groups, row {row}: the value is missing; every row needs a group")
     values = column.codes if isinstance(column, Labels) else column.values
     _, first, codes = np.unique(values, return_index=True, return_inverse=True)

@@ -23,8 +23,10 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from . import _core
+from .bases import BasisRows
 from .data import Given, Split
-from .fit import SLOT_F, SLOT_R, TRAINING, Problem, pose_again
+from .design import core_learner
+from .fit import SLOT_F, TRAINING, Problem, check_rows, pose_again
 from .losses import Binomial, Loss, Multinomial, Poisson, Squared
 from .model import Model
 from .progress import Progress, face
@@ -203,12 +205,6 @@ def _check_trace(model: Model) -> None:
             "df: Hybrid went on with all rows, so its scores are not linear in y of one part; "
             f"use model.at({model.path.switched_after}), Hybrid(then='training') or df='active'"
         )
-    pairs = [x.name for x in model.terms.values() if getattr(x.learner, "orthogonal", False)]
-    if pairs:
-        raise ValueError(
-            f"df: 'trace' does not know terms without main effects such as {pairs[0]!r}; use "
-            "df='active'"
-        )
     n_coef = sum(term.plan.basis.n_coef for term in model.terms.values())
     if n_coef > MAX_COEF:
         raise ValueError(
@@ -235,20 +231,8 @@ class _Rows:
 
     @classmethod
     def of(cls, model: Model, problem: Problem) -> _Rows:
-        binned, rows = problem.binned, problem.rows
-        batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
-        parts = zip(model.terms.values(), binned.bin_effects, binned.sets.of_term, strict=True)
-        for term, basis, number in parts:
-            values = np.ascontiguousarray((basis @ term.beta).T)
-            batch.append(_core.Add(SLOT_F, number, values.ravel()))
-        batch.append(_core.Residual(SLOT_F, SLOT_R, [TRAINING]))
-        risk, then = float(rows.run(batch)[-1].risk[0]), float(model.risk[model.best_iteration])
-        noise = 1e-12 * abs(float(model.risk[0]))
-        if not abs(risk - then) <= noise + 1e-6 * max(abs(risk), abs(then)):
-            raise ValueError(
-                f"aic: these are not the rows of the fit: its risk was {then:.6g}, here it is "
-                f"{risk:.6g}; pass the same table, y, weights, offset and validation rows"
-            )
+        rows = problem.rows
+        check_rows(model, problem.binned, rows, "aic")
         w = problem.split.of_training(problem.split.training)
         whole = bool(np.all(w == np.round(w)))
         return cls(problem, rows.read(SLOT_F), float(w.sum()) if whole else float(len(w)))
@@ -408,15 +392,19 @@ class _Turn(NamedTuple):
     @classmethod
     def of(cls, system: System) -> _Turn:
         gram = system.gram
-        if gram.ndim == 1:
+        if gram.ndim == 1 and not system.n_b:
             root = np.sqrt(gram)
             return cls(np.divide(1.0, root, where=root > 0.0, out=np.zeros_like(root)),
                        gram / system.factor)  # fmt: skip
+        gram = gram if gram.ndim == 2 else np.diag(gram)
         values, vectors = np.linalg.eigh(gram)
         known = values > RANK * values[-1]
         basis = vectors[:, known] / np.sqrt(values[known])
         back = gram @ basis
-        h, turn = np.linalg.eigh(back.T @ system.solve(back))
+        d = len(gram)
+        each = BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
+        learner = core_learner(0, each, system)  # sums of the basis are all it needs to see
+        h, turn = np.linalg.eigh(back.T @ learner.fit(np.ascontiguousarray(back.T))[0].T)
         return cls(basis @ turn, h)
 
     def __call__(self, block: Floats) -> Floats:

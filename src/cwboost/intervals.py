@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -21,17 +21,20 @@ from .binned import Binned
 from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Given, Split, hold_out, read_weights
 from .effects import Columns
-from .fit import Problem, _seed, bin_again
+from .fit import SLOT_F, Problem, _seed, bin_again, check_again, score_batch
 from .losses import Quantile
 from .model import Model
 from .optimizers import Plain
 from .progress import face
+from .quality import risk
 from .replicates import run_all
 from .table import Floats, Table, read
 
 Marks = NDArray[np.bool_]
 Kind = Literal["cv+", "split", "cqr", "quantiles", "bags"]
 KINDS = ("cv+", "split", "cqr", "quantiles", "bags")
+FOLDED = ("cv+", "cqr")
+N_FOLDS = 10  # if nothing else is said
 LEFT_OUT = 0.2  # share of the rows that a fit is watched by
 SPLIT = 0.25  # share of the rows that "split" calibrates with
 QUANTILE_ITER, PATIENCE = 2000, 50  # of quantile models; they stop where they are best
@@ -44,11 +47,12 @@ class Member:
 
     lower: Model
     upper: Model  # may be the same
-    scores: Floats  # increasing: how far y lay beyond the nearer end (inside: negative) ...
-    reached: Floats  # ... and the weight of the rows up to each
+    # Increasing: how far y lay beyond the nearer end (inside: negative) ...
+    scores: Floats = field(repr=False)
+    reached: Floats = field(repr=False)  # ... and the weight of the rows up to each
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Intervals:
     """Between which ends a new y lies; made by `Model.intervals`.
 
@@ -90,6 +94,17 @@ class Intervals:
         if self.positive:
             lower = np.maximum(lower, 0.0)
         return Columns(lower=np.minimum(lower, upper), upper=np.maximum(lower, upper))
+
+    def __repr__(self) -> str:
+        n = sum(len(m.scores) for m in self.members)
+        parts = [f"{100 * self.level:g}% of new y by {self.kind}"]
+        if self.kind in FOLDED:
+            parts.append(f"{len(self.members)} folds")
+        if n:
+            beyond = float(self._end(np.zeros((len(self.members), 1)))[0])
+            moved = "quantiles" if self.kind == "cqr" else "predictions"
+            parts.append(f"calibrated by {n:,} rows: {moved} ± {beyond:.3g}")
+        return f"<cwboost.Intervals: {', '.join(parts)}>"
 
     def _end(self, shift: Floats) -> Floats:
         """(n,) the least t below which so much of the calibration rows lies, were each of them
@@ -195,9 +210,10 @@ def intervals(
     progress: Any,
 ) -> Intervals:
     """See Model.intervals."""
-    _check(model, level, kind, n_threads)
+    _check(model, level, kind, folds, n_threads)
     bar, seed = face(progress), _seed(random_state)
     given = Given(table, y, weights, offset, exposure)
+    check_again(model, given, "intervals", n_threads)
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
     task = Task(model, binned, seed)
     if kind == "bags":
@@ -217,24 +233,27 @@ def intervals(
     return Intervals(kind, float(level), tuple(members), model.loss.log_link)
 
 
-def _check(model: Model, level: Any, kind: Any, n_threads: Any) -> None:
+def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     if not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(map(repr, KINDS))}, got {kind!r}")
+    if folds is not None and kind not in FOLDED:
+        raise ValueError(f"folds: kind={kind!r} has none; they are of {' and '.join(FOLDED)}")
     if model.classes or model.n_outputs > 1:
         raise ValueError(f"intervals are for numbers; the {model.loss.name} loss is for classes")
     model._refuse_edited("intervals")
+    drawn = model.bags is not None and model.settings.fraction is not None
     if kind in ("cv+", "split") and model.bags is not None:
         raise ValueError(
-            f"kind={kind!r}: the model is an average of bags; kind='bags' calibrates it by the "
-            "rows that they left out"
+            f"kind={kind!r}: the model is an average of bags; "
+            + ("kind='bags' calibrates it by the rows that they left out" if drawn else "use 'cqr'")
         )
-    if kind == "bags" and (model.bags is None or model.settings.fraction is None):
+    if kind == "bags" and not drawn:
         raise ValueError(
             "kind='bags': expected a model fitted with a number of bags, whose rows can be drawn "
-            "again; use 'cv+'"
+            f"again; use {'cv+' if model.bags is None else 'cqr'!r}"
         )
 
 
@@ -246,6 +265,7 @@ def _parts(task: Task, kind: Kind, folds: Any, table: Any, weights: Any) -> list
         return [np.ones(n, dtype=bool)]
     if kind == "split":
         return [~hold_out(SPLIT, data.weights, None, seed + 1, "intervals")]
+    folds = N_FOLDS if folds is None else folds
     if is_whole(folds):
         if not 2 <= folds <= n:
             raise ValueError(f"folds: expected 2 to {n} of {n} rows, got {folds}")
@@ -271,13 +291,23 @@ def _bag_member(task: Task, table: Any, weights: Any) -> Member:
     assert model.bags is not None
     old = model.settings
     held = draw_bags(len(model.bags), old.fraction, data, old.seed, table, weights).held
-    total = np.zeros((len(data.y), 1))
+    times, rows = held.sum(axis=0), task.binned.rows(data.split)
+    total, at_bins = np.zeros((len(data.y), 1)), np.zeros((len(data.y), 1))
     for b, marks in enumerate(held):
         betas = {name: coef[b] for name, coef in model.bags.coef.items()}
         terms = {n: replace(t, beta=betas.get(n, t.beta)) for n, t in model.terms.items()}
         start = model.bags.start[b]
         bag = replace(model, terms=MappingProxyType(terms), start_vector=start, bags=None)
-        total += np.where(marks[:, None], task.scores(bag), 0.0)
-    times = held.sum(axis=0)
-    found = model.loss.response(total / np.maximum(times, 1)[:, None])
-    return task.judged(model, model, found, found, times > 0)
+        total[marks] += task.scores(bag)[marks]
+        rows.run(score_batch(bag, task.binned))
+        at_bins[marks] += rows.read(SLOT_F).T[marks]
+    some, mean = times > 0, np.maximum(times, 1)[:, None]
+    watched = risk(data.loss, data.y[some], (at_bins / mean)[some], data.weights[some])
+    if not np.isclose(watched, model.path.validation_risk[0], rtol=1e-6, atol=0.0):
+        raise ValueError(
+            "intervals: these are the rows of the fit in another order, or it was interrupted, so "
+            "that the rows that a bag left out are not known; pass them as the fit had them, or "
+            "use kind='cqr'"
+        )
+    found = model.loss.response(total / mean)
+    return task.judged(model, model, found, found, some)

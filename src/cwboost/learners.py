@@ -347,7 +347,8 @@ class Centered(Spline):
 class Step(Learner):
     """A step function: one level per quantile bin, neighbours pulled together.
 
-    Frequent values (a share of 1/bins or more) have a bin of their own, so that spikes stay spikes.
+    Frequent values (a share of 1/bins or more) have a bin of their own, so that spikes stay spikes;
+    all values have one where there are no more than `bins`.
 
     Parameters
     ----------
@@ -355,6 +356,9 @@ class Step(Learner):
     df : float, optional
     bins : int
         About how many steps: frequent values that part a bin add one each.
+    kind : "steps" or "spikes"
+        Pull levels to their neighbours, or each by itself to zero: for columns in which single
+        values mean something (a capital gain of 99,999).
 
     Examples
     --------
@@ -366,6 +370,7 @@ class Step(Learner):
     column: str
     df: float | None = None
     bins: int = STEP_BINS
+    kind: str = "steps"
 
     def _check(self) -> None:
         who = self._who
@@ -373,6 +378,14 @@ class Step(Learner):
             is_whole(self.bins) and 2 <= self.bins <= 4096,
             f"{who}: bins must be a whole number from 2 to 4096, got {self.bins!r}",
         )
+        _require(
+            self.kind in ("steps", "spikes"),
+            f"{who}: kind must be 'steps' or 'spikes', got {self.kind!r}",
+        )
+
+    @property
+    def kind_name(self) -> str:
+        return "step" if self.kind == "steps" else "spikes"
 
     def bin_rule(self, default: Bins) -> Bins:
         return default
@@ -382,7 +395,8 @@ class Step(Learner):
 
     def basis(self, table: Table, encoder: Encoder, seen: Seen, sample: Sample) -> Basis:  # noqa: ARG002
         assert isinstance(encoder, Cuts)
-        return LevelBasis(n_levels=encoder.n_bins, differences=1, missing=seen.missing)
+        differences = 1 if self.kind == "steps" else 0
+        return LevelBasis(n_levels=encoder.n_bins, differences=differences, missing=seen.missing)
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,13 @@ def _metric(
             return Metric(RISK, False, _risk)
         if given in NAMED:
             of, more, for_classes = NAMED[given]
-            if bool(classes) != for_classes and given != "accuracy":
+            if bool(classes) != for_classes:
                 what = "classes" if for_classes else "numbers"
                 raise ValueError(f"metric {given!r} is for {what}, not for the {loss.name} loss")
             return Metric(name or given, more, of)
+        own_of = _own_scorer(given, len(classes))
+        if own_of is not None:
+            return Metric(name or given, True, own_of)
         return _named_scorer(given, name, classes)
     if not callable(given):
         raise TypeError(f"metric: expected a name or a function of y and prediction, got {given!r}")
@@ -197,8 +200,12 @@ def _misses(tested: Tested, score: Floats) -> Floats:
     return tested.y - tested.loss.response(score)
 
 
+def _mse(tested: Tested, score: Floats) -> float:
+    return tested.mean(_misses(tested, score) ** 2)
+
+
 def _rmse(tested: Tested, score: Floats) -> float:
-    return float(np.sqrt(tested.mean(_misses(tested, score) ** 2)))
+    return float(np.sqrt(_mse(tested, score)))
 
 
 def _mae(tested: Tested, score: Floats) -> float:
@@ -207,7 +214,7 @@ def _mae(tested: Tested, score: Floats) -> float:
 
 def _r2(tested: Tested, score: Floats) -> float:
     total = tested.mean((tested.y - tested.mean(tested.y)) ** 2)
-    left = tested.mean(_misses(tested, score) ** 2)
+    left = _mse(tested, score)
     return 1.0 - left / total if total > 0 else float("nan")
 
 
@@ -220,6 +227,31 @@ NAMED: dict[str, tuple[Callable[[Tested, Floats], float], bool, bool]] = {
     "mae": (_mae, False, False),
     "r2": (_r2, True, False),
 }
+
+
+# Scorers of scikit-learn that are one of these, but for the sign, and take a fraction of the time
+# here: function, whether it is minus that, fewest and most classes (numbers have none).
+SCORERS: dict[str, tuple[Callable[[Tested, Floats], float], bool, int, float]] = {
+    "roc_auc": (_auc, False, 2, 2),
+    "roc_auc_ovr": (_auc, False, 2, np.inf),
+    "neg_log_loss": (_log_loss, True, 2, np.inf),
+    "neg_brier_score": (_brier, True, 2, 2),
+    "neg_mean_squared_error": (_mse, True, 0, 0),
+    "neg_root_mean_squared_error": (_rmse, True, 0, 0),
+    "neg_mean_absolute_error": (_mae, True, 0, 0),
+}
+
+
+def _own_scorer(name: str, n_classes: int) -> Callable[[Tested, Floats], float] | None:
+    """A scorer that is computed here; None: it is not."""
+    of, minus, fewest, most = SCORERS.get(name, (_risk, False, 1, 0))
+    if not fewest <= n_classes <= most:
+        return None
+    return partial(_minus, of) if minus else of
+
+
+def _minus(of: Callable[[Tested, Floats], float], tested: Tested, score: Floats) -> float:
+    return -of(tested, score)
 
 
 # --- functions and scorers ------------------------------------------------------------------------
@@ -235,9 +267,10 @@ class _Called:
     def value(self, tested: Tested, score: Floats) -> float:
         response = tested.loss.response(score)
         if self.weighs:
-            return float(self.function(tested.labels, response, sample_weight=tested.weights))
+            found = self.function(tested.labels, response, sample_weight=tested.weights)
+            return _number(found, self.name)
         _refuse_weights(tested, self.name)
-        return float(self.function(tested.labels, response))
+        return _number(self.function(tested.labels, response), self.name)
 
 
 class _Scored:
@@ -259,7 +292,7 @@ class _Scored:
         weights = {"sample_weight": tested.weights} if self.weighs else {}
         if not weights:
             _refuse_weights(tested, str(self.scorer))
-        return float(self.scorer(said, X, tested.labels, **weights))
+        return _number(self.scorer(said, X, tested.labels, **weights), str(self.scorer))
 
 
 def _named_scorer(given: str, name: str | None, classes: Any) -> Metric:
@@ -271,6 +304,20 @@ def _named_scorer(given: str, name: str | None, classes: Any) -> Metric:
             f"scikit-learn, or a function of y and prediction; got {given!r}"
         )
     return Metric(name or given, True, _Scored(get_scorer(given), bool(classes)).value)
+
+
+def _number(value: Any, name: str) -> float:
+    """What a metric returned, which must be one number."""
+    if np.ndim(value) == 0:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    shape = f" of shape {np.shape(value)}" if np.ndim(value) else ""
+    raise TypeError(
+        f"metric {name}: expected it to return a number, got {type(value).__name__}{shape}; a "
+        "metric says how good all rows together are, such as their mean"
+    )
 
 
 def _takes_weights(function: Any) -> bool:

@@ -761,7 +761,7 @@ class Model:
         *,
         level: float = 0.9,
         kind: Literal["cv+", "split", "cqr", "quantiles", "bags"] = "cv+",
-        folds: Any = 10,
+        folds: Any = None,
         weights: Any = None,
         offset: Any = None,
         exposure: Any = None,
@@ -787,8 +787,8 @@ class Model:
             quantile, calibrated by folds, wide where y varies much. "quantiles": these models as
             they are, which promise nothing. "bags": of an average of bags, calibrated by the rows
             that they left out; nothing is fitted.
-        folds : int or array of shape (n,)
-            Of "cv+" and "cqr": how many, or the fold of every row (groups, times).
+        folds : int or array of shape (n,), optional
+            Of "cv+" and "cqr" only: how many (10), or the fold of every row (groups, times).
         random_state : int or numpy Generator
         n_threads, progress
             As of `fit`.
@@ -914,15 +914,16 @@ class Model:
         which: str,
         n: int = 200,
         *,
-        level: float = 0.95,
+        level: float | None = None,
         kind: Literal["pointwise", "simultaneous"] = "pointwise",
     ) -> dict[str, Any]:
         """The effect of a term or column with a band around it, as a table.
 
-        Of a model with `bands` the band holds the true effect with probability `level`: at every
-        single point ("pointwise"), or at all points of the effect at once ("simultaneous"). Of an
-        average of bags without them it goes from the lowest to the highest of the bags, whatever
-        the level: how far the fits differ, not how far they are from the truth.
+        Of a model with `bands` the band holds the true effect with probability `level` (0.95): at
+        every single point ("pointwise"), or at all points of the effect at once ("simultaneous").
+        Of an average of bags without them it goes from the lowest to the highest of the bags at
+        every point, which is no matter of a level: how far the fits differ, not how far they are
+        from the truth.
 
         Examples
         --------

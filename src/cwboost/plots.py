@@ -349,7 +349,7 @@ class EffectDisplay:
         target: str | None = None,
         n: int = 200,
         band: Any = "auto",
-        level: float = 0.95,
+        level: float | None = None,
         ax: Axes | None = None,
     ) -> Self:
         """Computes the effect and draws it.
@@ -384,14 +384,16 @@ class EffectDisplay:
         band : "auto", "pointwise", "simultaneous" or None
             The band of a model that has one, from `with_bands` or bags; see `Model.band`. "auto":
             pointwise if there is any.
-        level : float
-            Of the band.
+        level : float, optional
+            Of the band; 0.95 unless given. That of an average of bags has none.
         ax : matplotlib axes, optional
         """
         rows, model = _rows(model, table), _model(model)
-        if band not in ("auto", None):
-            check_band(model, level, band)
         asked = "pointwise" if band == "auto" else band
+        if asked is None and level is not None:
+            raise ValueError("level: it is that of a band, and band=None asks for none")
+        if band not in ("auto", None) or level is not None:
+            check_band(model, level, asked)
         scaled, drawn = Scaled(model, scale, target), shape(model, which, n, asked, level)
         series = series_of(scaled, drawn, output)
         label = scaled.label
@@ -1489,7 +1491,7 @@ class EffectsDisplay:
         labels: Mapping[str, str] | None = None,
         target: str | None = None,
         band: Any = "auto",
-        level: float = 0.95,
+        level: float | None = None,
         figure: Any = None,
     ) -> Self:
         """Computes the effects and draws them.

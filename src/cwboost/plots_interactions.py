@@ -25,7 +25,6 @@ from .plots import (
     _dress_levels,
     _legend,
     _model,
-    _note,
     _set_ticks,
     _styled,
     _text,
@@ -110,15 +109,16 @@ class InteractionsDisplay:
             noise = 100.0 * found.noise / found.residual if found.residual > 0 else 0.0
             ax.set_xlim(0.0, 1.08 * max([noise, *values]) or 1.0)
             _set_ticks(ax.xaxis)
-            ax.axvline(noise, color=RED, linewidth=1.2, linestyle=(0, (5, 1.5)), zorder=3)
-            _note(ax, "best by noise", (noise, 1.0), (3, -2), ("data", "axes fraction"),
-                  color=RED, va="top")  # fmt: skip
+            line = ax.axvline(noise, color=RED, linewidth=1.2, linestyle=(0, (5, 1.5)), zorder=3)
             ax.set_xlabel("share of the residuals' sum of squares, %")
-            self._explain(pale)
+            self._explain(pale, line)
         return self
 
-    def _explain(self, pale: Any) -> None:
+    def _explain(self, pale: Any, noise: Any) -> None:
+        """Above the bars, which may be anywhere below."""
         found = self.ranking
         inside = f"in the model: {found.chosen:,} of {found.n_pairs:,} pairs"
-        marks = [Patch(color=BLUE), Patch(color=pale)]
-        _legend(self.ax_, marks, [inside, "not in it"], loc="lower right")
+        marks = [Patch(color=BLUE), Patch(color=pale), noise]
+        _legend(self.ax_, marks, [inside, "not in it", "best by noise"], loc="lower left",
+                bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0.2, ncols=3,
+                columnspacing=1.4, handlelength=1.6)  # fmt: skip

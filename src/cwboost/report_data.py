@@ -131,7 +131,7 @@ def _bands(model: Model, columns: list[str]) -> dict[str, Any] | None:
                 "missing": None if band.missing is None else [floats(end) for end in band.missing],
             }
         )
-    return {"words": band_words(model, 0.95, "pointwise"), "of": found}
+    return {"words": band_words(model, None, "pointwise"), "of": found}
 
 
 def _column(model: Model, name: str, terms: list[Term]) -> dict[str, Any]:

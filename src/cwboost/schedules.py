@@ -138,12 +138,12 @@ class Halving:
 
 @dataclass(frozen=True)
 class RandomSearch:
-    """Configurations drawn at random, all with as many iterations.
+    """Configurations drawn at random, all different and with as many iterations.
 
     Parameters
     ----------
     n : int
-        Configurations.
+        Configurations; all that there are, if a space of lists has fewer.
     n_iter : int
         Iterations of each.
 
@@ -186,6 +186,19 @@ def as_brackets(schedule: Any) -> tuple[Bracket, ...]:
     for number, bracket in enumerate(made):
         _check_bracket(f"schedule, bracket {number}", bracket)
     return made
+
+
+def at_most(brackets: tuple[Bracket, ...], n: float) -> tuple[Bracket, ...]:
+    """Brackets of no more configurations than there are.
+
+    Examples
+    --------
+    >>> at_most(Halving(8, least=10, most=40).brackets, 3)
+    ((Rung(budget=10, n=3), Rung(budget=20, n=3), Rung(budget=40, n=2)),)
+    """
+    return tuple(
+        tuple(Rung(rung.budget, int(min(rung.n, n))) for rung in bracket) for bracket in brackets
+    )
 
 
 def _check_bracket(where: str, bracket: Bracket) -> None:

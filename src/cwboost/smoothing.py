@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
+from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
@@ -141,17 +141,8 @@ class System(NamedTuple):
     df: float
     net_df: float
     removed: Floats | None = None  # G' (k, d)
-    weigher: Floats | None = None  # R' (k, d), R = A G (G'A G)^-1
+    weigher: Floats | None = None  # R' (k, d), R = A G (G'A G)^-1; pairs.py has more
     n_b: int = 0  # of a table of cells without main effects: levels of its second margin
-
-    def solve(self, sums: Floats) -> Floats:
-        """Coefficients (d, ..) of sums (d, ..), as the core's learner finds them."""
-        if self.factor.ndim == 1:
-            return sums / self.factor[:, None]
-        if self.removed is None or self.weigher is None:
-            return np.asarray(cho_solve((self.factor, True), sums))
-        inner = cho_solve((self.factor, True), sums - self.weigher.T @ (self.removed @ sums))
-        return np.asarray(inner - self.removed.T @ (self.weigher @ inner))
 
 
 def factorize(gram: Floats, penalty: Floats, smoothing: float) -> Floats:

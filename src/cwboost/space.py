@@ -7,6 +7,7 @@ of them (`df.Spline`) or of one (`df.age`), the last one that fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,10 @@ class Uniform:
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.uniform(self.low, self.high))
+
+    @property
+    def size(self) -> float:
+        return np.inf if self.low < self.high else 1
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class LogUniform:
         drawn = np.exp(rng.uniform(np.log(self.low), np.log(self.high)))
         return float(np.clip(drawn, self.low, self.high))
 
+    @property
+    def size(self) -> float:
+        return np.inf if self.low < self.high else 1
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -76,6 +85,10 @@ class Choice:
 
     def draw(self, rng: np.random.Generator) -> Any:
         return self.labels[int(rng.integers(len(self.values)))]
+
+    @property
+    def size(self) -> float:
+        return len(self.values)
 
     def value(self, label: Any) -> Any:
         return self.values[self.labels.index(label)]
@@ -135,6 +148,30 @@ class Space:
         """A configuration at random."""
         drawn = {name: d.draw(rng) for name, d in self.parameters.items()}
         return {name: value for name, value in drawn.items() if self.matters(name, drawn)}
+
+    def draw_all(self, seed: int, sizes: Sequence[int]) -> list[Parameters]:
+        """Configurations at random for several searches, of each so many (at most `size`) and all
+        different. The k-th of all depends on `seed` and k, unless it had been there before."""
+        out: list[Parameters] = []
+        for size in sizes:
+            there: set[str] = set()
+            for k in range(len(out), len(out) + size):
+                rng = np.random.default_rng([seed, k])
+                drawn = self.draw(rng)
+                while repr(drawn) in there:
+                    drawn = self.draw(rng)
+                there.add(repr(drawn))
+                out.append(drawn)
+        return out
+
+    @property
+    def size(self) -> float:
+        """How many different configurations there are."""
+        counts = {name: d.size for name, d in self.parameters.items()}
+        momenta, optimizers = counts.pop("momentum", 1), self.optimizers()
+        counts.pop("optimizer", None)
+        each = sum(momenta if hasattr(x, "momentum") else 1 for x in optimizers)
+        return math.prod(counts.values()) * each
 
     def matters(self, name: str, parameters: Parameters) -> bool:
         """Whether a parameter makes a difference beside others: Plain has no momentum."""

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from .bounds import check, complete
 from .checks import THREADS_FROM, is_whole, threads_for
-from .data import Data, Split, read_weights
+from .data import Data, Split
 from .effects import Columns
 from .fit import Problem, _check_counts, _check_optimizer, _seed, prepare
+from .folds import read_groups
 from .groups import By, check_by, groups_of
 from .optimizers import Plain
 from .progress import face
 from .replicates import run_all
-from .table import Floats, Table, read
+from .table import Floats
 
 N_SAMPLES = {"complementary": 50, "subsampling": 100}  # pairs, or halves
 ASSUMED = {"complementary": "unimodal", "subsampling": "none"}
@@ -239,8 +240,9 @@ def stability(
         Of the steps; the optimizer is Plain.
     n_iter : int
         Most iterations of a fit; a warning says if q columns took more.
-    groups : array, optional
-        Rows of a group go to the same half. Without them every class of y has its share in both.
+    groups : array or name of a column, optional
+        Rows of a group go to the same half; the column is then no feature. Without groups every
+        class of y has its share in both.
     random_state : int or numpy Generator
     n_threads : int, optional
         Fits at the same time, by default one per core; the result does not depend on it.
@@ -266,8 +268,11 @@ def stability(
     check(None, q, cutoff, pfer, assumption)
     _check_counts(n_iter, None, None, n_threads)
     optimizer = _check_optimizer(Plain(rate))
-    binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
-    together = None if groups is None else _read_groups(groups, read(table), weights)
+    apart = [groups] if isinstance(groups, str) else []
+    binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads, apart)
+    together = None if groups is None else read_groups(groups, binned.data)
+    if together is not None and together.max() == 0:
+        raise ValueError("groups: all rows are of one group, which cannot be halved")
     ids, names = _numbered(groups_of(binned.plans, by))
     if not names:
         raise ValueError("no column varies, so that there is nothing to select from")
@@ -305,20 +310,6 @@ def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
         )
     check_by(by)
     return ASSUMED[sampling] if assumption is None else assumption
-
-
-def _read_groups(groups: Any, table: Table, weights: Any) -> NDArray[np.int64]:
-    """A number per row that has a weight, the same for rows of a group."""
-    values = np.asarray(groups)
-    if values.shape != (table.n_rows,):
-        raise ValueError(
-            f"groups: expected one per row, {table.n_rows}; got an array of shape {values.shape}"
-        )
-    values = values[read_weights(weights, table) > 0]
-    codes = np.unique(values, return_inverse=True)[1]
-    if codes.max() == 0:
-        raise ValueError("groups: all rows are of one group, which cannot be halved")
-    return codes
 
 
 def _numbered(groups: Sequence[str]) -> tuple[list[int], list[str]]:

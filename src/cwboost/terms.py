@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .learners import Category, Centered, Learner, Linear, Missing, Spline, Step
+from .learners import STEP_BINS, Category, Centered, Learner, Linear, Missing, Spline, Step
 from .table import Floats, Labels, Numbers, Table
 
 ENOUGH = 1000  # rows from which on a column can be told to name its rows
@@ -21,13 +21,25 @@ FEW = 10  # distinct numbers up to which a curve and its steps are one thing
 
 def _auto(column: Numbers) -> list[Learner]:
     """A curve, and steps beside it where there are enough values to tell them apart: the fit
-    takes the curve where the data are smooth and the steps where they jump or spike."""
-    distinct = _core.distinct(column.values, None, FEW)
-    if distinct is not None and len(distinct) <= 2:
-        return [Linear(column.name)]
-    if distinct is not None:
-        return [Step(column.name)]
-    return [Spline(column.name), Step(column.name)]
+    takes the curve where the data are smooth and the steps where they jump or spike.
+
+    Where most rows have one value, the others are exceptions: no curve, and spikes where there are
+    so few that each of them may mean something.
+    """
+    name, distinct = column.name, _core.distinct(column.values, None, STEP_BINS)
+    n_values = np.inf if distinct is None else len(distinct)
+    if n_values <= FEW:
+        return [Linear(name) if n_values <= 2 else Step(name)]
+    if not _mostly_one(column.values):
+        return [Spline(name), Step(name)]
+    spikes = [Step(name, kind="spikes")] if 2 * FEW < n_values <= STEP_BINS else []
+    return [Step(name), *spikes]
+
+
+def _mostly_one(values: Floats) -> bool:
+    """Whether more than half of the known cells have the same value: then it is their median."""
+    median = _core.quantiles(values, None, None, np.array([0.5]))
+    return bool(2 * np.count_nonzero(values == median) > np.count_nonzero(~np.isnan(values)))
 
 
 STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
@@ -57,8 +69,9 @@ def make_learners(
     exclude : names of columns that get no term
     terms : "auto", "linear", "smooth", "step" or "components"
         The style: what numeric columns get; others get a Category. "auto": a Spline and a Step
-        side by side (a Step alone up to 10 distinct values, a Linear for two); "smooth": a Spline;
-        "components": a Linear and a Centered.
+        side by side (a Step alone up to 10 distinct values, a Linear for two; where more than half
+        of the rows have one value, a Step, and one of kind "spikes" beside it for 21 to 128
+        distinct values); "smooth": a Spline; "components": a Linear and a Centered.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from .journal import Journal
 from .metrics import Metric
 from .model import Model
 from .progress import face
-from .schedules import Bracket, Hyperband, as_brackets
+from .schedules import Bracket, Hyperband, as_brackets, at_most
 
 
 def tune(
@@ -114,6 +114,7 @@ def tune(
         given, space, folds=folds, groups=groups, metric=metric,
         greater_is_better=greater_is_better, validation=validation, seed=seed, n_threads=n_threads,
     )  # fmt: skip
+    brackets = at_most(brackets, bench.space.size)
     climb = Climb(bench, brackets, bar)
     with nullcontext() if file is None else Journal(file, "tuning", identity(climb)) as journal:
         try:
@@ -129,6 +130,9 @@ class TuningInterrupted(KeyboardInterrupt):
     def __init__(self, tuning: Tuning) -> None:
         super().__init__(f"interrupted after {len(tuning.trials)} trials; .tuning has them")
         self.tuning = tuning
+
+    def __reduce__(self) -> Any:
+        return TuningInterrupted, (self.tuning,)
 
 
 # --- the result -----------------------------------------------------------------------------------
@@ -240,12 +244,14 @@ class Tuning:
         of = "" if self.complete else f" of {planned}"
         better = "larger" if metric.greater else "less"
         n_folds = len(self.bench.folds)
+        over = "of one fold" if n_folds == 1 else "mean and sd over the folds"
         lines = [
             f"{len(last)}{of} configurations, {len(trials)} trials in {n_folds} folds",
-            f"{metric.name} (mean and sd over the folds), {better} is better:",
+            f"{metric.name} ({over}), {better} is better:",
         ]
         lines += [
-            f"  {t.score:.5g} ({t.sd:.3g})  {said(t.parameters)}, n_iter {t.n_iter} of {t.budget}"
+            f"  {t.score:.5g}{'' if n_folds == 1 else f' ({t.sd:.3g})'}  {said(t.parameters)}, "
+            f"n_iter {t.n_iter} of {t.budget}"
             for t in order[:n]
         ]
         most = max(rung.budget for bracket in self.brackets for rung in bracket)

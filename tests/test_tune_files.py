@@ -1,0 +1,228 @@
+"""What a tuning file knows of its work and who may write it; and that no configuration is tried
+twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+from cwboost.deeds import digest, does
+from cwboost.journal import Journal
+from cwboost.space import Space
+
+X = np.linspace(0, 1, 60)
+TABLE, Y = {"x": X}, np.sin(6 * X)
+FACTOR = 2.0
+
+
+def tune(**options):
+    wanted = {"space": {"rate": 0.1}, "schedule": cb.RandomSearch(1, 3), "folds": 2, **options}
+    return cb.tune(TABLE, Y, learners=[cb.Spline("x")], **wanted)
+
+
+# --- what the work is -----------------------------------------------------------------------------
+
+
+class Bent:
+    """A loss with a parameter."""
+
+    power = 2
+
+    def __init__(self, delta):
+        self.delta = delta
+
+    def loss(self, y, score):
+        return self.delta * (y - score) ** self.power
+
+    def gradient(self, y, score):
+        return -2 * self.delta * (y - score)
+
+    def start(self, y, weights):
+        return np.average(y, weights=weights)
+
+
+class Bent3(Bent):
+    power = 3
+
+
+class Slotted:
+    __slots__ = ("delta",)
+    loss, gradient, start, power = Bent.loss, Bent.gradient, Bent.start, 2
+
+    def __init__(self, delta):
+        self.delta = delta
+
+
+@dataclass
+class Listed(Bent):
+    delta: tuple[float, ...] = (1.0,)
+
+
+def power_loss(p):
+    def my_loss(y, prediction):
+        return float(np.mean(np.abs(y - prediction) ** p))
+
+    return my_loss
+
+
+def scaled_loss(y, prediction, scale=1.0):
+    return FACTOR * scale * float(np.mean((y - prediction) ** 2))
+
+
+DIFFERENT = [
+    Bent(1.0), Bent(1.0 + 1e-9), Bent3(1.0), Slotted(1.0), Slotted(2.0), Listed((1.0,)),
+    Listed((2.0,)), Bent(np.arange(3.0)), Bent(np.arange(1.0, 4.0)), power_loss(1), power_loss(2),
+    scaled_loss, partial(scaled_loss, scale=2.0), partial(scaled_loss, scale=3.0), np.mean, np.max,
+    Bent(1.0).loss, Bent(2.0).loss, {1, 2}, {1, 3},
+]  # fmt: skip
+
+
+def test_other_deeds_have_other_names():
+    assert len({digest(does(thing)) for thing in DIFFERENT}) == len(DIFFERENT)
+
+
+def test_the_same_has_the_same_name():
+    for make in (
+        lambda: Bent(1.5),
+        lambda: Slotted(2.0),
+        lambda: power_loss(3),
+        lambda: {"a", "b"},
+    ):
+        assert digest(does(make())) == digest(does(make()))
+    ring = Bent(1.0)
+    ring.itself = ring
+    assert digest(does(ring)) != digest(does(Bent(1.0)))
+
+
+def test_global_values_count(monkeypatch):
+    before = digest(does(scaled_loss))
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    assert digest(does(scaled_loss)) != before
+
+
+def test_names_are_the_same_in_another_process():
+    code = "import test_tune_files as t\nprint(*(t.digest(t.does(x)) for x in t.DIFFERENT))"
+    known = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONPATH": known, "PYTHONHASHSEED": seed}
+        out = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
+        assert out.stdout.split() == [digest(does(thing)) for thing in DIFFERENT]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ({"loss": Bent(1.0)}, {"loss": Bent(1.5)}, "loss"),
+        ({"loss": cb.Huber(1.0)}, {"loss": cb.Huber(1.00000001)}, "loss"),
+        ({"loss": cb.Quantile(0.5)}, {"loss": cb.Quantile(0.9)}, "loss"),
+        ({"metric": power_loss(1)}, {"metric": power_loss(2)}, "metric"),
+        ({"metric": scaled_loss}, {"metric": {"scaled_loss": power_loss(1)}}, "metric"),
+    ],
+)
+def test_parameters_are_part_of_the_work(tmp_path, first, second, what):
+    file = tmp_path / "t.jsonl"
+    tune(file=file, **first)
+    tune(file=file, **first)  # the same again
+    with pytest.raises(ValueError, match=f"of other work: {what} was"):
+        tune(file=file, **second)
+
+
+# --- who may write --------------------------------------------------------------------------------
+
+
+def test_only_one_may_write(tmp_path):
+    file = tmp_path / "t.jsonl"
+    with Journal(file, "tuning", {}) as journal:
+        journal.write({"score": 1})
+        with pytest.raises(BlockingIOError, match="another process is writing to it; wait"):
+            Journal(file, "tuning", {})
+        journal.write({"score": 2})
+    with Journal(file, "tuning", {}) as journal:
+        assert journal.lines == [{"score": 1}, {"score": 2}]
+
+
+def test_another_process_may_not_write(tmp_path):
+    file = tmp_path / "t.jsonl"
+    code = f"from cwboost.journal import Journal\nJournal({str(file)!r}, 'tuning', {{}})"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with Journal(file, "tuning", {}):
+        ended = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+        )
+    assert "another process is writing to it" in ended.stderr
+
+
+def test_nothing_is_left_of_work_without_lines(tmp_path):
+    file = tmp_path / "t.jsonl"
+    with Journal(file, "tuning", {}):
+        pass
+    assert not file.exists()
+    file.write_text("text\n")
+    for _ in range(2):  # no lock is left either
+        with pytest.raises(ValueError, match="no tuning file"):
+            Journal(file, "tuning", {})
+
+
+def test_lines_are_on_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with Journal(tmp_path / "t.jsonl", "tuning", {}) as journal:
+        for k in range(3):
+            journal.write({"score": k})
+    assert len(synced) == 3
+
+
+# --- no configuration twice -----------------------------------------------------------------------
+
+
+SPACE = {"rate": [0.1, 0.2], "optimizer": ["plain", "accelerated"], "momentum": [0.01, 0.02, 0.03]}
+
+
+def test_all_that_there_are_and_no_more():
+    tuning = tune(space=SPACE, schedule=cb.RandomSearch(30, 3))
+    drawn = [repr(t.parameters) for t in tuning.trials]
+    assert len(drawn) == len(set(drawn)) == 2 * (1 + 3)
+    assert tuning.complete
+    assert tuning.summary().startswith("8 configurations, 8 trials in 2 folds")
+
+
+def test_every_bracket_has_different_ones():
+    tuning = tune(space={"rate": [0.1, 0.2, 0.3]}, schedule=cb.Hyperband(least=2, most=8))
+    assert tuning.complete
+    for bracket in {t.bracket for t in tuning.trials}:
+        first = [t.parameters["rate"] for t in tuning.trials if (t.bracket, t.rung) == (bracket, 0)]
+        assert sorted(first) == [0.1, 0.2, 0.3]
+
+
+def test_sizes_of_spaces():
+    one = Space.make({"rate": (0.1, 0.1), "momentum": 0.1, "optimizer": cb.Accelerated()}, [])
+    assert (one.size, Space.make(SPACE, []).size) == (1, 8)
+    assert Space.make({"rate": (0.1, 0.2)}, []).size == np.inf
+    assert Space.make({"rate": cb.LogUniform(0.1, 0.2)}, []).size == np.inf
+
+
+def test_draws_do_not_depend_on_how_many():
+    space = Space.make({"rate": (0.1, 0.2)}, [])
+    assert space.draw_all(3, [5, 2]) == space.draw_all(3, [9])[:7]
+
+
+def test_one_fold_has_no_deviation():
+    rows = np.arange(60)
+    tuning = tune(folds=[(rows[:40], rows[40:])])
+    assert "nan" not in tuning.summary() + repr(tuning.best)
+    assert "risk (of one fold), less is better" in tuning.summary()
+    assert "(sd " in repr(tune().best)
