@@ -168,8 +168,8 @@ def table(results: pd.DataFrame) -> Finding:
     why = (
         f"With {last:,} rows binning makes the iterations {listed([full[last]])} times as fast if "
         f"every learner is evaluated and {listed([auto[last]])} times with the default search, and "
-        f"the fit without it adds {listed([saved])} times the memory. The savings are smaller than "
-        "the paper's because the fit without binning is no product with an n x d matrix here: a "
+        f"the fit without it adds {listed([saved])} times the memory. Less time is saved than in "
+        "the paper because the fit without binning is no product with an n x d matrix here: a "
         "column with very many values is held as its place between the knots, and the sums of four "
         "powers replace the bins."
     )
