@@ -273,10 +273,10 @@ def table(results: pd.DataFrame) -> Finding:
     )
     why = (
         f"With {last[1]:.0f} levels and {last[0]:,} rows the binary learners take "
-        f"{ratio(time, last)} times the time of the ridge, having {last[1]:.0f} learners per column "
-        f"in place of one, and {ratio(used, last)} times its memory: both read the same codes of "
-        f"the levels. The binary learners leave out {listed(list(100 * binary.tnr), 2)}% of the "
-        "levels without effect (by "
+        f"{ratio(time, last)} times the time of the ridge, having {last[1]:.0f} learners per "
+        f"column in place of one, and {ratio(used, last)} times its memory: both read the same "
+        "codes of the levels. The binary learners leave out "
+        f"{listed(list(100 * binary.tnr), 2)}% of the levels without effect (by "
         f"signal to noise) and {listed(list(100 * binary.fnr), 2)}% of those with one, the ridge "
         f"none. Cutting at 0.5 changes its MSE by at most {100 * changed:.0f}%. A level without "
         "effect differs from the mean of its column, which is what a parameter is measured from: "

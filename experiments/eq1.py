@@ -200,9 +200,9 @@ def table(results: pd.DataFrame) -> Finding:
     where = "all measured in this run" if not stored else (
         f"those of {', '.join(sorted(stored))} being stored reference times of another day"
     )  # fmt: skip
-    told = f"The CWB of compboost is {listed(rival, 2)} times as fast as mboost; " if rival else ""
+    told = f"compboost's CWB is {listed(rival, 2)} times as fast as mboost, " if rival else ""
     why = (
-        f"{told}CWB here without binning {listed(against[BASE], 2)} times, and with binning "
+        f"{told}CWB here without binning {listed(against[BASE], 2)} times and with binning "
         f"{listed(against['CWB (b)'], 2)} times (ACWB {listed(against['ACWB (b)'], 2)}), which is "
         f"{listed(faster, 2)} times as fast as compboost with binning; {where}."
     )

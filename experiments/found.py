@@ -53,6 +53,7 @@ def number(value: float, digits: int = 3) -> str:
         return ""
     if value == 0:
         return "0"
+    value = float(f"{value:.{digits - 1}e}")
     size = math.floor(math.log10(abs(value)))
     if -5 < size < digits:
         return f"{value:.{max(0, digits - 1 - size)}f}"

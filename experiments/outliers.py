@@ -144,7 +144,7 @@ def figure(results: pd.DataFrame) -> Any:
     cures = {"default bins": style.SKY, "n^(1/2) quantile points": style.PURPLE, CURE: style.ORANGE}
     sizes = sorted(found.n.unique())
     edges = [-np.inf, -1, -0.5, -0.1, 0.1, 0.5, 1, np.inf]
-    names = ["< -1", "-0.75", "-0.3", "0", "0.3", "0.75", "> 1"]
+    names = ["<-1", "-.75", "-.3", "0", ".3", ".75", ">1"]
     with style.style():
         drawing, axes = style.panels(3, len(sizes), 2.3, sharey="row")
         for column, n in zip(axes.T, sizes, strict=True):
@@ -169,7 +169,7 @@ def figure(results: pd.DataFrame) -> Any:
                 style.plain_log(panel.yaxis)
                 style.equal_line(panel, 1)
         for panel in axes[:, 0]:
-            panel.set_ylabel("error / baseline")
+            panel.set_ylabel("error / baseline (log scale)")
         style.key(axes[0, -1], shown, fontsize=7.5)
         style.key(axes[1, -1], cures, fontsize=7.5)
     return drawing

@@ -91,7 +91,7 @@ def plain_log(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = sorted(axis.get_view_interval())
-    if high / low < 4:
+    if high / low < 8:
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     else:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
