@@ -53,8 +53,7 @@ def number(value: float, digits: int = 3) -> str:
         return ""
     if value == 0:
         return "0"
-    value = float(f"{value:.{digits - 1}e}")
-    size = math.floor(math.log10(abs(value)))
+    size = int(f"{value:.{digits - 1}e}".partition("e")[2])  # after rounding
     if -5 < size < digits:
         return f"{value:.{max(0, digits - 1 - size)}f}"
     return f"{value:,.0f}" if 0 < size < 10 else f"{value:.{digits - 1}e}"
