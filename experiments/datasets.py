@@ -6,6 +6,7 @@ may have stand-ins where a table of the paper is missing; OpenML has all six.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -74,6 +75,14 @@ def load(name: str, data: Path | None, rows: int | None = None) -> Problem:
     positive = sorted(y.unique())[-1]
     X = prepare(frame.drop(columns=target))
     return Problem(found, X, (y == positive).to_numpy().astype(int), fold)
+
+
+def beside(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:
+    """The paper's figure (of those in the order of PAPER) / the one found here; if another table
+    than the paper's was found, the latter alone."""
+    same = name in PAPER and found == name
+    told = shown.format(paper[list(PAPER).index(name)]) if same else "-"
+    return f"{told} / {shown.format(here)}"
 
 
 def read(name: str, data: Path | None) -> tuple[str, pd.DataFrame, str]:

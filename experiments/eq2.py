@@ -32,7 +32,8 @@ CLAIM = (
 CAPTION = (
     "Top: test AUC along the fit on the first fold, nothing stopped, against the time it took "
     "(square root scale). Bottom: test AUC and time of stopped fits; a point is the median over "
-    "the folds, lines are the range, and the shaded area is the middle half of CWB (nb)."
+    "the folds (a circle without binning, a triangle with it), lines are the range, and the shaded "
+    "area is the middle half of CWB (nb)."
 )
 DEVIATIONS = (
     "The validation part (30% of the training rows) stops a fit after 50 iterations without a "
@@ -262,7 +263,7 @@ def table(results: pd.DataFrame) -> Finding:
     found = against_base(stopped)
     speeds = found.speed.groupby("variant").mean()
     effects, tests = beta_regression(stopped)
-    names = stopped.groupby("table").found.first()
+    names = stopped.groupby("table", sort=False).found.first()
     rows = [[v, PAPER_SPEED[v], speeds[v], found.gain.groupby("variant").mean()[v],
              found.gain.groupby("variant").min()[v]] for v in VARIANTS[1:]]  # fmt: skip
     head = ["variant", "mean speed-up, paper", "here", "mean AUC difference, here", "least, here"]
@@ -272,25 +273,23 @@ def table(results: pd.DataFrame) -> Finding:
         {
             "no effect for the worse": not {"binning", "ACWB", "HCWB"} & set(worse),
             "AUC": bool((found.gain > -0.02).all()),
-            **{v: bool(speeds[v] > 1) for v in VARIANTS[1:]},
+            **{v: bool(speeds[v] > PAPER_SPEED[v] / 2) for v in VARIANTS[1:]},
         }
     )
     named = ("binning", "ACWB", "HCWB")
-    slow = [v for v in VARIANTS[1:] if speeds[v] <= 1]
+    kept = stopped.groupby(stopped.variant.map(method_of)).iterations.median()
+    least = found.speed.idxmin()
     why = (
         "Effects on the logit of the AUC (p-values) in the beta regression are "
         + ", ".join(f"{effects.estimate[x]:+.3f} ({effects.p[x]:.2g}) for {x}" for x in named)
         + f", and no variant loses more than "
         f"{max(0.0, -found.gain.min()):.3f} of AUC on any table. Mean speed-ups over CWB (nb) are "
         + ", ".join(f"{speeds[v]:.2f} for {v}" for v in VARIANTS[1:])
-        + "."
-        + (
-            f" No faster: {', '.join(slow)}. An iteration of the certified search costs CWB so "
-            "little that the second search of an accelerated one weighs more, and fits without "
-            "binning do not pass over a matrix."
-            if slow
-            else ""
-        )
+        + f". Stopped by the validation log loss CWB keeps {kept['CWB']:,.0f} iterations (median), "
+        f"ACWB {kept['ACWB']:,.0f} and HCWB, which goes on as CWB, {kept['HCWB']:,.0f}: it gains "
+        "accuracy where the paper's gains time. Iterations cost so little here that the second "
+        "search of an accelerated one weighs more, most where columns are many (the least speed-up "
+        f"is {found.speed.min():.2f}, {least[1]} on {names[least[0]]})."
     )
     return Finding(
         verdict,
@@ -316,27 +315,24 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def by_table(found: pd.DataFrame, names: Any, value: str, place: int, title: str) -> Table:
-    order = list(datasets.PAPER)
+    shown = "{:.2f}" if place == 0 else "{:+.3f}"
     rows = []
     for variant in VARIANTS[1:]:
-        cells = []
-        for name in names.index:
-            paper = PAPER_TABLE[variant][order.index(name)][place] if name in order else None
-            here = found[value][name, variant]
-            shown = "{:.2f}" if place == 0 else "{:+.3f}"
-            cells.append(
-                ("" if paper is None else shown.format(paper)) + " / " + shown.format(here)
-            )
+        told = [x[place] for x in PAPER_TABLE[variant]]
+        cells = [
+            datasets.beside(told, name, names[name], found[value][name, variant], shown)
+            for name in names.index
+        ]
         rows.append([variant, *cells])
     return Table(["variant", *names], rows, title)
 
 
 def base_aucs(found: pd.DataFrame, names: Any) -> Table:
-    order = list(datasets.PAPER)
-    paper = [PAPER_AUC[order.index(name)] if name in order else None for name in names.index]
-    cells = ["" if x is None else f"{x:.4f}" for x in paper]
-    here = [f"{found.auc[name, BASE]:.4f}" for name in names.index]
-    return Table(["", *names], [["paper", *cells], ["here", *here]], "AUC of CWB (nb)")
+    cells = [
+        datasets.beside(PAPER_AUC, name, names[name], found.auc[name, BASE], "{:.4f}")
+        for name in names.index
+    ]
+    return Table(["variant", *names], [[BASE, *cells]], "AUC of CWB (nb), paper / here")
 
 
 def iterations(stopped: pd.DataFrame, names: Any) -> Table:
