@@ -354,10 +354,11 @@ def test_search_keeps_the_best_settings_and_budget(monkeypatch):
     bracket = (rungs(budget=1, n=3), rungs(budget=6, n=2))
     monkeypatch.setattr(eq3, "schedule", lambda _: (bracket,))
 
-    def make(settings, budget):
+    def make(settings, budget, n_jobs):
+        assert n_jobs in (1, 2)  # one while fits run side by side
         return DecisionTreeClassifier(max_depth=budget, random_state=0, **settings)
 
-    settings, fit = eq3.searched(X, y, make, lambda _: next(drawn), "any")
+    settings, fit = eq3.searched(X, y, make, lambda _: next(drawn), "any", 2)
     assert settings == {"min_samples_leaf": 5, "budget": 6}
     assert np.mean((fit()(X) > 0.5) == y) > 0.95
 
