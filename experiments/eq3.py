@@ -20,7 +20,7 @@ import numpy as np
 import cwboost as cb
 
 from . import datasets, style
-from .found import Finding, Table, judged, number
+from .found import Finding, Table, judged
 from .variants import bins_of, learners, method_of, optimizer
 
 if TYPE_CHECKING:
