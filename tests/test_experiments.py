@@ -183,7 +183,8 @@ def test_child_is_heard_once_it_has_ended():
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.0, "0"), (1.0, "1.00"), (13.6, "13.6"), (0.02345, "0.0234"), (0.9996, "1.00"),
-     (5432.1, "5,432"), (2.5e-7, "2.50e-07"), (3e12, "3.00e+12"), (float("nan"), ""), (-0.5, "-0.500")],
+     (5432.1, "5,432"), (2.5e-7, "2.50e-07"), (3e12, "3.00e+12"), (float("nan"), ""),
+     (-0.5, "-0.500")],
 )  # fmt: skip
 def test_numbers_have_three_digits(value, text):
     assert number(value) == text
