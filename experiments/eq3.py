@@ -20,7 +20,7 @@ import numpy as np
 import cwboost as cb
 
 from . import datasets, style
-from .found import Finding, Table, judged
+from .found import Finding, Table, judged, number
 from .variants import bins_of, learners, method_of, optimizer
 
 if TYPE_CHECKING:
@@ -276,7 +276,8 @@ def figure(results: pd.DataFrame) -> Any:
             panel.set_ylabel("test AUC")
         for panel in axes.ravel()[len(tables) :]:
             panel.set_axis_off()
-        axes[0, 0].legend(fontsize=7.5)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        drawing.legend(handles, labels, loc="outside upper center", ncols=4)
     return drawing
 
 
@@ -317,7 +318,8 @@ def table(results: pd.DataFrame) -> Finding:
         }
     )
     times = " and ".join(
-        f"{x} takes {ratio:.2g} times as long ({'the whole job' if tuned(done, x) else 'one fit'})"
+        f"{x} takes {number(ratio, 2)} times as long "
+        f"({'the whole job' if tuned(done, x) else 'one fit'})"
         for x, ratio in faster.items()
     )
     far = [f"{names[name]} ({100 * gap[name]:.1f}%)" for name in gap.index if gap[name] >= 0.03]
