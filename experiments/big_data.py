@@ -123,7 +123,7 @@ def figure(results: pd.DataFrame) -> Any:
                 panel.plot(of.n, of[value], marks[columns], color=fills[bins], label=name)
             for (n, columns), told in PAPER.items():
                 panel.plot(n, told[place], "x", color=style.GREY, markersize=7)
-                panel.annotate(f"compboost, {columns}", (n, told[place]), xytext=(-6, -3),
+                panel.annotate(f"compboost, {columns}", (n, told[place]), xytext=(-6, -8),
                                textcoords="offset points", ha="right", fontsize=7.5)  # fmt: skip
             panel.set(xscale="log", yscale="log", xlabel="rows (log scale)")
             style.plain_log(panel.xaxis)
