@@ -224,8 +224,8 @@ def table(results: pd.DataFrame) -> Finding:
         f"where CWB's is {listed(list(level))}: far more than slightly worse where the signal is "
         "clear, as in the paper's raw results (3.8 more than CWB's 0.095 at signal to noise 10). "
         f"HCWB at its default momentum needs {listed(list(slow.ratio))} times fewer iterations, "
-        f"and its MISE is {f'at most {100 * hybrid:.0f}%' if hybrid > 0 else 'nowhere'} larger. CWB "
-        "was still improving at the last iteration allowed in "
+        f"and its MISE is {f'at most {100 * hybrid:.0f}%' if hybrid > 0 else 'nowhere'} larger. "
+        "CWB was still improving at the last iteration allowed in "
         f"{', '.join(f'{100 * share:.0f}%' for share in capped)} of the fits."
     )
     first = Table(["times fewer iterations", *head], ratios, "Iterations of CWB / of the method")
