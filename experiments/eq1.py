@@ -200,8 +200,9 @@ def table(results: pd.DataFrame) -> Finding:
     told = f"compboost's CWB is {listed(rival, 2)} times as fast as mboost (the paper: 2 to 4), "
     why = (
         f"{told if rival else ''}CWB here without binning {listed(against[BASE], 2)} times and "
-        f"with binning {listed(against['CWB (b)'], 2)} times (ACWB {listed(against['ACWB (b)'], 2)}): "
-        f"{listed(faster, 2)} times as fast as compboost with binning. "
+        f"with binning {listed(against['CWB (b)'], 2)} times (ACWB "
+        f"{listed(against['ACWB (b)'], 2)}): {listed(faster, 2)} times as fast as compboost "
+        "with binning. "
         + (
             f"The times of {', '.join(sorted(stored))} are stored reference times of another day."
             if stored

@@ -36,6 +36,7 @@ CAPTION = (
     "area is the middle half of CWB (nb)."
 )
 DEVIATIONS = (
+    "At small scale two folds, at most 50,000 rows, and 2000 iterations along the fit.",
     "The validation part (30% of the training rows) stops a fit after 50 iterations without a "
     "new best log loss, and the best iterate is taken; the paper stopped on the validation AUC, "
     "after 10 relative improvements below 1e-5 in a row.",

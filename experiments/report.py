@@ -11,10 +11,18 @@ import re
 import shutil
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from . import runner, style
 from .runner import Experiment, short_name
 
+AXES = {  # of the simulation
+    "n": "rows",
+    "p": "columns with an effect",
+    "relative": "columns of noise for each of them",
+    "snr": "signal to noise",
+    "levels": "levels",
+}
 PICTURES = Path("_static") / "paper"  # in the folder of the docs
 INTRODUCTION = """
 Every claim of the paper that cwboost implements (Schalk, Bischl, Rügamer, *Accelerated
@@ -102,10 +110,21 @@ def section(module: Experiment, folder: Path, scale: str, pictures: Path) -> lis
         f"![{module.TITLE}]({(pictures / name).as_posix()}.svg)",
         module.CAPTION,
         f"```console\n$ python -m experiments {name} --scale {scale}{data}\n```",
+        *corner(module, scale),
         f"Where this differs from the paper's protocol:\n\n{said}",
         f"Measured on {runner.measured_on(module, folder)}. Raw results: "
         f"[{name}.parquet]({(pictures / name).as_posix()}.parquet).",
     ]
+
+
+def corner(module: Any, scale: str) -> list[str]:
+    """Which part of the paper's grid was run, where there is one."""
+    axes = getattr(module, "GRIDS", {}).get(scale)
+    if not axes:
+        return []
+    draws = module.DRAWS[scale]
+    told = [f"{AXES[name]} {', '.join(f'{x:,}' for x in values)}" for name, values in axes.items()]
+    return [f"The part of the grid: {'; '.join(told)}; {draws} draw{'s' * (draws > 1)}."]
 
 
 def finding(module: Experiment, folder: Path) -> str:
