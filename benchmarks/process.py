@@ -3,7 +3,7 @@
 Knows how such a process is started, ended and heard, and how much memory the own one takes; knows
 nothing of what is measured. Whatever happens to the process, the caller gets an Outcome.
 
-    python -m benchmarks.process RESULT < {"function": "module:name", "arguments": {...}}
+    python -m benchmarks.process RESULT < {"function": "module:name", "arguments": {}, ...}
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB", "BLIS")
 MEGABYTE = 1e6
+GIVEN_BACK = {  # variables with which glibc keeps nothing that is freed: the peak is what is in use
+    "MALLOC_MMAP_THRESHOLD_": "16384",
+    "MALLOC_TRIM_THRESHOLD_": "0",
+    "MALLOC_TOP_PAD_": "0",
+}
 TIMEOUT = "Timeout ("  # begins the last words of faulthandler
 TOLD = 2000  # characters of what a failed process wrote last
 
@@ -40,6 +45,77 @@ class Outcome:
     seconds: float = 0.0  # of the whole process
 
 
+class Child:
+    """A call of "module:name" with arguments that JSON can hold, under way in a process of its own.
+
+    It may use so many threads, and at most so many bytes of memory: more is an error in it. It has
+    further variables of the environment.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        arguments: dict[str, Any],
+        *,
+        threads: int = 1,
+        memory: float | None = None,
+        variables: dict[str, str] | None = None,
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._result = Path(self._folder.name) / "result.json"
+        self._said = Path(self._folder.name) / "said.txt"
+        self._began = time.perf_counter()
+        with self._said.open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(self._result)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                env=environment(threads) | (variables or {}),
+                cwd=ROOT,
+                start_new_session=True,  # so that what it starts ends with it
+            )
+        job = {"function": function, "arguments": arguments, "memory": memory}
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as words:
+            words.write(json.dumps(job).encode())
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def outcome(self, limit: float | None = None) -> Outcome:
+        """Waits for the end, so many seconds at most; then nothing of the process is left."""
+        late = False
+        try:
+            self._process.wait(limit)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            self.end()
+        seconds = self.seconds()
+        with self._folder:
+            if self._process.returncode == 0 and self._result.exists():
+                return Outcome("done", json.loads(self._result.read_text()), seconds=seconds)
+            if late:
+                return Outcome("late", reason=f"not done after {seconds:.3g} s", seconds=seconds)
+            words = self._said.read_text(errors="replace")
+        if TIMEOUT in words:
+            return Outcome("late", reason="a step took longer than it may", seconds=seconds)
+        code, last = self._process.returncode, words[-TOLD:].strip()
+        return Outcome("failed", reason=f"exit code {code}: {last}", seconds=seconds)
+
+    def end(self) -> None:
+        """Ends what still runs of the process and of those it started."""
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()  # nothing, if it has ended
+        self._process.wait()
+
+
 def call(
     function: str,
     arguments: dict[str, Any],
@@ -48,54 +124,14 @@ def call(
     limit: float | None = None,
     variables: dict[str, str] | None = None,
 ) -> Outcome:
-    """Calls "module:name" with arguments that JSON can hold, in a process of its own, with further
-    variables of the environment."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        result, said = Path(folder) / "result.json", Path(folder) / "said.txt"
-        job = json.dumps({"function": function, "arguments": arguments})
-        began = time.perf_counter()
-        with said.open("wb") as out:
-            child = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(result)],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=out,
-                env=environment(threads) | (variables or {}),
-                cwd=ROOT,
-                start_new_session=True,  # so that what it starts ends with it
-            )
-            late = False
-            try:
-                child.communicate(job.encode(), timeout=limit)
-            except subprocess.TimeoutExpired:
-                late = True
-            finally:
-                end(child)
-        seconds = time.perf_counter() - began
-        if child.returncode == 0 and result.exists():
-            return Outcome("done", json.loads(result.read_text()), seconds=seconds)
-        if late:
-            return Outcome("late", reason=f"not done after {limit:g} s", seconds=seconds)
-        words = said.read_text(errors="replace")
-        if TIMEOUT in words:
-            return Outcome("late", reason="a step took longer than it may", seconds=seconds)
-        last = words[-TOLD:].strip()
-        return Outcome("failed", reason=f"exit code {child.returncode}: {last}", seconds=seconds)
+    """Calls "module:name" in a process of its own and waits for it."""
+    return Child(function, arguments, threads=threads, variables=variables).outcome(limit)
 
 
 def environment(threads: int) -> dict[str, str]:
     """The environment of this process, with every pool of threads so large."""
     limits = {f"{pool}_NUM_THREADS": str(threads) for pool in POOLS}
     return {**os.environ, **limits, "VECLIB_MAXIMUM_THREADS": str(threads), "MPLBACKEND": "agg"}
-
-
-def end(child: subprocess.Popen[bytes]) -> None:
-    """Ends what still runs of the process and of those it started."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-    child.kill()  # nothing, if it has ended
-    child.wait()
 
 
 @contextlib.contextmanager
@@ -141,21 +177,22 @@ def _status(field: str) -> float:
     raise OSError(f"/proc/self/status has no {field}")
 
 
-def refuse_more_than_there_is() -> None:
-    """More memory than the machine has ends in an error here, not in the system's choice of a
-    process to end. (A sanitizer reserves more from the start, and is let.)"""
+def refuse_more_memory(most: float | None = None) -> None:
+    """More memory than this (than the machine has) ends in an error here, not in the system's
+    choice of a process to end. (A sanitizer reserves more from the start, and is let.)"""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 
-        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        most = there if most is None else min(int(most), there)
         if _status("VmSize") * MEGABYTE < most:
             hard = resource.getrlimit(resource.RLIMIT_AS)[1]
             resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 def main() -> None:
-    refuse_more_than_there_is()
     job = json.load(sys.stdin)
+    refuse_more_memory(job["memory"])
     module, name = job["function"].split(":")
     value = getattr(importlib.import_module(module), name)(**job["arguments"])
     Path(sys.argv[1]).write_text(json.dumps(value))

@@ -137,8 +137,8 @@ def test_an_average_of_bags_can_have_bands_as_well():
     spread = model.band("x")
     made = model.with_bands(table, y, n_boot=10)
     assert np.any(made.band("x")["lower"] != spread["lower"])
-    assert "bootstrap" in made.plot("x")._band_words()[0]
-    assert "3 bags" in model.plot("x")._band_words()[0]
+    assert "bootstrap" in made.plot("x")._key()[0]
+    assert "3 bags" in model.plot("x")._key()[0]
 
 
 def test_what_the_fit_knew_by_name_is_found_again():
@@ -201,10 +201,10 @@ def test_pictures_show_them(banded, tmp_path):
     table, y, model = banded
     display = model.plot("x")
     assert list(display.data) == ["x", "effect", "lower", "upper"]
-    assert "95% bootstrap band at each point" in display._band_words()[0]
+    assert "95% bootstrap band at each point" in display._key()[0]
     np.testing.assert_allclose(display.data["lower"], model.band("x")["lower"])
     whole = model.plot("x", band="simultaneous", level=0.8)
-    assert "80% bootstrap band of the whole curve" in whole._band_words()[0]
+    assert "80% bootstrap band of the whole curve" in whole._key()[0]
     assert "lower" not in model.plot("x", band=None).data
     np.testing.assert_allclose(
         cb.fit(table, y > 0, loss="binomial", n_iter=10)
@@ -218,6 +218,19 @@ def test_pictures_show_them(banded, tmp_path):
     assert any("shade" in text.get_text() for text in page.figure_.texts)
     model.report(tmp_path / "r.html")
     assert "95% bootstrap band at each point" in (tmp_path / "r.html").read_text()
+    mpl.pyplot.close("all")
+
+
+def test_pictures_say_why_an_effect_is_outside(tmp_path):
+    table, y = make_table()
+    early = cb.fit(table, y, n_iter=3, optimizer=cb.Plain(0.05)).with_bands(table, y, n_boot=10)
+    why = "outside the shade: the fit stopped early; the shade is of fits 8 times as long"
+    assert why in early.plot("x")._key()
+    assert any(why in text.get_text() for text in early.plot().figure_.texts)
+    early.report(tmp_path / "r.html")
+    assert why in (tmp_path / "r.html").read_text()
+    late = cb.fit(table, y, n_iter=300).with_bands(table, y, n_boot=10, longer=1.5)
+    assert not any("outside" in text for text in late.plot("x")._key())
     mpl.pyplot.close("all")
 
 

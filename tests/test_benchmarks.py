@@ -249,9 +249,10 @@ def test_unknown_names_are_clear_errors(words, sentence):
 
 
 def test_results_are_read_as_they_were_written(tmp_path):
-    for result in (made(), made("histgb", "late")):
+    written = [made(), made("histgb", "late")]
+    for result in written:
         results.append(tmp_path, result)
-    assert results.read(tmp_path) == [made(), made("histgb", "late")]
+    assert results.read(tmp_path) == written
     with (tmp_path / results.FILE).open("a") as out:
         out.write("no JSON\n")
     with pytest.raises(ValueError, match=r"results.jsonl, line 3: expected a result"):

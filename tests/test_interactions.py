@@ -685,7 +685,14 @@ def test_picture_shows_chosen_pairs_and_noise():
     box = display.ax_.get_legend().get_window_extent()
     assert not any(box.overlaps(bar.get_window_extent()) for bar in bars)
     names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert names == ["in the model: 2 of 15 pairs", "not in it", "best by noise"]
+    assert names == ["in the model: 2 of 15 pairs", "not in the model", "best by noise"]
+    long = cb.fit({f"a_very_long_name_of_a_column_{k}": v for k, v in table.items()}, y,
+                  interactions=2, n_iter=20)  # fmt: skip
+    display = long.plot(kind="interactions", max_bars=2)
+    display.figure_.canvas.draw()
+    legend, page = display.ax_.get_legend(), display.figure_.bbox
+    assert [text.get_text() for text in legend.get_texts()] == [names[0], names[2]]
+    assert page.x0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= page.x1
     assert not display.ax_.texts  # nothing is written over bars
     assert model.interactions.plot().ranking is model.interactions
     mpl.pyplot.close("all")

@@ -19,9 +19,9 @@ import export_cases as cases
 import problems
 from cwboost import cli, growth
 from cwboost.bins import Sample
-from cwboost.effects import level_shares, panels, shape, sizes
+from cwboost.effects import level_shares, panels, shape, sizes, view
 from cwboost.model import Spread
-from cwboost.pictures import histogram, thin_places, view
+from cwboost.pictures import histogram, thin_places
 from cwboost.table import read_column
 
 mpl = pytest.importorskip("matplotlib")
@@ -479,7 +479,7 @@ def test_page(model):
     display = drawn(model.plot(max_effects=3))
     assert list(display.displays) == list(panels(model))[:3]
     assert display.left_out == list(panels(model))[3:]
-    assert any(t.startswith("not shown: ") for t in texts(display))
+    assert any("not shown: " in t and t.startswith("grey bars: rows") for t in texts(display))
     shared = drawn(model.plot(share_scale=True)).displays.values()
     limits = {
         d.ax_.get_xlim() if d.kind == "levels" else d.ax_.get_ylim()
@@ -487,6 +487,49 @@ def test_page(model):
         if d.kind != "surface"
     }
     assert len(limits) == 1
+
+
+def test_page_shows_pairs_by_one_scale_of_colours():
+    rng = np.random.default_rng(0)
+    table = {name: rng.uniform(-1, 1, 600) for name in "abcd"}
+    y = 5 * table["a"] * table["b"] + 0.5 * table["c"] * table["d"]
+    model = cb.fit(table, y, [cb.Tensor("a", "b"), cb.Tensor("c", "d")], n_iter=200)
+    display = drawn(model.plot())
+    meshes = [d._mesh for d in display.displays.values()]
+    tops = [float(np.abs(mesh.get_array()).max()) for mesh in meshes]
+    assert tops[0] > 4 * tops[1]
+    assert {mesh.get_clim() for mesh in meshes} == {(-tops[0], tops[0])}
+    bars = [ax for ax in display.figure_.axes if ax not in display.axes_]
+    assert [bar.get_ylabel() for bar in bars] == ["pairs"]
+    assert bars[0].get_xlim() == (-tops[0], tops[0])
+    label = np.digitize(y + 2 * table["c"], [-1, 1]).astype(str)
+    classes = cb.fit(table, label, [cb.Tensor("a", "b"), cb.Spline("c")], "multinomial", n_iter=30)
+    display = drawn(classes.plot())
+    assert [t.get_text() for t in display.figure_.legends[0].get_texts()] == ["0", "1", "2"]
+    assert display.axes_.flat[0].get_title(loc="left") in {f"b (up) by a: {k}" for k in range(3)}
+
+
+def test_years_have_no_thousands():
+    x = np.repeat(np.arange(2003.0, 2010.0), 30)
+    model = cb.fit({"x": x, "z": 10 * x}, np.sin(x), [cb.Spline("x"), cb.Spline("z")])
+    assert "2005" in texts(drawn(model.plot("x")))
+    assert "20,050" in texts(drawn(model.plot("z")))
+    assert ">2003<" in model._repr_html_()
+
+
+def test_pairs_of_skewed_columns_leave_out_thin_tails():
+    rng = np.random.default_rng(0)
+    table = {"a": np.append(rng.uniform(0, 1, 999), 100.0), "b": rng.uniform(0, 1, 1000)}
+    model = cb.fit(table, table["a"] * table["b"], [cb.Tensor("a", "b")])
+    display = drawn(model.plot("a:b"))
+    assert 1.0 <= display.ax_.get_xlim()[1] < 1.2
+    assert display.ax_.get_ylim()[1] > 0.99
+    assert any(t.startswith("a goes to 100") for t in texts(display))
+    display = drawn(model.plot("a:b", view="all"))
+    assert display.ax_.get_xlim()[1] == 100.0
+    assert not any("goes" in t for t in texts(display))
+    with pytest.raises(ValueError, match="of a pair 'auto' or 'all'"):
+        model.plot("a:b", view=(0, 1))
 
 
 def test_page_of_nothing():

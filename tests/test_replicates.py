@@ -113,7 +113,10 @@ def test_fits_of_one_split_share_cross_grams(loss, optimizer):
 
     def fits(split):
         others = [binned.with_learners(lambda x, df=df: replace(x, df=df)) for df in (3, 5, 9)]
-        return [Problem.pose(x, split, optimizer).fit(300) for x in others]
+        jobs = [
+            lambda halt, x=x: Problem.pose(x, split, optimizer).fit(300, halt=halt) for x in others
+        ]
+        return run_all(jobs, 2, Progress(), "fit")
 
     for model, alone in zip(fits(shared), fits(split), strict=True):
         assert model.choices == alone.choices

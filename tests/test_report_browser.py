@@ -179,7 +179,7 @@ def test_inputs_move_the_prediction(page, tmp_path):
     opened(page, model, tmp_path)
 
     def expected(**values):
-        row = {"u": 0.0, "v": 0.0, "z": 0.0, "g": "a", "h": "p"} | values
+        row = {"u": 0.0, "v": 0.0, "z": 0.0, "k": 2.0, "g": "a", "h": "p"} | values
         table = {name: np.array([value]) for name, value in row.items()}
         return predict(model, table, "response")[0, 0]
 
@@ -191,13 +191,13 @@ def test_inputs_move_the_prediction(page, tmp_path):
     def field(name):
         return f"document.getElementById('input-{number.index(name)}')"
 
-    page.run("cwboostReport.setRow({u: 0, v: 0, z: 0, g: 'a', h: 'p'})")
+    page.run("cwboostReport.setRow({u: 0, v: 0, z: 0, k: 2, g: 'a', h: 'p'})")
     assert shown() == pytest.approx(expected(), abs=1e-9)
     for name, value in (("u", 0.25), ("u", 7.5), ("z", -3.25), ("v", 1e4)):
         page.run(f"{field(name)}.focus(), {field(name)}.select()")
         page.write(str(value))
         assert shown() == pytest.approx(expected(**{name: value}), rel=1e-9, abs=1e-9)
-        page.run("cwboostReport.setRow({u: 0, v: 0, z: 0, g: 'a', h: 'p'})")
+        page.run("cwboostReport.setRow({u: 0, v: 0, z: 0, k: 2, g: 'a', h: 'p'})")
     gone = f"document.getElementById('input-{number.index('v')}-missing')"
     page.run(f"{gone}.focus()")
     page.press(" ", 32, " ")
@@ -209,7 +209,7 @@ def test_inputs_move_the_prediction(page, tmp_path):
             f"{field('g')}.value = '{choice}', {field('g')}.dispatchEvent(new Event('change'))"
         )
         assert shown() == pytest.approx(expected(g=value), abs=1e-9)
-    page.run("cwboostReport.setRow({u: 0, v: 0, z: 0, g: 'a', h: 'p'})")
+    page.run("cwboostReport.setRow({u: 0, v: 0, z: 0, k: 2, g: 'a', h: 'p'})")
     page.run(f"{field('u')}.closest('.field').querySelector('[type=range]').focus()")
     page.press("ArrowRight", 39)
     moved = page.run(f"Number({field('u')}.value)")

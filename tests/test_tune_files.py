@@ -102,6 +102,15 @@ def test_the_same_has_the_same_name():
     assert digest(does(ring)) != digest(does(Bent(1.0)))
 
 
+def test_what_an_installed_function_made_is_known_by_what_it_holds():
+    def made(value):
+        inner = lambda: value  # noqa: E731
+        inner.__module__ = "numpy"
+        return inner
+
+    assert digest(does(made(1))) != digest(does(made(2)))
+
+
 def test_global_values_count(monkeypatch):
     before = digest(does(scaled_loss))
     monkeypatch.setitem(globals(), "FACTOR", 3.0)

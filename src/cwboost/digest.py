@@ -106,10 +106,12 @@ def _object(thing: Any) -> Iterable[Any]:
 
 
 def _is_known(thing: Any) -> bool:
-    """Modules, and functions and classes of installed ones: their name says it all."""
+    """Modules, and functions and classes of installed ones: their name says it all, but not of
+    those that a function made, which hold what it was given."""
     if isinstance(thing, type(sys)):
         return True
-    if not hasattr(thing, "__qualname__") or isinstance(thing, CodeType | property):
+    name = getattr(thing, "__qualname__", None)
+    if name is None or "<locals>" in name or isinstance(thing, CodeType | property):
         return False
     root = str(getattr(thing, "__module__", None) or "builtins").split(".")[0]
     file = getattr(sys.modules.get(root), "__file__", None) or ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from .bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
 from .bins import UNSEEN, Cuts, Levels, Values, as_part
 from .checks import is_number, is_whole
 from .data import read_weights, read_y
-from .model import Bags, Bands, ColumnFacts, Model, Term
+from .model import Bags, Bands, ColumnFacts, Model, Spread, Term
 from .table import Floats, Labels, Numbers, read
 
 TENSOR_GRID = 40  # points per numeric axis
@@ -27,6 +27,9 @@ MAX_STAIRS = 150  # whole numbers that are drawn one by one
 MAX_ROWS = 12  # so few values of a column are shown one by one on a surface
 BAR = 24  # characters of the longest bar
 LEVEL = 0.95  # of a band, if nothing else is said
+OUTSIDE = 0.2  # share of the rows whose effect is outside of its band: then it is said why
+TAIL = 0.005  # share of the rows at either end that may be left out of view ...
+TAIL_ROOM = 0.4  # ... if it takes more than this share of the axis
 BAND_GRID = 100  # points per column at which a band holds all draws at once
 
 
@@ -197,6 +200,25 @@ def band_words(model: Model, level: float | None, kind: str) -> str:
     return f"{100 * (LEVEL if level is None else level):g}% bootstrap band {where}"
 
 
+def _reason(model: Model, outside: Any, rows: Floats) -> str:
+    """Why an effect lies outside of its band, if it does so at many of the rows."""
+    far = rows @ outside.mean(axis=1) >= OUTSIDE * rows.sum() > 0
+    if model.bands is None or model.bands.longer <= 1 or not far:
+        return ""
+    longer = f"{model.bands.longer:g} times as long"
+    return f"outside the shade: the fit stopped early; the shade is of fits {longer}"
+
+
+def _rows_at(at: Any, shares: Floats | None, spread: Spread | None) -> Floats:
+    """How many rows every point of an axis stands for; all alike if that is not known."""
+    out = np.zeros(len(at))
+    if shares is not None:
+        out[: len(shares)] = shares[: len(at)]
+    elif spread is not None and len(at):
+        np.add.at(out, np.searchsorted(at[:-1], spread.points), spread.shares)
+    return out if out.any() else np.ones(len(at))
+
+
 def check_band(model: Model, level: Any, kind: Any) -> None:
     """Whether there can be such a band."""
     if model.bands is None and model.bags is None:
@@ -257,6 +279,7 @@ class Band:
     """The ends of a band around an effect, at the points of its shape."""
 
     words: str  # what it is
+    reason: str  # why the effect lies outside at many of the rows; empty if it does not
     lower: Floats  # (points, q)
     upper: Floats
     missing: tuple[Floats, Floats] | None  # (q,) both ends for a missing cell
@@ -299,9 +322,10 @@ def shape(
     n: int = 200,
     band: str | None = "pointwise",
     level: float | None = None,
+    whole: bool = False,
 ) -> Shape:
     """The effect of a term, or of a column (its terms added up), as it is drawn, with a band of
-    that kind if the model knows one.
+    that kind if the model knows one. Surfaces are without thin tails of the rows, unless `whole`.
 
     Examples
     --------
@@ -310,16 +334,17 @@ def shape(
     >>> found.kind, found.at[0].tolist(), found.shares[0].round(2)
     ('levels', ['a', 'b'], array([0.33, 0.67]))
     """
-    return shape_of(model, _terms_of(model, which), n, band, level)
+    terms = _terms_of(model, which)
+    if len(terms[0].columns) == 2:
+        return _surface(model, terms[0], whole)
+    return shape_of(model, terms, n, band, level)
 
 
 def shape_of(
     model: Model, terms: list[Term], n: int, band: str | None, level: float | None = None
 ) -> Shape:
-    """The sum of terms of the same columns, as it is drawn."""
+    """The sum of terms of one column, as it is drawn."""
     names = tuple(t.name for t in terms)
-    if len(terms[0].columns) == 2:
-        return _surface(model, terms[0])
     column, facts = terms[0].columns[0], model.columns[terms[0].columns[0]]
     axis = _stairs(facts) if any(isinstance(t.plan.encoders[0], Cuts) for t in terms) else None
     stairs = axis is not None  # a whole number's effect from halfway below it to halfway above
@@ -344,7 +369,10 @@ def shape_of(
     if ends is not None and band is not None:
         lower, upper = ends
         apart = (lower[gone][0], upper[gone][0]) if gone.any() else None
-        around = Band(band_words(model, level, band), lower[~gone], upper[~gone], apart)
+        lower, upper = lower[~gone], upper[~gone]
+        outside = (values < lower) | (values > upper)
+        reason = _reason(model, outside, _rows_at(at[0], shares[0], facts.spread))
+        around = Band(band_words(model, level, band), reason, lower, upper, apart)
     return Shape(kind, (column,), names, at, values, missing, shares, None, parts, around)
 
 
@@ -365,11 +393,16 @@ def _stairs(facts: ColumnFacts) -> Floats | None:
     return np.append(stairs, np.nan) if facts.missing else stairs
 
 
-def _surface(model: Model, term: Term) -> Shape:
+def _surface(model: Model, term: Term, whole: bool) -> Shape:
     axes = []
     for column in term.columns:
         facts = model.columns[column]
+        if not whole and facts.low is not None and facts.high is not None:
+            low, high = view(facts.low, facts.high, facts.spread)
+            facts = replace(facts, low=low, high=high)
         axis = _axis(facts, [term], column, SURFACE_GRID, SURFACE_GRID)
+        if axis.dtype != object:  # steps may lie beyond
+            axis = axis[~((axis < facts.low) | (axis > facts.high))]
         few = facts.spread is not None and 0 < len(facts.spread.points) <= MAX_ROWS
         axes.append(facts.spread.points if few and facts.spread and axis.dtype != object else axis)
     i, j = np.divmod(np.arange(len(axes[0]) * len(axes[1])), len(axes[1]))
@@ -382,6 +415,22 @@ def _surface(model: Model, term: Term) -> Shape:
         for c, axis in zip(term.columns, axes, strict=True)
     )
     return Shape("surface", term.columns, (term.name,), tuple(axes), values, None, shares, near)
+
+
+def view(low: float, high: float, spread: Spread | None) -> tuple[float, float]:
+    """The range that is shown: all of it, but for a thin tail that would take most of the axis."""
+    if spread is None or len(spread.points) < 2:
+        return low, high
+    reached, last = np.cumsum(spread.shares), len(spread.points) - 1
+    first_core = float(spread.points[min(int(np.searchsorted(reached, TAIL)), last)])
+    last_core = float(spread.points[min(int(np.searchsorted(reached, 1 - TAIL - 1e-9)), last)])
+    room = last_core - first_core
+    start, end = low, high
+    if first_core - low > TAIL_ROOM * (high - low):
+        start = max(low, first_core - 0.05 * room)
+    if high - last_core > TAIL_ROOM * (high - low):
+        end = min(high, last_core + 0.05 * room)
+    return (start, end) if start < end else (low, high)
 
 
 def _nearness(term: Term, values: Floats) -> Floats:

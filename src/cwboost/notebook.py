@@ -10,7 +10,7 @@ from html import escape
 
 import numpy as np
 
-from .effects import Shape, panels, shape
+from .effects import Shape, panels, shape, view
 from .model import Model
 from .pictures import (
     Scaled,
@@ -18,10 +18,10 @@ from .pictures import (
     histogram,
     level_lines,
     number,
+    on_axis,
     one_line,
     series_of,
     shares_of,
-    view,
 )
 from .table import Floats
 
@@ -181,7 +181,10 @@ def _curve(model: Model, drawn: Shape, series: list[Series]) -> str:
             f'<circle cx="{WIDTH - 6}" cy="{y:.1f}" r="3" fill="none" stroke="{COLOURS[k]}" '
             'stroke-width="1.5"><title>missing</title></circle>'
         )
-    out += [_words(LEFT, HEIGHT - 1, number(low)), _words(right, HEIGHT - 1, number(high), "end")]
+    out += [
+        _words(LEFT, HEIGHT - 1, on_axis(low, low, high, 3)),
+        _words(right, HEIGHT - 1, on_axis(high, low, high, 3), "end"),
+    ]
     out += [_words(LEFT - 4, 8, number(most), "end"), _words(LEFT - 4, foot, number(least), "end")]
     return "".join(out)
 

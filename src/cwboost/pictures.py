@@ -7,6 +7,7 @@ knows nothing of matplotlib (plots.py) or of SVG (notebook.py), which draw it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,8 +24,6 @@ from .table import Column, Floats, Table
 Scale = Literal["score", "response", "ratio"]
 
 BINS = 36  # of a histogram
-TAIL = 0.005  # share of the rows at either end that may be left out of view ...
-TAIL_ROOM = 0.4  # ... if it takes more than this share of the axis
 GAP = 0.08  # of the axis: so far apart are neighbouring points where there are hardly any rows ...
 GAP_RATIO = 6.0  # ... and so many times further than usual
 
@@ -60,6 +59,33 @@ def number(value: float, digits: int = 3) -> str:
         text = f"{value:,.{places}f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
     return text.replace("-", "−")
+
+
+def on_axis(value: float, low: float, high: float, digits: int = 6) -> str:
+    """A number of an axis; one that stays below 10,000 may be of years, and groups no digits.
+
+    Examples
+    --------
+    >>> on_axis(2003, 2003, 2009), on_axis(2500, 0, 10_000)
+    ('2003', '2,500')
+    """
+    text = number(value, digits)
+    return text.replace(",", "") if max(abs(low), abs(high)) < 10_000 else text
+
+
+def lines_of(remarks: Iterable[str], width: int) -> list[str]:
+    """Remarks one after the other, in lines of so many characters if they are long.
+
+    Examples
+    --------
+    >>> lines_of(["one", "two", "three"], 10)
+    ['one · two', 'three']
+    """
+    out: list[str] = []
+    for remark in remarks:
+        fits = bool(out) and len(out[-1]) + len(remark) + 3 <= width
+        out = [*out[:-1], f"{out[-1]} · {remark}"] if fits else [*out, remark]
+    return out
 
 
 def factors(low: float, high: float, most: int) -> list[float]:
@@ -379,22 +405,6 @@ def shares_of(model: Model, column: str, levels: Any, rows: Table | None = None)
     own = {level: float(np.sum(labels.codes == k)) for k, level in enumerate(labels.levels)}
     counts = [own.get(level, 0.0) for level in levels]
     return np.array([*counts, float(labels.missing.sum())]) / max(1, rows.n_rows)
-
-
-def view(low: float, high: float, spread: Spread | None) -> tuple[float, float]:
-    """The range that is shown: all of it, but for a thin tail that would take most of the axis."""
-    if spread is None or len(spread.points) < 2:
-        return low, high
-    reached, last = np.cumsum(spread.shares), len(spread.points) - 1
-    first_core = float(spread.points[min(int(np.searchsorted(reached, TAIL)), last)])
-    last_core = float(spread.points[min(int(np.searchsorted(reached, 1 - TAIL - 1e-9)), last)])
-    room = last_core - first_core
-    start, end = low, high
-    if first_core - low > TAIL_ROOM * (high - low):
-        start = max(low, first_core - 0.05 * room)
-    if high - last_core > TAIL_ROOM * (high - low):
-        end = min(high, last_core + 0.05 * room)
-    return (start, end) if start < end else (low, high)
 
 
 def thin_places(spread: Spread | None, low: float, high: float) -> list[tuple[float, float]]:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from .effects import Columns, Shape, check_band, panels, shape, sizes
+from .effects import Columns, Shape, check_band, panels, shape, sizes, view
 from .explain import explain
 from .growth import Traces, traces
 from .model import Model, Spread
@@ -33,7 +33,9 @@ from .pictures import (
     factors,
     histogram,
     level_lines,
+    lines_of,
     number,
+    on_axis,
     one_line,
     parts_of,
     series_of,
@@ -43,7 +45,6 @@ from .pictures import (
     signed,
     spread_of,
     thin_places,
-    view,
     waterfall,
 )
 from .table import Floats, Numbers, Table, read
@@ -138,8 +139,8 @@ def _title(label: str, width: int = 40) -> str:
     return "\n".join(lines)
 
 
-def _tick(value: float, _: Any = None) -> str:
-    return number(value, 6)
+def _formatter(axis: Any) -> FuncFormatter:
+    return FuncFormatter(lambda value, _: on_axis(value, *axis.get_view_interval()))
 
 
 def _blend(ax: Axes, strength: float) -> tuple[float, float, float]:
@@ -188,10 +189,12 @@ def _note(ax: Axes, text: str, at: Any, shift: Any, coords: Any = "data", **opti
     ax.annotate(text, at, shift, xycoords=coords, textcoords="offset points", **style | options)
 
 
-def _corner(ax: Axes, words: Sequence[str]) -> None:
-    """Remarks above the right corner."""
-    if words:
-        _note(ax, " · ".join(words), (1, 1), (0, 3), "axes fraction", ha="right", va="bottom")
+def _corner(ax: Axes, words: Sequence[str], width: int = 104) -> int:
+    """Remarks above the right corner; in how many lines."""
+    lines = lines_of(words, width)
+    if lines:
+        _note(ax, "\n".join(lines), (1, 1), (0, 3), "axes fraction", ha="right", va="bottom")
+    return len(lines)
 
 
 class _Ticks(MaxNLocator):
@@ -208,7 +211,7 @@ class _Ticks(MaxNLocator):
 
 def _set_ticks(axis: Any, n: int = 6, whole: bool = False, stop: float = np.inf) -> None:
     axis.set_major_locator(_Ticks(n, whole, stop))
-    axis.set_major_formatter(FuncFormatter(_tick))
+    axis.set_major_formatter(_formatter(axis))
 
 
 def _set_ratio_ticks(axis: Any, n: int) -> None:
@@ -326,10 +329,12 @@ class EffectDisplay:
         shares: Floats | None = None,
         view: tuple[float, float] = (0.0, 1.0),
         rows: tuple[Floats, Floats] | None = None,
+        beyond: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         max_levels: int = 20,
         sort: bool = True,
     ) -> None:
+        self.beyond = list(beyond)  # what is said of values out of view
         self.series, self.label, self.middle, self.scale = list(series), label, middle, scale
         self.spread, self.shares, self.view, self.rows = spread, shares, view, rows
         self.labels, self.max_levels, self.sort = dict(labels or {}), max_levels, sort
@@ -371,8 +376,8 @@ class EffectDisplay:
         table : data frame, array or mapping, optional
             Rows whose spread is shown instead of the training rows'; on a map they are dots.
         view : "auto", "all" or (low, high)
-            Range of a numeric column. "auto" leaves out half a percent of the rows at an end
-            whose tail would take most of the axis, and says so.
+            Range of a numeric column; of a map "auto" or "all". "auto" leaves out half a percent of
+            the rows at an end whose tail would take most of the axis, and says so.
         max_levels : int
             Rarer levels are gathered in one line.
         sort : bool
@@ -396,7 +401,8 @@ class EffectDisplay:
             raise ValueError("level: it is that of a band, and band=None asks for none")
         if band not in ("auto", None) or level is not None:
             check_band(model, level, asked)
-        scaled, drawn = Scaled(model, scale, target), shape(model, which, n, asked, level)
+        scaled = Scaled(model, scale, target)
+        drawn = shape(model, which, n, asked, level, isinstance(view, str) and view == "all")
         series = series_of(scaled, drawn, output)
         label = scaled.label
         if model.n_outputs > 1 and len(series) == 1:
@@ -484,7 +490,7 @@ class EffectDisplay:
             return
         ax.set_xlabel(self._title_of(self.series[0].shape.columns[0]))
         ax.set_ylabel(_title(self.label))
-        _corner(ax, self._remarks())
+        _corner(ax, self.beyond + self._key())
         if len(self.series) > 1:
             styles = [self._line_style(k) for k in range(len(self.series))]
             marks = [Line2D([], [], **style) for style in styles]
@@ -581,19 +587,16 @@ class EffectDisplay:
         drawn = PatchCollection(bars, transform=transform, facecolor=colour, linewidth=0, zorder=1)
         self.ax_.add_collection(drawn, autolim=False)
 
-    def _remarks(self) -> list[str]:
-        x, (low, high) = self.series[0].shape.at[0], self.view
-        if len(x) == 0:
-            return []
-        ends = [f"from {number(x[0])}"] if low > x[0] else []
-        ends += [f"to {number(x[-1])}"] if high < x[-1] else []
-        out = [f"values go {' and '.join(ends)}"] if ends else []
-        out += self._band_words()
-        return out + (["pale: hardly any rows"] if thin_places(self.spread, low, high) else [])
-
-    def _band_words(self) -> list[str]:
-        band = self.series[0].shape.band
-        return [f"shade: {band.words}"] if band is not None and self.series[0].band else []
+    def _key(self) -> list[str]:
+        """What shades, pale lines and blanks stand for."""
+        band, out = self.series[0].shape.band, []
+        if band is not None and self.series[0].band:
+            out = [f"shade: {band.words}", *([band.reason] if band.reason else [])]
+        if self.kind == "curve" and thin_places(self.spread, *self.view):
+            out.append("pale: hardly any rows")
+        if self.kind == "surface" and np.mean(np.ma.getmask(self._map()[1])) > 0.005:
+            out.append("blank: no rows near")
+        return out
 
     # --- levels -----------------------------------------------------------------------------------
 
@@ -626,9 +629,10 @@ class EffectDisplay:
         self._value_ticks(ax.xaxis, 4 if small else 6)
         if small:
             return
-        ax.set_title(self._title_of(self.series[0].shape.columns[0]), loc="left")
         ax.set_xlabel(_title(self.label, 56))
-        _corner(ax, self._band_words())
+        above = _corner(ax, self._key())
+        name = self._title_of(self.series[0].shape.columns[0])
+        ax.set_title(name, loc="left", pad=12 * above if above > 1 else None)
         if n > 1:
             marks = [Line2D([], [], **self._point_style(k)) for k in range(n)]
             _legend(ax, marks, [s.name for s in self.series], loc="upper left",
@@ -673,19 +677,24 @@ class EffectDisplay:
 
     # --- surfaces ---------------------------------------------------------------------------------
 
-    def _surface(self, small: bool) -> None:
-        ax, s = self.ax_, self.series[0]
-        _dress(ax, None)
-        keep = [self._kept(k) for k in range(2)]
+    def _map(self) -> tuple[list[Any], Any]:
+        """Both axes, and the values over the middle, masked where no rows are near."""
+        s, keep = self.series[0], [self._kept(k) for k in range(2)]
         axes = [s.shape.at[k][keep[k]] for k in range(2)]
         values, middle = s.values[np.ix_(*keep)], self.middle or 0.0
         drawn = np.ma.array(np.log(values) if self.scale == "ratio" else values - middle)
         if s.shape.density is not None:
             near = s.shape.density[np.ix_(*keep)]
             drawn = np.ma.masked_where(near < NEAR * near.max(), drawn)
+        return axes, drawn
+
+    def _surface(self, small: bool) -> None:
+        ax, (axes, drawn) = self.ax_, self._map()
+        _dress(ax, None)
         x, y = (np.arange(len(a)) if _is_listed(a) else a for a in axes)
         top = float(np.abs(drawn).max()) or 1.0
-        mesh = self._image(x, y, drawn, {"cmap": DIVERGING, "norm": TwoSlopeNorm(0.0, -top, top)})
+        colours = {"cmap": DIVERGING, "norm": TwoSlopeNorm(0.0, -top, top)}
+        self._mesh = self._image(x, y, drawn, colours)
         if not _is_listed(axes[0]) and not _is_listed(axes[1]):
             self._contours(x, y, drawn, small)
             if self.rows is not None:
@@ -696,11 +705,11 @@ class EffectDisplay:
             self._surface_ticks(axis, shown, small)
         if small:
             return
-        a, b = s.shape.columns
+        a, b = self.series[0].shape.columns
         ax.set_xlabel(self._title_of(a))
         ax.set_ylabel(self._title_of(b))
-        self._colour_bar(mesh)
-        _corner(ax, ["blank: no rows near"] * bool(np.ma.is_masked(drawn)))
+        self._colour_bar(ax, pad=0.02).set_label(_title(self.label))
+        _corner(ax, self.beyond + self._key(), 80)
 
     def _image(self, x: Any, y: Any, drawn: Any, colours: dict[str, Any]) -> Any:
         """Colours, smooth where both axes are even."""
@@ -752,23 +761,23 @@ class EffectDisplay:
             _set_ticks(axis, 4 if small else 6, whole=_is_whole(shown))
             return
         numeric = shown.dtype != object
-        names = [number(v, 6) if numeric else _text(v, 14) if v is not None else "missing"
-                 for v in shown]  # fmt: skip
+        names = [on_axis(v, shown[0], shown[-1]) if numeric
+                 else _text(v, 14) if v is not None else "missing" for v in shown]  # fmt: skip
         axis.set_ticks(np.arange(len(shown)), names)
         axis.set_tick_params(length=0)
         if axis is self.ax_.xaxis and sum(map(len, names)) > (24 if small else 48):
             axis.set_tick_params(labelrotation=90)
 
-    def _colour_bar(self, mesh: Any) -> None:
-        ax = self.ax_
-        bar = ax.figure.colorbar(mesh, ax=ax, aspect=30, pad=0.02)
+    def _colour_bar(self, beside: Any, **options: Any) -> Any:
+        bar = self.figure_.colorbar(self._mesh, ax=beside, aspect=30, **options)
         bar.outline.set_visible(False)
-        bar.ax.tick_params(colors=_blend(ax, 0.75), labelsize="small", width=0.8, length=3)
-        bar.set_label(_title(self.label))
+        grey = _blend(self.ax_, 0.75)
+        bar.ax.tick_params(colors=grey, labelsize="small", width=0.8, length=3)
         if self.scale == "ratio":
-            low, high = np.exp(bar.ax.get_ylim())
+            low, high = np.exp([self._mesh.norm.vmin, self._mesh.norm.vmax])
             bar.set_ticks(np.log(factors(float(low), float(high), 7)).tolist())
-        bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: self._back(value)))
+        bar.long_axis.set_major_formatter(FuncFormatter(lambda value, _: self._back(value)))
+        return bar
 
 
 def _beside(marks: Any) -> Any:
@@ -789,12 +798,15 @@ def _is_listed(axis: Any) -> bool:
 def _background(model: Model, drawn: Shape, rows: Table | None, wanted: Any) -> dict[str, Any]:
     """How rows spread, and what of the axis is shown."""
     if drawn.kind == "surface":
+        if not isinstance(wanted, str):
+            raise ValueError(f"view: of a pair 'auto' or 'all', got {wanted!r}")
         columns = [] if rows is None else [column_of(model, c, rows) for c in drawn.columns]
         numbers = [c.values for c in columns if isinstance(c, Numbers)]
-        if len(numbers) < 2:
-            return {}
-        some = np.random.default_rng(0).permutation(len(numbers[0]))[:3000]
-        return {"rows": (numbers[0][some], numbers[1][some])}
+        out: dict[str, Any] = {"beyond": _beyond_map(model, drawn)}
+        if len(numbers) == 2:
+            some = np.random.default_rng(0).permutation(len(numbers[0]))[:3000]
+            out["rows"] = (numbers[0][some], numbers[1][some])
+        return out
     column, at = drawn.columns[0], drawn.at[0]
     spread = spread_of(model, column, rows)
     if drawn.kind == "levels":
@@ -808,7 +820,25 @@ def _background(model: Model, drawn: Shape, rows: Table | None, wanted: Any) -> 
             raise ValueError(f"view: expected low < high, got {wanted!r}")
     elif wanted == "auto":
         shown = view(*shown, spread)
-    return {"spread": spread, "view": shown}
+    ends = _beyond(shown, (at[0], at[-1])) if len(at) else ""
+    return {"spread": spread, "view": shown, "beyond": [f"values go {ends}"] if ends else []}
+
+
+def _beyond(shown: Any, all_: Any) -> str:
+    """How far values go that are out of view."""
+    low, high = (on_axis(end, all_[0], all_[1], 3) for end in all_)
+    ends = [f"from {low}"] if shown[0] > all_[0] else []
+    return " and ".join(ends + ([f"to {high}"] if shown[1] < all_[1] else []))
+
+
+def _beyond_map(model: Model, drawn: Shape) -> list[str]:
+    out = []
+    for name, at in zip(drawn.columns, drawn.at, strict=True):
+        facts = model.columns[name]
+        if at.dtype != object:
+            ends = _beyond((at[0], at[-1]), (facts.low, facts.high))
+            out += [f"{_text(name, 20)} goes {ends}"] if ends else []
+    return out
 
 
 # --- several models -------------------------------------------------------------------------------
@@ -1021,7 +1051,7 @@ def _apart(places: Sequence[float], gap: float, least: float) -> list[float]:
 def _path_axis(ax: Axes, n_iter: int, log: bool) -> None:
     if log:
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(FuncFormatter(_tick))
+        ax.xaxis.set_major_formatter(_formatter(ax.xaxis))
         ax.xaxis.set_minor_formatter(NullFormatter())
     else:
         _set_ticks(ax.xaxis, 7, whole=True)
@@ -1534,7 +1564,11 @@ class EffectsDisplay:
     @property
     def _size(self) -> tuple[float, float]:
         down, across = self._shape
-        return max(3.1 * across, 4.0), 2.2 * down + 0.5
+        return max(3.1 * across, 4.0), 2.2 * down + (0.9 if self._maps else 0.5)
+
+    @property
+    def _maps(self) -> list[EffectDisplay]:
+        return [d for d in self.displays.values() if d.kind == "surface"]
 
     def plot(self, figure: Any = None) -> Self:
         """Draws the page, in the given figure or in a new one."""
@@ -1552,6 +1586,8 @@ class EffectsDisplay:
                 ax.set_title(self._title(name, display), loc="left")
             if self.share_scale:
                 self._share()
+            if self._maps:
+                self._share_colours()
             self._words()
         return self
 
@@ -1560,7 +1596,8 @@ class EffectsDisplay:
         if len(columns) == 1:
             return display._title_of(columns[0], 30) if name == columns[0] else _text(name, 30)
         across, up = (display._title_of(c, 16) for c in columns)
-        return f"{up} (up) by {across}"
+        of_class = display.series[0].name
+        return f"{up} (up) by {across}" + (f": {_text(of_class, 12)}" if of_class else "")
 
     def _share(self) -> None:
         """The same limits for all axes of values."""
@@ -1574,31 +1611,51 @@ class EffectsDisplay:
             (d.ax_.set_xlim if a else d.ax_.set_ylim)(*ends)
             d._value_ticks(d.ax_.xaxis if a else d.ax_.yaxis, 4)
 
+    def _share_colours(self) -> None:
+        """The same colours for all maps, lest a small one looks like a large one."""
+        top = max(d._mesh.norm.vmax for d in self._maps)
+        for d in self._maps:
+            d._mesh.set_clim(-top, top)
+        bar = self._maps[0]._colour_bar(list(self.axes_.flat), location="bottom", shrink=0.3,
+                                        pad=0.02, anchor=(0.0, 0.0))  # fmt: skip
+        bar.ax.set_ylabel("pairs", rotation=0, ha="right", va="center", fontsize="small")
+
     def _words(self) -> None:
-        """The title, the classes, and what was left out."""
+        """The title, the classes, what marks stand for, and what was left out."""
         figure, first = self.figure_, self.axes_.flat[0]
         if not self.displays:
             _note(first, "no term was chosen", (0.5, 0.5), (0, 0), "axes fraction", ha="center")
             return
         figure.suptitle(_text(self.label, 80), x=0.01, ha="left", fontsize="large")
-        series = next(iter(self.displays.values())).series
-        if len(series) > 1:
-            dashes = [DASHES[k % len(DASHES)] for k in range(len(series))]
-            marks = [
-                Line2D([], [], color=_colour(first, k), linestyle=dash, linewidth=2)
-                for k, dash in enumerate(dashes)
-            ]
-            names = [" " * s.name.startswith("_") + _text(s.name, 20) for s in series]
-            figure.legend(marks, names, loc="outside lower left", ncols=min(6, len(names)),
-                          frameon=False, fontsize="small", handlelength=2.6)  # fmt: skip
-        notes = list(dict.fromkeys(w for d in self.displays.values() for w in d._band_words()))
+        width, grey = int(18 * figure.bbox.width / figure.dpi), _blend(first, 0.6)  # in characters
+        notes = "\n".join(lines_of(self._notes(), width))
+        series = max((d.series for d in self.displays.values()), key=len)
+        if len(series) == 1:
+            figure.supxlabel(notes, x=0.01, ha="left", fontsize="small", color=grey)
+            return
+        dashes = [DASHES[k % len(DASHES)] for k in range(len(series))]
+        marks = [
+            Line2D([], [], color=_colour(first, k), linestyle=dash, linewidth=2)
+            for k, dash in enumerate(dashes)
+        ]
+        names = [" " * s.name.startswith("_") + _text(s.name, 20) for s in series]
+        legend = figure.legend(
+            marks, names, loc="outside lower left", ncols=min(6, len(names)), frameon=False,
+            fontsize="small", handlelength=2.6, title=notes, title_fontsize="small",
+            alignment="left",
+        )  # fmt: skip
+        legend.get_title().set_color(grey)
+
+    def _notes(self) -> list[str]:
+        shown = self.displays.values()
+        known = any(d.spread is not None or d.shares is not None for d in shown)
+        notes = ["grey bars: rows"] if known else []
+        notes += dict.fromkeys(word for d in shown for word in d._key())
         if self.left_out:
-            shown = ", ".join(_text(name, 20) for name in self.left_out[:4])
+            names = ", ".join(_text(name, 20) for name in self.left_out[:4])
             more = f" and {len(self.left_out) - 4:,} more" if len(self.left_out) > 4 else ""
-            notes.append(f"not shown: {shown}{more}")
-        if notes:
-            figure.supxlabel(" · ".join(notes), x=0.01, ha="left", fontsize="small",
-                             color=_blend(first, 0.6))  # fmt: skip
+            notes.append(f"not shown: {names}{more}")
+        return notes
 
 
 # --- by name --------------------------------------------------------------------------------------

@@ -115,10 +115,12 @@ class InteractionsDisplay:
         return self
 
     def _explain(self, pale: Any, noise: Any) -> None:
-        """Above the bars, which may be anywhere below."""
-        found = self.ranking
+        """Above the bars and their names, which may be long; only what is there."""
+        found, chosen = self.ranking, self.data["chosen"]
         inside = f"in the model: {found.chosen:,} of {found.n_pairs:,} pairs"
-        marks = [Patch(color=BLUE), Patch(color=pale), noise]
-        _legend(self.ax_, marks, [inside, "not in it", "best by noise"], loc="lower left",
-                bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0.2, ncols=3,
-                columnspacing=1.4, handlelength=1.6)  # fmt: skip
+        marks = {inside: Patch(color=BLUE)} if any(chosen) else {}
+        marks |= {} if all(chosen) else {"not in the model": Patch(color=pale)}
+        marks |= {"best by noise": noise}
+        _legend(self.ax_, list(marks.values()), marks, loc="lower right", bbox_to_anchor=(1, 1),
+                borderaxespad=0.2, borderpad=0.2, ncols=3, columnspacing=1.4,
+                handlelength=1.6)  # fmt: skip

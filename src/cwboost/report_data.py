@@ -115,12 +115,14 @@ def _bands(model: Model, columns: list[str]) -> dict[str, Any] | None:
     if model.bands is None and model.bags is None:
         return None
     found: list[dict[str, Any] | None] = []
+    reasons: list[str] = []
     for name in columns:
         terms = [t for t in model.terms.values() if t.columns == (name,)]
         drawn = shape_of(model, terms, BAND_POINTS, "pointwise") if terms else None
         if drawn is None or drawn.band is None:
             found.append(None)
             continue
+        reasons.append(drawn.band.reason)
         band, levels = drawn.band, drawn.kind == "levels"
         found.append(
             {
@@ -131,7 +133,9 @@ def _bands(model: Model, columns: list[str]) -> dict[str, Any] | None:
                 "missing": None if band.missing is None else [floats(end) for end in band.missing],
             }
         )
-    return {"words": band_words(model, None, "pointwise"), "of": found}
+    reason = max(reasons, default="")
+    words = band_words(model, None, "pointwise") + (f" ({reason})" if reason else "")
+    return {"words": words, "of": found}
 
 
 def _column(model: Model, name: str, terms: list[Term]) -> dict[str, Any]:

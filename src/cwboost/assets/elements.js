@@ -95,6 +95,7 @@ function tickText(values) {
       .toLocaleString("en-US", {
         minimumFractionDigits: digits,
         maximumFractionDigits: digits,
+        useGrouping: top >= 1e4, // below they may be years
       })
       .replace(/^-(?=[0.,]*$)/, "")
       .replace("-", MINUS),

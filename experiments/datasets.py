@@ -1,0 +1,171 @@
+"""The paper's six tables of two classes, prepared as it did, and its folds.
+
+Knows files, OpenML and the preparation; knows nothing of the experiments. A folder of Parquet files
+may have stand-ins where a table of the paper is missing; OpenML has all six.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+N_FOLDS, SEED = 5, 31415
+LEVELS = 10  # of a text column; rarer ones become one
+FOLDS = "paper_folds"  # file of the paper's own splits: dataset, row, fold
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table is found: its file, its number at OpenML, and what is no feature."""
+
+    file: str
+    target: str
+    openml: int | None = None
+    drop: tuple[str, ...] = ()
+    missing: float | None = None  # a number that stands for a missing cell
+
+
+PAPER = {
+    "Spam": Source("spam", "class", 44),
+    "Christine": Source("christine", "class", 41142),
+    "Nomao": Source("nomao", "Class", 1486, tuple(f"V{k}" for k in range(81, 87))),
+    "Adult": Source("adult", "class", 1590),
+    "MiniBooNE": Source("miniboone", "signal", 41150, missing=-999.0),
+    "Albert": Source("albert", "class", 41147),
+}
+STAND_INS = {
+    "Christine": Source("hiva", "class"),
+    "MiniBooNE": Source("higgs_35k", "class"),
+    "Albert": Source("census_income_kdd", "income", drop=("instance_weight", "split")),
+}
+BUNDLED = ("bundled a", "bundled b")  # samples of the table that comes with cwboost, for tests
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prepared table and its folds."""
+
+    name: str  # of the table it is
+    X: pd.DataFrame  # floats and categories, nothing missing
+    y: np.ndarray  # 0 and 1
+    fold: np.ndarray  # 1 to 5
+
+    def split(self, fold: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+        """Training rows and test rows."""
+        test = self.fold == fold
+        return self.X[~test], self.y[~test], self.X[test], self.y[test]
+
+
+def load(name: str, data: Path | None, rows: int | None = None) -> Problem:
+    """The table of that name; at most so many of its rows, drawn at random, always the same."""
+    found, frame, target = read(name, data)
+    fold = folds(found, frame[target], data)
+    if rows is not None and len(frame) > rows:
+        keep = np.sort(np.random.default_rng(SEED).permutation(len(frame))[:rows])
+        frame, fold = frame.iloc[keep].reset_index(drop=True), fold[keep]
+    y = frame[target].astype(str)
+    positive = sorted(y.unique())[-1]
+    X = prepare(frame.drop(columns=target))
+    return Problem(found, X, (y == positive).to_numpy().astype(int), fold)
+
+
+def beside(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:
+    """The paper's figure (of those in the order of PAPER) / the one found here; if another table
+    than the paper's was found, the latter alone."""
+    same = name in PAPER and found == name
+    told = shown.format(paper[list(PAPER).index(name)]) if same else "-"
+    return f"{told} / {shown.format(here)}"
+
+
+def read(name: str, data: Path | None) -> tuple[str, pd.DataFrame, str]:
+    """The name of the table that was found, the table, and its target."""
+    import pandas as pd
+
+    if name in BUNDLED:
+        return name, bundled().iloc[BUNDLED.index(name) :: 60].reset_index(drop=True), "class"
+    if data is None:
+        return name, *fetch(PAPER[name])
+    for source in (PAPER[name], STAND_INS.get(name)):
+        if source is not None and (data / f"{source.file}.parquet").exists():
+            frame = pd.read_parquet(data / f"{source.file}.parquet")
+            shown = name if source is PAPER[name] else f"{source.file} (for {name})"
+            return shown, clean(frame, source), source.target
+    raise ValueError(
+        f"{data} has no {PAPER[name].file}.parquet; without --data it comes from OpenML"
+    )
+
+
+@cache
+def bundled() -> pd.DataFrame:
+    import pandas as pd
+
+    from cwboost.datasets import adult
+
+    return pd.DataFrame(adult())
+
+
+def fetch(source: Source) -> tuple[pd.DataFrame, str]:
+    """From OpenML, kept by scikit-learn for the next time."""
+    from sklearn.datasets import fetch_openml
+
+    try:
+        found = fetch_openml(data_id=source.openml, as_frame=True, parser="auto")
+    except OSError as error:
+        raise ValueError(
+            f"OpenML {source.openml} cannot be read ({error}); pass --data FOLDER with its file"
+        ) from None
+    target = found.target.name
+    return clean(found.frame, source), str(target)
+
+
+def clean(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
+    frame = frame.drop(columns=[name for name in source.drop if name in frame])
+    return frame if source.missing is None else frame.replace(source.missing, np.nan)
+
+
+def prepare(X: pd.DataFrame) -> pd.DataFrame:
+    """Medians and modes for missing cells, at most ten levels, no constant columns."""
+    import pandas as pd
+
+    out = {}
+    for name, column in X.items():
+        if pd.api.types.is_numeric_dtype(column) and not isinstance(
+            column.dtype, pd.CategoricalDtype
+        ):
+            values = column.to_numpy(dtype=np.float64)
+            made: Any = np.where(np.isnan(values), np.nanmedian(values), values)
+        else:
+            text = column.astype(object).where(column.notna())
+            text = text.fillna(text.mode()[0]).astype(str)
+            common = text.value_counts().index
+            if len(common) > LEVELS:
+                text = text.where(text.isin(common[: LEVELS - 1]), "other")
+            made = pd.Categorical(text)
+        if len(pd.unique(made)) > 1:
+            out[str(name)] = made
+    return pd.DataFrame(out)
+
+
+def folds(name: str, y: Any, data: Path | None) -> np.ndarray:
+    """The paper's own where the folder has them; else five stratified ones."""
+    import pandas as pd
+    from sklearn.model_selection import StratifiedKFold
+
+    if data is not None and (data / f"{FOLDS}.parquet").exists():
+        every = pd.read_parquet(data / f"{FOLDS}.parquet")
+        own = every[every.dataset == name.lower()]
+        if len(own) == len(y):
+            return own.sort_values("row").fold.to_numpy()
+    fold = np.empty(len(y), dtype=int)
+    split = StratifiedKFold(N_FOLDS, shuffle=True, random_state=SEED).split(y, y.astype(str))
+    for number, (_, test) in enumerate(split, 1):
+        fold[test] = number
+    return fold

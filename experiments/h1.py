@@ -1,0 +1,194 @@
+"""H1: binning saves time and memory.
+
+The paper compares compboost with and without binning. Here "no binning" is bins="exact". Two
+searches are timed: "full", which evaluates every learner in every iteration as the paper's
+algorithm does, and "auto", the default.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import cwboost as cb
+from benchmarks.process import Memory
+
+from . import simulated, style
+from .found import Finding, Table, judged, listed
+from .simulated import configurations, cost, draw, splines
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "H1: binning saves time and memory"
+CLAIM = (
+    "Fitting with binning is 3.98, 4.30, 5.05, 5.60 and 5.74 times as fast for n = 5, 10, 20, 50 "
+    "and 100 thousand rows (medians), and the memory of a fit without binning is 1.19 times (n = "
+    "5,000) to 3.73 times (n = 100,000, at most 7.0 times) that of one with it."
+)
+CAPTION = (
+    "Memory that a fit adds (left) and seconds of its iterations (middle: every learner "
+    "evaluated in every iteration; right: the default search), without binning divided by with "
+    "binning. Above the dashed line binning saves. A point is a median over draws and "
+    "configurations of as many columns."
+)
+DEVIATIONS = (
+    "The paper's text says 200 iterations, its code ran 2000 for time and 200 for memory; here "
+    "the full search runs 200, the default search 2000, and memory is measured with 200.",
+    "Time is that of the iterations, the set-up taken off, as the paper's figure has it; the "
+    "best of three fits, one thread.",
+    "Memory is the growth of the process's peak during the fit, in a process that gives back at "
+    "once what it frees; the paper counted allocations of the whole process with valgrind.",
+    "The paper's figure leaves out ratios below 2 and above 10; here all are in.",
+)
+NEEDS_DATA, KEEPS, BESIDE = False, (), ()
+
+PAPER_SPEED = {5_000: 3.98, 10_000: 4.30, 20_000: 5.05, 50_000: 5.60, 100_000: 5.74}
+PAPER_MEMORY = {5_000: 1.19, 10_000: 1.38, 20_000: 2.43, 50_000: 3.31, 100_000: 3.73}
+PAPER_SECONDS = {(5_000, 10): (5.5, 1.5), (100_000, 10): (121, 20.9), (100_000, 300): (3440, 620)}
+BINS = {"no binning": "exact", "binning": "sqrt"}
+N_ITER = {"full": 200, "auto": 2000}  # by search
+FEW = {"full": 10, "auto": 20}
+GRIDS: dict[str, dict[str, Any]] = {
+    "tiny": {"n": (200, 400), "p": (2,), "relative": (0.5,), "snr": (1.0,)},
+    "small": {"n": (5_000, 20_000, 100_000), "p": (5, 20), "relative": (1.0, 2.0), "snr": (1.0,)},
+    "paper": {},
+}
+DRAWS = {"tiny": 1, "small": 1, "paper": simulated.DRAWS}
+REPEATS = 3
+
+
+def tasks(scale: str) -> list[dict[str, Any]]:
+    every = configurations(**GRIDS[scale])
+    n_iter = FEW if scale == "tiny" else N_ITER
+    times = [{"kind": "time", **c, "draws": DRAWS[scale], "n_iter": n_iter} for c in every]
+    return times + [{"kind": "memory", **c, "bins": b} for c in every for b in BINS]
+
+
+def fit(data: simulated.Draw, bins: str, search: str, n_iter: int) -> cb.Model:
+    return cb.fit(
+        data.table,
+        data.y,
+        splines(data.table),
+        optimizer=cb.Plain(simulated.RATE),
+        n_iter=n_iter,
+        bins=BINS[bins],
+        n_threads=1,
+        search=search,
+    )
+
+
+def run(kind: str, **task: Any) -> Any:
+    return {"time": times, "memory": memory}[kind](**task)
+
+
+def times(draws: int, n_iter: dict[str, int], **task: Any) -> list[dict[str, Any]]:
+    rows = []
+    for number in range(draws):
+        data = draw(**task, draw=number)
+        for search, bins in product(N_ITER, BINS):
+            same = {"draw": number, "bins": bins, "search": search, "columns": len(data.table)}
+            rows.append(same | cost(partial(fit, data, bins, search), n_iter[search], REPEATS))
+    return rows
+
+
+def memory(bins: str, **task: Any) -> dict[str, Any]:
+    fit(draw(200, 2, 1.0, 1.0), bins, "auto", 5)  # what is loaded once does not count
+    data = draw(**task)
+    before = Memory()
+    fit(data, bins, "auto", N_ITER["full"])
+    return {"columns": len(data.table), "megabytes": before.added()}
+
+
+# --- what was found -------------------------------------------------------------------------------
+
+
+def ratios(results: pd.DataFrame, value: str) -> pd.DataFrame:
+    """Without by with binning, by n and number of columns."""
+    keys = [name for name in ("search", "n", "p", "relative", "snr", "columns", "draw")
+            if results[name].notna().all()]  # fmt: skip
+    wide = results.set_index([*keys, "bins"])[value].astype(float).unstack().reset_index()
+    return wide.assign(ratio=wide["no binning"] / wide["binning"].where(wide["binning"] > 0))
+
+
+def parts(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    timed = ratios(results[results.kind == "time"], "loop")
+    found = {search: timed[timed.search == search] for search in N_ITER}
+    return {"memory": ratios(results[results.kind == "memory"], "megabytes"), **found}
+
+
+def figure(results: pd.DataFrame) -> Any:
+    titles = {
+        "memory": ("memory saved", "equal memory"),
+        "full": ("speed-up, all learners evaluated", "equal time"),
+        "auto": ("speed-up, default search", "equal time"),
+    }
+    with style.style():
+        drawing, axes = style.panels(1, 3)
+        shades = style.colours(sorted(results["columns"].unique()))
+        for panel, (name, found) in zip(axes[0], parts(results).items(), strict=True):
+            for columns, of in found.groupby("columns"):
+                middle = of.groupby("n").ratio.median()
+                label = f"{columns:.0f}"
+                panel.plot(middle.index, middle, "o-", color=shades[columns], label=label)
+            title, text = titles[name]
+            panel.set(xscale="log", xlabel="rows (log scale)", title=title)
+            panel.set_ylim(bottom=0)
+            style.log_ticks(panel.xaxis, sorted(results.n.unique()))
+            style.equal_line(panel, 1, text)
+        axes[0, 0].set_ylabel("no binning / binning")
+        axes[0, 2].legend(title="columns", ncols=2, fontsize=8)
+    return drawing
+
+
+def table(results: pd.DataFrame) -> Finding:
+    found = parts(results)
+    middle = {name: of.groupby("n").ratio.median() for name, of in found.items()}
+    rows = [
+        [f"{n:,}", PAPER_SPEED.get(n), middle["full"].get(n), middle["auto"].get(n),
+         PAPER_MEMORY.get(n), middle["memory"].get(n)]
+        for n in sorted(results.n.unique())
+    ]  # fmt: skip
+    head = ["rows", "speed-up, paper", "here, all evaluated", "here, default"]
+    head += ["memory ratio, paper", "here"]
+    last = results.n.max()
+    full, auto = middle["full"], middle["auto"]
+    saved = middle["memory"].get(last, np.nan)
+    verdict = judged(
+        {
+            "time": bool((full > 1).all()),
+            "default time": bool((auto > 1).all()),
+            "as much time as in the paper": bool(full[last] > 0.8 * PAPER_SPEED.get(last, 0)),
+            "memory": bool(saved > 1),
+        }
+    )
+    why = (
+        f"With {last:,} rows binning makes the iterations {listed([full[last]])} times as fast if "
+        f"every learner is evaluated and {listed([auto[last]])} times with the default search, and "
+        f"the fit without it adds {listed([saved])} times the memory. Less time is saved than in "
+        "the paper because the fit without binning is no product with an n x d matrix here: a "
+        "column with very many values is held as its place between the knots, and the sums of four "
+        "powers replace the bins."
+    )
+    return Finding(verdict, why, [Table(head, rows), *absolute(results)])
+
+
+def absolute(results: pd.DataFrame) -> list[Table]:
+    """Seconds of the iterations where the paper's raw results have them."""
+    timed = results[(results.kind == "time") & (results.search == "auto")]
+    rows = []
+    for (n, columns), (without, with_bins) in PAPER_SECONDS.items():
+        here = timed[(timed.n == n) & (timed["columns"] == columns)].groupby("bins").loop.median()
+        if len(here):
+            rows.append(
+                [f"{n:,}", str(columns), without, here["no binning"], with_bins, here["binning"]]
+            )
+    head = ["rows", "columns", "no binning, paper, s", "here, s", "binning, paper, s", "here, s"]
+    title = (
+        "Seconds of 2000 iterations, the paper's on its own machine, here by the default search "
+        "on one thread"
+    )
+    return [Table(head, rows, title)] if rows else []

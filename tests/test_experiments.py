@@ -1,0 +1,392 @@
+"""The experiments run at tiny scale, keep what they found, and tell it.
+
+Knows the shape of the results and figures whose truth is known; what the experiments find is not
+judged here, for tiny settings mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import process
+from experiments import datasets, eq2, eq3, h4, report, runner, simulated, variants
+from experiments.__main__ import NAMES, main, modules
+from experiments.found import Table, judged, listed, number
+
+# --- all of them, tiny ----------------------------------------------------------------------------
+
+
+def finished(words):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return end.value.code
+
+
+@pytest.mark.filterwarnings("ignore")  # tiny tables: constant columns, levels never seen
+@pytest.mark.parametrize("name", NAMES)
+def test_experiment_runs_and_tells(name, tmp_path, capsys):
+    tiny = [name, "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
+    assert finished(tiny) == 0
+    module, out = modules([name])[0], tmp_path / "tiny"
+    results = pd.read_parquet(out / f"{name}.parquet")
+    assert len(results) >= len(module.tasks("tiny"))
+    assert (results.status == "done").all()
+    assert (out / f"{name}.svg").read_text().count("<path") > 5
+    told = capsys.readouterr().out
+    assert module.TITLE in told
+    assert "**The claim " in told
+    assert "| " in told
+    before = (out / f"{name}.jsonl").read_text()
+    assert finished(tiny) == 0
+    assert (out / f"{name}.jsonl").read_text() == before  # nothing was run twice
+    check_page(module, tmp_path, out)
+
+
+def check_page(module, tmp_path, out):
+    """The page has the section, the command and the figure."""
+    docs = tmp_path / "docs"
+    report.write([module], out, "tiny", docs)
+    page, name = (docs / "paper.md").read_text(), runner.short_name(module)
+    assert f"$ python -m experiments {name} --scale tiny" in page
+    assert f"(_static/paper/{name}.svg)" in page
+    assert (docs / "_static" / "paper" / f"{name}.svg").exists()
+    assert len(pd.read_parquet(docs / "_static" / "paper" / f"{name}.parquet"))
+    assert all(deviation in page for deviation in module.DEVIATIONS)
+    html = (out / "paper.html").read_text()
+    assert html.count("<svg") == 1
+    assert "<h2>" in html
+    assert "|---" not in html
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tasks_are_distinct_and_larger_scales_have_more(name):
+    module = modules([name])[0]
+    sizes = []
+    for scale in ("tiny", "small", "paper"):
+        keys = [runner.key(task) for task in module.tasks(scale)]
+        assert len(set(keys)) == len(keys)
+        sizes.append(len(keys))
+    if name not in ("eq1", "outliers", "big_data"):  # the same fits; more repeats; larger ones
+        assert sizes[1] < sizes[2]
+
+
+def test_unknown_names_are_told(capsys):
+    with pytest.raises(SystemExit):
+        main(["h5"])
+    assert "there are h1, h2" in capsys.readouterr().err
+
+
+def test_what_fails_is_told_and_the_others_go_on(tmp_path, capsys):
+    assert finished(["h2", "h3", "--redraw", "-o", str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert "run python -m experiments h2 first" in told
+    assert "run python -m experiments h3 first" in told
+
+
+def test_report_without_results_says_what_to_run(tmp_path):
+    with pytest.raises(SystemExit, match="run python -m experiments all"):
+        main(["report", "-o", str(tmp_path)])
+
+
+# --- the runner -----------------------------------------------------------------------------------
+
+
+TIMED = {"kind": "timed", "n": 3}
+QUICK = [{"kind": "quick", "n": n} for n in (1, 2)]
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    """An experiment that remembers what it ran."""
+    module = types.ModuleType("stub_experiment")
+    module.ran = []
+
+    def run(kind, n):
+        module.ran.append(n)
+        return {"square": n * n}
+
+    module.run, module.NEEDS_DATA, module.KEEPS, module.BESIDE = run, False, (), ("quick",)
+    module.tasks = lambda _: [TIMED, *QUICK]
+    monkeypatch.setitem(sys.modules, "stub_experiment", module)
+    return module
+
+
+def test_a_rerun_does_what_is_missing_in_the_order_of_the_tasks(stub, tmp_path):
+    whole = stub.tasks
+    stub.tasks = lambda _: QUICK[1:]
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    stub.tasks = whole
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    assert stub.ran == [2, 1, 3]  # those that are timed last
+    found = runner.results(stub, "tiny", tmp_path)
+    assert found[["n", "square"]].to_numpy().tolist() == [[3, 9], [1, 1], [2, 4]]
+    assert "core" in runner.measured_on(stub, tmp_path)
+
+
+def test_results_of_tasks_that_are_no_longer_asked_for_are_left_out(stub, tmp_path):
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    stub.tasks = lambda _: QUICK[:1]
+    assert runner.results(stub, "tiny", tmp_path).n.tolist() == [1]
+
+
+def test_a_line_cut_off_by_the_end_of_a_run_is_run_again(stub, tmp_path, capsys):
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    path = runner.journal_path(stub, tmp_path)
+    path.write_text(path.read_text()[:-30] + "\n")
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    assert stub.ran == [1, 2, 3, 3]
+    assert "is no result" in capsys.readouterr().err
+    assert len(runner.results(stub, "tiny", tmp_path)) == 3
+
+
+def test_failed_tasks_are_told_and_tried_again(stub, tmp_path, monkeypatch):
+    """In processes of their own, which do not have the stub: all fail."""
+    with pytest.raises(ValueError, match="3 tasks failed"):
+        runner.run_all(stub, "tiny", tmp_path, jobs=3)
+    with pytest.raises(ValueError, match="no results yet"):
+        runner.results(stub, "tiny", tmp_path)
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    assert len(runner.results(stub, "tiny", tmp_path)) == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to it")
+def test_a_task_that_needs_more_memory_than_it_may_have_is_a_result(tmp_path):
+    task = {"n": 3_000_000, "columns": 29, "bins": "binning", "threads": 1, "memory": 6e8}
+    big = modules(["big_data"])[0]
+    ((_, outcome),) = runner.ended(big, [task], None, 1)
+    assert outcome.status == "failed"
+    assert "MemoryError" in outcome.reason
+
+
+def test_a_task_that_takes_too_long_is_ended(tmp_path):
+    task = {"n": 200_000, "columns": 60, "knots": 20, "n_iter": 3000, "limit": 0.01}
+    ((_, outcome),) = runner.ended(modules(["h4"])[0], [task], None, 1)
+    assert outcome.status == "late"
+
+
+def test_child_is_heard_once_it_has_ended():
+    child = process.Child("json:dumps", {"obj": 1})
+    outcome = child.outcome()
+    assert (outcome.status, outcome.value, child.running()) == ("done", "1", False)
+
+
+# --- what was found -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (1.0, "1.00"), (13.6, "13.6"), (0.02345, "0.0234"), (0.9996, "1.00"),
+     (5432.1, "5,432"), (2.5e-7, "2.50e-07"), (3e12, "3.00e+12"), (float("nan"), ""),
+     (-0.5, "-0.500")],
+)  # fmt: skip
+def test_numbers_have_three_digits(value, text):
+    assert number(value) == text
+
+
+def test_tables_are_markdown():
+    table = Table(["a", "b"], [["x", 1.5], ["y", None]], "Title")
+    assert table.markdown() == "Title:\n\n| a | b |\n|---|--:|\n| x | 1.50 |\n| y |  |"
+
+
+def test_verdicts():
+    assert judged({"a": True, "b": True}) == "holds"
+    assert judged({"a": True, "b": False}) == "holds in part"
+    assert judged({"a": False}) == "does not hold"
+    assert listed([1, 2, 3], 1) == "1, 2 and 3"
+
+
+def test_pages_become_html():
+    page = "# A\n\nsome **bold** `a < b`\n\n- one\n- two\n\n| h | i |\n|---|--:|\n| 1 | 2 |\n"
+    html = report.as_html(page, {})
+    assert "<h1>A</h1>" in html
+    assert "<b>bold</b> <code>a &lt; b</code>" in html
+    assert "<li>two</li>" in html
+    assert "<th>i</th></tr><tr><td>1</td><td>2</td></tr></table>" in html
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def test_draws_share_columns_and_differ_in_noise():
+    first, second = (simulated.draw(4000, 3, 2.0, 0.5, draw=k) for k in range(2))
+    assert len(first.table) == 9
+    assert all(np.array_equal(first.table[name], second.table[name]) for name in first.table)
+    noise = first.y - first.eta
+    assert not np.array_equal(noise, second.y - second.eta)
+    assert noise.std() == pytest.approx(first.eta.std() / 0.5, rel=0.05)
+
+
+class Shifted:
+    """A model whose effects are the true ones, moved by as much."""
+
+    def __init__(self, data, by):
+        self.data, self.by = data, by
+
+    def effect(self, name, n):
+        column = self.data.table[name]
+        x = np.linspace(column.min(), column.max(), n)
+        at = self.data.simulation.effects(dict.fromkeys(self.data.informative, x))[name]
+        mean = self.data.simulation.effects(self.data.table)[name].mean()
+        return {name: x, "effect": at - mean + self.by}
+
+
+def test_mise_is_the_integral_over_the_range():
+    data = simulated.draw(500, 3, 1.0, 1.0)
+    widths = [np.ptp(data.table[name]) for name in data.informative]
+    assert simulated.mise(Shifted(data, 0.0), data) == pytest.approx(0, abs=1e-20)
+    assert simulated.mise(Shifted(data, 2.0), data) == pytest.approx(4 * np.mean(widths))
+
+
+def test_tables_are_prepared_as_in_the_paper():
+    levels = [f"L{k}" for k in range(15) for _ in range(15 - k)]
+    n = len(levels)
+    numbers = np.arange(n, dtype=float)
+    numbers[3] = np.nan
+    text = pd.Series(["a", None, *["b"] * (n - 2)])
+    frame = pd.DataFrame({"x": numbers, "t": text, "many": levels, "same": np.ones(n)})
+    made = datasets.prepare(frame)
+    assert list(made) == ["x", "t", "many"]
+    assert made.x[3] == np.nanmedian(numbers)
+    assert made.t[1] == "b"
+    assert len(made.many.cat.categories) == 10
+    assert (made.many == "other").sum() == sum(range(1, 7))
+
+
+def test_stand_ins_and_folds_come_from_the_folder(tmp_path):
+    y = np.arange(40) % 2
+    table = pd.DataFrame({"x1": np.arange(40.0), "class": y})
+    table.to_parquet(tmp_path / "hiva.parquet")
+    table.to_parquet(tmp_path / "spam.parquet")
+    own = pd.DataFrame({"dataset": "spam", "row": np.arange(40), "fold": 1 + np.arange(40) % 5})
+    own[::-1].to_parquet(tmp_path / "paper_folds.parquet")
+    hiva, spam = (datasets.load(name, tmp_path) for name in ("Christine", "Spam"))
+    assert hiva.name == "hiva (for Christine)"
+    assert np.bincount(hiva.fold).tolist() == [0, 8, 8, 8, 8, 8]
+    assert spam.fold.tolist() == (1 + np.arange(40) % 5).tolist()
+    X, y_train, X_test, _ = spam.split(2)
+    assert (len(X), len(y_train), X_test.x1.tolist()[:2]) == (32, 32, [1.0, 6.0])
+    assert len(datasets.load("Spam", tmp_path, rows=10).y) == 10
+    with pytest.raises(ValueError, match=r"no adult\.parquet"):
+        datasets.load("Adult", tmp_path)
+
+
+@pytest.mark.parametrize("name", datasets.PAPER)
+def test_without_a_folder_tables_come_from_openml(name, monkeypatch):
+    source, asked = datasets.PAPER[name], []
+
+    def fetch_openml(data_id, **_):
+        asked.append(data_id)
+        frame = pd.DataFrame({"x1": np.r_[-999.0, np.arange(39.0)], "V81": np.arange(40.0)})
+        frame["target"] = np.array(["no", "yes"])[np.arange(40) % 2]
+        return types.SimpleNamespace(frame=frame, target=frame.target)
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    problem = datasets.load(name, None)
+    assert asked == [source.openml]
+    assert list(problem.X) == (["x1"] if "V81" in source.drop else ["x1", "V81"])
+    assert problem.X.x1[0] == (-999 if source.missing is None else 19)
+    assert problem.y.tolist() == [0, 1] * 20
+
+
+def test_without_a_network_the_folder_is_asked_for(monkeypatch):
+    def fetch_openml(**_):
+        raise OSError("no route")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    with pytest.raises(ValueError, match=r"OpenML 44 .*no route.*--data FOLDER"):
+        datasets.load("Spam", None)
+
+
+def test_learners_by_kind_of_column():
+    X = pd.DataFrame(
+        {"a": np.arange(9.0), "b": np.arange(9) % 2, "c": pd.Categorical(list("xyz") * 3)}
+    )
+    made = variants.learners(X, 5, 10)
+    assert [type(x).__name__ for x in made] == ["Spline", "Linear", "Category"]
+    assert made[2].df == 3  # no more than it has levels
+    assert variants.optimizer("HCWB (b)", 0.2).momentum == 0.037
+    assert variants.bins_of("ACWB (nb)") == "exact"
+
+
+# --- figures with a known truth -------------------------------------------------------------------
+
+
+def test_power_law_finds_the_exponents():
+    rng = np.random.default_rng(0)
+    found = pd.DataFrame({name: rng.uniform(1, 100, 30) for name in h4.VARIABLES})
+    found["loop"] = 3e-6 * found.n * found["columns"] ** 0.5 * found.d**0 * found.n_iter**2
+    law = h4.PowerLaw(found)
+    assert list(law.exponents.values()) == pytest.approx([1, 0.5, 0, 2], abs=1e-9)
+    assert law.r2 == pytest.approx(1)
+    assert law.at(found) == pytest.approx(found.loop.to_numpy())
+
+
+def test_beta_regression_tells_an_effect_from_none():
+    rng = np.random.default_rng(1)
+    rows = []
+    for k, table in enumerate("abcdef"):
+        for variant in variants.VARIANTS:
+            logit = 1 + 0.4 * k - 0.3 * variant.startswith("ACWB") + rng.normal(0, 0.02)
+            rows.append({"table": table, "variant": variant, "auc": 1 / (1 + np.exp(-logit))})
+    effects, tests = eq2.beta_regression(pd.DataFrame(rows))
+    assert effects.p["ACWB"] < 1e-6
+    assert effects.estimate["ACWB"] == pytest.approx(-0.3, abs=0.05)
+    assert effects.p["HCWB"] > 0.01
+    assert tests["binning"][1] > 0.01
+    assert tests["algorithm"][1] < 1e-6
+    assert tests["table"][0] > 100
+
+
+def test_search_keeps_the_best_settings_and_budget(monkeypatch):
+    from sklearn.tree import DecisionTreeClassifier
+
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
+    y = ((X.a > 0) ^ (X.b > 0)).to_numpy().astype(int)  # a tree of depth 2 or more
+    drawn = iter([{"min_samples_leaf": 140}, {"min_samples_leaf": 5}, {"min_samples_leaf": 149}])
+    rungs = types.SimpleNamespace
+    bracket = (rungs(budget=1, n=3), rungs(budget=6, n=2))
+    monkeypatch.setattr(eq3, "schedule", lambda _: (bracket,))
+
+    def make(settings, budget, n_jobs):
+        assert n_jobs in (1, 2)  # one while fits run side by side
+        return DecisionTreeClassifier(max_depth=budget, random_state=0, **settings)
+
+    settings, fit = eq3.searched(X, y, make, lambda _: next(drawn), "any", 2)
+    assert settings == {"min_samples_leaf": 5, "budget": 6}
+    assert np.mean((fit()(X) > 0.5) == y) > 0.95
+
+
+def test_schedule_of_the_paper():
+    brackets = eq3.schedule("paper")
+    assert sum(bracket[0].n for bracket in brackets) == 314
+    assert [tuple(rung) for rung in brackets[0]][:2] == [(39, 128), (78, 64)]
+    (small,) = eq3.schedule("small")
+    assert [tuple(rung) for rung in small] == [(62, 16), (250, 4), (1000, 1)]
+
+
+def test_rivals_are_compared_by_the_same_work():
+    """By their jobs if tuned alike, by one fit if not."""
+    jobs = {"ACWB (b)": (10, 1), "HCWB (b)": (30, 3), "XGBoost": (40, 1), "EBM": (50, 5)}
+    done = pd.DataFrame(
+        {"table": "a", "learner": who, "seconds_of_job": job, "seconds_of_fit": fit,
+         "schedule": None if who == "EBM" else "small"}
+        for who, (job, fit) in jobs.items()
+    )  # fmt: skip
+    assert eq3.slower(done, "XGBoost") == 2
+    assert eq3.slower(done, "EBM") == 2.5
+
+
+def test_journal_is_readable_by_others(tmp_path, stub):
+    runner.run_all(stub, "tiny", tmp_path, jobs=0)
+    lines = Path(runner.journal_path(stub, tmp_path)).read_text().splitlines()
+    entry = json.loads(lines[0])
+    assert (entry["task"], entry["rows"], entry["status"]) == (QUICK[0], [{"square": 1}], "done")
+    assert {"processor", "date", "load"} <= set(entry["machine"])
