@@ -71,6 +71,7 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
     few = {"x": np.arange(2000) % 97 / 97, "y": np.arange(2000) % 2}
     how = {"loss": "binomial", "optimizer": cb.Hybrid(), "validation": HELD, "n_threads": threads}
     cb.fit(few, "y", n_iter=2, **how)  # libraries are loaded
+    opened(folder, saved)
     memory, began = Memory(), time.perf_counter()
     dataset = opened(folder, saved)
     model = cb.fit(dataset, n_iter=n_iter, callback=after, **how)
