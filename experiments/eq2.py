@@ -39,8 +39,8 @@ CAPTION = (
 DEVIATIONS = (
     "At small scale two folds, at most 50,000 rows, and 2000 iterations along the fit.",
     "A fit that validation rows do not stop ends at a cap of 5,000 iterations. The verdict says "
-    "how many did: their AUC is that of a fit cut off, and speed-ups of what stopped by itself over "
-    "what was cut off are lower bounds of what full fits would show.",
+    "how many did: their AUC is that of a fit cut off, and speed-ups of what stopped by itself "
+    "over what was cut off are lower bounds of what full fits would show.",
     "The validation part (30% of the training rows) stops a fit after 50 iterations without a "
     "new best log loss, and the best iterate is taken; the paper stopped on the validation AUC, "
     "after 10 relative improvements below 1e-5 in a row.",

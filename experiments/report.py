@@ -33,7 +33,6 @@ Optimization*), tried with cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerat
 The paper's figures are those it prints, or recomputed from the raw results that its authors
 published. Numbers that are compared come from one run on one machine unless a table says otherwise.
 
-
 The commands need a clone of the repository, and in it `pip install '.[experiments]'`.
 `--data FOLDER` names a folder with the tables of EQ2 and EQ3 as Parquet files: FILES; without it
 they come from OpenML. The minutes of tasks are summed: where tasks ran side by side, they add up

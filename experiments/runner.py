@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Task = dict[str, Any]
-LIBRARIES = ("cwboost", "numpy", "scikit-learn", "interpret-core", "xgboost", "xgboost-cpu")
+LIBRARIES = (
+    "cwboost",
+    "numpy",
+    "scikit-learn",
+    "interpret-core",
+    "xgboost",
+    "xgboost-cpu",
+    "statsmodels",
+)
 PATIENCE = 0.02  # seconds between two looks at what is under way
 
 
