@@ -267,7 +267,9 @@ def of_active(found: pd.DataFrame) -> tuple[str, Table]:
             f" and takes {listed(list(wide['pace', 'certified']), 2)} microseconds (the full "
             f"search {listed(list(same), 2)})"
         )
-    words += ". What it evaluates follows the active terms and, less than in proportion, K."
+    grown = wide["evaluations", "certified"]
+    follows = "grows" if grown.is_monotonic_increasing else "does not steadily grow"
+    words += f". What it evaluates {follows} with the active terms."
     title = f"Learners evaluated and microseconds per iteration by active terms, CWB (b), {size}"
     return words, Table(head, rows, title)
 
