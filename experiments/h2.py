@@ -38,9 +38,9 @@ DEVIATIONS = (
     "With bins, the risk that stops the fit is taken at the bin points, the paper's at the values.",
     "Truth and estimate are compared at 1000 equally spaced points, both with mean zero over the "
     "rows.",
-    "The example of the figure has df 7, rate 0.01 and 30% validation rows with noise that stop it, "
-    "one column of noise for two with an effect, and other effects and random numbers than the "
-    "paper's, so that its MISE is not to be compared with the paper's (49.08 and 49.10).",
+    "The example of the figure is fitted otherwise than the rest: df 7, rate 0.01, stopped by 30% "
+    "of the rows, noise included. Its columns and effects are drawn anew as well, so that its MISE "
+    "is not to be compared with that of the paper's example (49.08 and 49.10).",
     "Draws of one configuration share columns and effects and differ in their noise: medians "
     "rest on fewer independent data sets than there are fits.",
 )

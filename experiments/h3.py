@@ -248,9 +248,7 @@ def how_much(times: float) -> str:
 def fewer(ratios: pd.Series) -> str:
     """Iterations of CWB by those of a method, by signal to noise."""
     told = [
-        f"as many iterations as CWB at signal to noise {snr:g}"
-        if abs(ratio - 1) < 0.005
-        else f"{number(ratio)} times fewer at {snr:g}"
+        f"{'as many' if abs(ratio - 1) < 0.005 else f'{number(ratio)} times fewer'} at {snr:g}"
         for snr, ratio in ratios.items()
     ]
-    return ", ".join(told)
+    return f"by signal to noise {', '.join(told)} (iterations beside CWB's)"

@@ -213,7 +213,7 @@ def table(results: pd.DataFrame) -> Finding:
         f"knots to {listed([mended[small]])} times the baseline's error, since knots and points "
         "are then where the rows are. By class of skewness (as in the figure) n^(1/2) bins change "
         f"the median error by at most {100 * abs(bent[most]):.1f}% "
-        f"({'less' if bent[most] < 0 else 'more'}, at {most[0]:,} rows and skewness "
+        f"({'a smaller' if bent[most] < 0 else 'a larger'} error, at {most[0]:,} rows and skewness "
         f"{CLASSES[most[1]]}), where the paper has at most 2.8%."
     )
     return Finding(verdict, why, [Table(head, rows, "Median error relative to n equal points")])
