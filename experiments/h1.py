@@ -89,10 +89,10 @@ def run(kind: str, **task: Any) -> Any:
 
 def times(draws: int, n_iter: dict[str, int], **task: Any) -> list[dict[str, Any]]:
     rows = []
-    for number in range(draws):
-        data = draw(**task, draw=number)
+    for repeat in range(draws):
+        data = draw(**task, draw=repeat)
         for search, bins in product(N_ITER, BINS):
-            same = {"draw": number, "bins": bins, "search": search, "columns": len(data.table)}
+            same = {"draw": repeat, "bins": bins, "search": search, "columns": len(data.table)}
             rows.append(same | cost(partial(fit, data, bins, search), n_iter[search], REPEATS))
     return rows
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import cwboost as cb
-
 from benchmarks import machine
 
 from . import simulated, style
