@@ -179,7 +179,8 @@ def table(results: pd.DataFrame) -> Finding:
         f"{listed([added['no binning', LIMIT]])} GB without. "
         + (
             f"Without binning none runs out of memory under {limit[LIMIT] / 1e9:.0f} GB (the "
-            f"paper's limit is {LIMIT / 1e9:.0f}): what the paper needs binning for, cwboost does without, since it never holds an n x d matrix."
+            f"paper's limit is {LIMIT / 1e9:.0f}): what the paper needs binning for, "
+            "cwboost does without, since it never holds an n x d matrix."
             if not len(failed)
             else f"{len(failed)} fits ran out of memory under {limit[LIMIT] / 1e9:.0f} GB."
         )

@@ -287,7 +287,8 @@ def table(results: pd.DataFrame) -> Finding:
         f"signal to noise) and {listed(list(100 * binary.fnr), 2)}% of those with one, "
         f"{of_ridge(chosen)}. {order(middle, snrs)}Cutting the ridge at 0.5 changes its MSE by at "
         f"most {100 * changed:.0f}%. A level without effect differs from the mean of its column, "
-        "which is what a parameter is measured from: hence the MSE that is left at signal to noise 10, and much of what is not left out."
+        "which is what a parameter is measured from: hence the MSE that is left at signal to noise "
+        "10, and much of what is not left out."
     )
     lines = [
         [

@@ -408,10 +408,8 @@ def test_parameters_of_levels_are_found_by_name():
     """L10 is sorted before L2, which is not the order of the truth."""
     data = categorical.draw(3000, 2, 1.0, 10.0, 12)
     for coding in ("ridge", "binary"):
-        found = categorical.judge(
-            categorical.parameters(categorical.fit(data, coding, 400), data), data
-        )
-        assert found["mse_centred"] < 0.5
+        estimates = categorical.parameters(categorical.fit(data, coding, 3000), data)
+        assert categorical.judge(estimates, data)["mse_centred"] < 0.1
 
 
 def test_noisy_times_are_not_judged():
