@@ -343,9 +343,10 @@ def of_ridge(chosen: pd.DataFrame) -> str:
     at = mean.max(axis=1).idxmax()
     if not mean.loc[at].max():
         return f"the ridge {none}, in no fit"
+    shares = listed(list(100 * mean.loc[at]), 2)
     return (
-        f"the ridge {none} (in the mean {listed(list(mean.loc[at]), 2)} of both at signal to noise "
-        f"{at:g}, where it never chose some columns)"
+        f"the ridge {none} (in the mean {shares}% at signal to noise {at:g}, where some columns are "
+        "never chosen)"
     )
 
 
