@@ -16,7 +16,19 @@ import pandas as pd
 import pytest
 
 from benchmarks import process
-from experiments import datasets, eq2, eq3, h4, report, runner, simulated, variants
+from experiments import (
+    big_data,
+    categorical,
+    datasets,
+    eq2,
+    eq3,
+    h3,
+    h4,
+    report,
+    runner,
+    simulated,
+    variants,
+)
 from experiments.__main__ import NAMES, main, modules
 from experiments.found import Table, judged, listed, number
 
@@ -508,3 +520,40 @@ def test_journal_is_readable_by_others(tmp_path, stub):
     entry = json.loads(lines[0])
     assert (entry["task"], entry["rows"], entry["status"]) == (QUICK[0], [{"square": 1}], "done")
     assert {"processor", "date", "load"} <= set(entry["machine"])
+
+
+def test_parameters_of_levels_are_found_by_name():
+    """L10 is sorted before L2, which is not the order of the truth."""
+    data = categorical.draw(3000, 2, 1.0, 10.0, 12)
+    for coding in ("ridge", "binary"):
+        estimates = categorical.parameters(categorical.fit(data, coding, 3000), data)
+        assert categorical.judge(estimates, data)["mse_centred"] < 0.1
+
+
+def test_noisy_times_are_not_judged():
+    results = pd.DataFrame({"load": [None, 7.5]}, dtype=float)
+    assert h4.sure("holds", 0.95, results) == "holds"
+    assert h4.sure("holds", 0.5, results) == (
+        "is not shown: the times are too noisy (R^2 0.50, under a load of up to 7.5)"
+    )
+    assert "named below" in h4.sure("holds", 0.5, results.head(1))
+
+
+def test_words_follow_the_numbers():
+    assert h3.how_much(0.9) == "nowhere worse"
+    assert "slightly worse, at most 20%" in h3.how_much(1.2)
+    assert "up to 67 times" in h3.how_much(67)
+    assert "2.00 times fewer at 1, as many at 10" in h3.fewer(pd.Series({1.0: 2.0, 10.0: 1.0}))
+    paper = {("ridge", snr): 1.0 for snr in simulated.SNR} | {("binary", 0.1): 0.5}
+    mse = pd.DataFrame({"mse": pd.Series({("binary", s): 0.3 for s in (1.0, 10.0)} | paper)})
+    told = categorical.order(mse, list(simulated.SNR))
+    assert told.count("reversed") == 1
+    assert "At signal to noise 0.1" in told
+
+
+def test_limits_are_those_that_were_set():
+    asked = [big_data.LIMIT, big_data.LIMIT, big_data.TIGHT]
+    found = pd.DataFrame({"memory": asked})
+    assert big_data.limits(found) == {big_data.LIMIT: 25.28e9, big_data.TIGHT: 8e9}
+    found["limit_set"] = [16e9, np.nan, np.nan]
+    assert big_data.limits(found)[big_data.LIMIT] == 16e9
