@@ -345,8 +345,8 @@ def of_ridge(chosen: pd.DataFrame) -> str:
         return f"the ridge {none}, in no fit"
     shares = listed(list(100 * mean.loc[at]), 2)
     return (
-        f"the ridge {none} (in the mean {shares}% at signal to noise {at:g}, where some columns are "
-        "never chosen)"
+        f"the ridge {none} (in the mean {shares}% at signal to noise {at:g}, where some columns "
+        "are never chosen)"
     )
 
 
