@@ -540,9 +540,9 @@ def test_noisy_times_are_not_judged():
 
 
 def test_words_follow_the_numbers():
-    assert h3.how_much(0.9) == "nowhere worse"
-    assert "slightly worse, at most 20%" in h3.how_much(1.2)
-    assert "up to 67 times" in h3.how_much(67)
+    assert h3.how_much(pd.Series({1.0: 0.9})) == "nowhere worse"
+    assert "slightly worse, at most 20%" in h3.how_much(pd.Series({1.0: 1.2}))
+    assert "67 times as large at signal to noise 10" in h3.how_much(pd.Series({1.0: 2, 10.0: 67}))
     assert "2.00 times fewer at 1, as many at 10" in h3.fewer(pd.Series({1.0: 2.0, 10.0: 1.0}))
     paper = {("ridge", snr): 1.0 for snr in simulated.SNR} | {("binary", 0.1): 0.5}
     mse = pd.DataFrame({"mse": pd.Series({("binary", s): 0.3 for s in (1.0, 10.0)} | paper)})
