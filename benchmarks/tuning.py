@@ -1,10 +1,11 @@
 """The paper's tuning (314 configurations, Hyperband from 39 to 5000 iterations, three inner folds,
 AUC) on the training rows of one of its outer folds:
 
-    python benchmarks/tuning.py FOLDER spam adult --optimizer plain --threads 2
+    python -m benchmarks.tuning FOLDER spam adult --optimizer plain --threads 2
 
 FOLDER has spam.parquet, adult.parquet and paper_folds.parquet (dataset, fold, row). Knows the
-tables; knows nothing of how cwboost works but its public names.
+space; the tables and folds are those of `quality`. Knows nothing of how cwboost works but its
+public names.
 """
 
 from __future__ import annotations
@@ -13,30 +14,26 @@ import argparse
 import time
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 import cwboost as cb
+
+from .quality import load
 
 DF, RATE = (2, 10), (0.001, 0.5)  # the paper's space
 
 
 def tuned(folder: Path, name: str, fold: int, optimizer: str, threads: int) -> str:
     """A line of the table."""
-    table = pd.read_parquet(folder / f"{name}.parquet")
-    y = table.pop("class")
-    y = (y == sorted(y.unique())[-1]).to_numpy()
-    folds = pd.read_parquet(folder / "paper_folds.parquet").query("dataset == @name")
-    test = np.isin(np.arange(len(y)), folds.row[folds.fold == fold])
+    table, y, test, test_y = load(folder, name, fold)
     space = {"df.Spline": DF, "rate": RATE, "optimizer": optimizer}
     if table.select_dtypes(exclude="number").shape[1]:
         space["df.Category"] = DF
     wall, cpu = time.perf_counter(), time.process_time()
-    found = cb.tune(table[~test], y[~test], space, loss="binomial", metric="auc", n_threads=threads)
+    found = cb.tune(table, y, space, loss="binomial", metric="auc", n_threads=threads)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     model = found.fit()
-    auc = roc_auc_score(y[test], model.predict(table[test]))
+    auc = roc_auc_score(test_y, model.predict(test))
     parameters = ", ".join(
         f"{key} {value:.3g}" for key, value in found.best.parameters.items() if key != "optimizer"
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from . import report, runner
+from . import datasets, report, runner
 
 NAMES = (
     "h1",
@@ -22,7 +24,11 @@ NAMES = (
     "eq3",
     "big_data",
 )
+SCALES = ("small", "paper", "tiny")  # the last is for tests
 RESULTS = Path("experiment-results")
+REQUIRES = ("pandas", "pyarrow", "sklearn", "matplotlib")  # by all
+REMEDY = "pip install '.[experiments]'"
+INTERRUPTED = 130  # exit code, as of a shell
 
 
 def main(words: list[str] | None = None) -> None:
@@ -33,7 +39,6 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument(
         "--scale",
         default="small",
-        choices=("tiny", "small", "paper"),
         metavar="{small,paper}",
         help="a corner of each grid (small), or the paper's whole grid",
     )
@@ -55,15 +60,41 @@ def main(words: list[str] | None = None) -> None:
     unknown = set(arguments.names) - {*NAMES, "all", "report"}
     if unknown:
         parser.error(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    check(parser, arguments)
+    try:
+        sys.exit(act(arguments))
+    except KeyboardInterrupt:
+        print("interrupted; run again to go on", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """What is wrong with the words is told before anything is run."""
+    if arguments.scale not in SCALES:
+        parser.error(f"argument --scale: {arguments.scale!r} is neither small nor paper")
+    if "report" in arguments.names and len(arguments.names) > 1:
+        parser.error("report stands alone: run the experiments first, then report")
+    if arguments.jobs < 0:
+        parser.error(f"argument --jobs: {arguments.jobs} is not at least 1")
+
+
+def act(arguments: argparse.Namespace) -> int:
+    """Does what was asked for; the exit code."""
     folder = arguments.output / arguments.scale
     try:
         if arguments.names == ["report"]:
             report.write(modules(NAMES), folder, arguments.scale, arguments.docs)
-            return
+            return 0
+        asked = NAMES if "all" in arguments.names else tuple(dict.fromkeys(arguments.names))
+        check_installed(REQUIRES)
+        wanted = modules(asked)
+        check_installed([name for m in wanted for name in getattr(m, "REQUIRES", ())])
+        if arguments.data is not None and not arguments.redraw:
+            check_data(wanted, arguments.scale, arguments.data)
     except (OSError, ValueError) as error:
         raise SystemExit(f"python -m experiments: {error}") from None
     failed = False
-    for module in modules(NAMES if "all" in arguments.names else arguments.names):
+    for module in wanted:
         try:
             if not arguments.redraw:
                 runner.run_all(module, arguments.scale, folder, arguments.data, arguments.jobs)
@@ -71,7 +102,34 @@ def main(words: list[str] | None = None) -> None:
         except (OSError, ValueError) as error:  # the others go on
             print(f"python -m experiments: {error}", file=sys.stderr)
             failed = True
-    sys.exit(failed)
+    return int(failed)
+
+
+def check_installed(names: Iterable[str]) -> None:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} not installed; in the clone, {REMEDY}")
+
+
+def check_data(wanted: list[runner.Experiment], scale: str, data: Path) -> None:
+    """Whether the folder has a file of each table that is asked for."""
+    if not data.is_dir():
+        raise ValueError(f"--data: there is no folder {data}; it needs {report.data_files()}")
+    tasks = [task for m in wanted if m.NEEDS_DATA for task in m.tasks(scale)]
+    tables = [x for x in dict.fromkeys(t["table"] for t in tasks) if x in datasets.PAPER]
+    missing = [name for name in tables if not any(
+        (data / f"{of[name].file}.parquet").exists()
+        for of in (datasets.PAPER, datasets.STAND_INS) if name in of
+    )]  # fmt: skip
+    if missing:
+        raise ValueError(
+            f"--data: {data} has no file of {', '.join(missing)}; it needs {report.data_files()}"
+        )
+    if tables and not (data / f"{datasets.FOLDS}.parquet").exists():
+        print(
+            f"--data: {data} has no {datasets.FOLDS}.parquet: folds are drawn, not the paper's",
+            file=sys.stderr,
+        )
 
 
 def modules(names: tuple[str, ...] | list[str]) -> list[runner.Experiment]:

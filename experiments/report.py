@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import runner, style
+from .datasets import FOLDS, PAPER, STAND_INS
 from .runner import Experiment, short_name
 
 AXES = {  # of the simulation
@@ -31,8 +32,11 @@ Optimization*), tried with cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerat
 `cb.Hybrid`; "(b)" is `bins="sqrt"`, the paper's binning, and "(nb)" is `bins="exact"`, no binning.
 The paper's figures are those it prints, or recomputed from the raw results that its authors
 published. Numbers that are compared come from one run on one machine unless a table says otherwise.
-`--data FOLDER` names a folder with the tables of EQ2 and EQ3 as Parquet files; without it they come
-from OpenML.
+
+The commands need a clone of the repository, and in it `pip install '.[experiments]'`.
+`--data FOLDER` names a folder with the tables of EQ2 and EQ3 as Parquet files: FILES; without it
+they come from OpenML. The minutes of tasks are summed: where tasks ran side by side, they add up
+to more than the wall time, which is told where the run kept it.
 """
 SCALES = {
     "tiny": "Only a trial with tiny settings: its figures mean nothing.",
@@ -82,13 +86,27 @@ def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None
 def markdown(modules: list[Experiment], folder: Path, scale: str, pictures: Path) -> str:
     parts = [
         "# The paper, reproduced",
-        INTRODUCTION.strip(),
+        INTRODUCTION.strip().replace("FILES", data_files("`")),
         SCALES[scale],
         summary(modules, folder),
     ]
     for module in modules:
         parts += section(module, folder, scale, pictures)
     return "\n\n".join(parts) + "\n"
+
+
+def data_files(quote: str = "") -> str:
+    """The names that --data needs, with their stand-ins."""
+
+    def shown(file: str) -> str:
+        return f"{quote}{file}.parquet{quote}"
+
+    tables = [
+        shown(source.file)
+        + (f" (or {shown(STAND_INS[name].file)} in its place)" if name in STAND_INS else "")
+        for name, source in PAPER.items()
+    ]
+    return f"{', '.join(tables)}, and {shown(FOLDS)} (the paper's folds)"
 
 
 def summary(modules: list[Experiment], folder: Path) -> str:

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Task = dict[str, Any]
-LIBRARIES = ("cwboost", "numpy", "scikit-learn", "interpret-core", "xgboost", "xgboost-cpu")
+LIBRARIES = (
+    "cwboost",
+    "numpy",
+    "scikit-learn",
+    "interpret-core",
+    "xgboost",
+    "xgboost-cpu",
+    "statsmodels",
+)
 PATIENCE = 0.02  # seconds between two looks at what is under way
 
 
@@ -64,7 +72,7 @@ def run_all(
     """Runs what the journal does not have yet. Ctrl-C loses only the tasks under way."""
     folder.mkdir(parents=True, exist_ok=True)
     path, name = journal_path(module, folder), short_name(module)
-    every = module.tasks(scale)
+    every = possible(module, module.tasks(scale))
     known = {key(entry["task"]) for entry in entries(path) if answers(module, entry)}
     todo = [task for task in every if key(task) not in known]
     told = f", {len(every) - len(todo)} of them done before" if len(todo) < len(every) else ""
@@ -81,6 +89,7 @@ def run_all(
             "rows": outcome.value if outcome.status == "done" else [],
             "reason": outcome.reason,
             "seconds": outcome.seconds,
+            "ended": time.time(),
             "machine": machine.facts(LIBRARIES),
         }
         with path.open("a", encoding="utf-8") as out:
@@ -97,6 +106,19 @@ def run_all(
         raise ValueError(
             f"{name}: {failed} tasks failed; {path} says why, a rerun tries them again"
         )
+
+
+def possible(module: Any, every: list[Task]) -> list[Task]:
+    """Tasks whose rivals are installed; those that are not are told."""
+    absent = getattr(module, "absent", lambda _: None)
+    for rival in dict.fromkeys(filter(None, map(absent, every))):
+        print(
+            f"{short_name(module)}: {rival} is not installed and is left out; "
+            "pip install '.[experiments]'",
+            file=sys.stderr,
+            flush=True,
+        )
+    return [task for task in every if absent(task) is None]
 
 
 def ended(
@@ -213,4 +235,17 @@ def measured_on(module: Experiment, folder: Path) -> str:
     loads = [fact["load"] or 0.0 for fact in facts]
     together = {**facts[-1], "date": " to ".join(sorted({days[0], days[-1]})), "load": max(loads)}
     minutes = sum(entry["seconds"] for entry in done) / 60
-    return f"{machine.sentence(together)}; {len(done)} tasks of {minutes:.1f} minutes in all"
+    told = f"{machine.sentence(together)}; {len(done)} tasks of {minutes:.1f} minutes in all"
+    wall = wall_seconds(done)
+    return told if wall is None else f"{told}, in {wall / 60:.1f} minutes of wall time"
+
+
+def wall_seconds(done: list[dict[str, Any]]) -> float | None:
+    """The time in which at least one task was under way; None of journals that do not know it."""
+    if not all("ended" in entry for entry in done):
+        return None
+    wall, until = 0.0, -math.inf
+    for began, end in sorted((e["ended"] - e["seconds"], e["ended"]) for e in done):
+        wall += max(0.0, end - max(began, until))
+        until = max(until, end)
+    return wall

@@ -16,7 +16,19 @@ import pandas as pd
 import pytest
 
 from benchmarks import process
-from experiments import datasets, eq2, eq3, h4, report, runner, simulated, variants
+from experiments import (
+    big_data,
+    categorical,
+    datasets,
+    eq2,
+    eq3,
+    h3,
+    h4,
+    report,
+    runner,
+    simulated,
+    variants,
+)
 from experiments.__main__ import NAMES, main, modules
 from experiments.found import Table, judged, listed, number
 
@@ -95,6 +107,48 @@ def test_report_without_results_says_what_to_run(tmp_path):
         main(["report", "-o", str(tmp_path)])
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["h4", "report"], "report stands alone"),
+        (["h4", "--jobs", "-1"], "--jobs: -1 is not at least 1"),
+        (["h4", "--scale", "huge"], "'huge' is neither small nor paper"),
+    ],
+)
+def test_wrong_words_are_told(words, told, capsys):
+    assert finished(words) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert "tiny" not in said
+
+
+def test_what_is_not_installed_is_told_before_anything_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(eq2, "REQUIRES", ("no_such_module",))
+    words = ["eq2", "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
+    assert "no_such_module not installed; in the clone, pip install '.[exp" in finished(words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_data_is_looked_at_first(tmp_path, capsys):
+    words = ["eq2", "-o", str(tmp_path / "out"), "--data"]
+    assert "there is no folder" in finished([*words, str(tmp_path / "none")])
+    for name in ("spam", "hiva", "nomao"):
+        (tmp_path / f"{name}.parquet").touch()
+    told = finished([*words, str(tmp_path)])
+    assert "has no file of Adult, MiniBooNE, Albert; it needs spam.parquet" in told
+    assert "paper_folds.parquet" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_is_one_sentence(monkeypatch, tmp_path, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_all", interrupted)
+    assert finished(["h4", "-o", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "interrupted; run again to go on\n"
+
+
 # --- the runner -----------------------------------------------------------------------------------
 
 
@@ -128,6 +182,12 @@ def test_a_rerun_does_what_is_missing_in_the_order_of_the_tasks(stub, tmp_path):
     found = runner.results(stub, "tiny", tmp_path)
     assert found[["n", "square"]].to_numpy().tolist() == [[3, 9], [1, 1], [2, 4]]
     assert "core" in runner.measured_on(stub, tmp_path)
+
+
+def test_wall_time_is_that_of_tasks_side_by_side():
+    done = [{"ended": end, "seconds": took} for end, took in ((10, 5), (12, 5), (30, 2))]
+    assert runner.wall_seconds(done) == 9
+    assert runner.wall_seconds([*done, {"seconds": 1}]) is None  # an older journal
 
 
 def test_results_of_tasks_that_are_no_longer_asked_for_are_left_out(stub, tmp_path):
@@ -380,8 +440,78 @@ def test_rivals_are_compared_by_the_same_work():
          "schedule": None if who == "EBM" else "small"}
         for who, (job, fit) in jobs.items()
     )  # fmt: skip
-    assert eq3.slower(done, "XGBoost") == 2
-    assert eq3.slower(done, "EBM") == 2.5
+    assert eq3.slower(done, "XGBoost").tolist() == [2]
+    assert eq3.slower(done, "EBM").tolist() == [2.5]
+
+
+def jobs(learners, tables=("Spam", "Adult", "Nomao"), folds=(1, 2, 3, 4, 5), untuned=()):
+    """Results of EQ3: all predict alike, and rivals take 4, 4 and 40 times as long."""
+    return pd.DataFrame(
+        {"table": table, "found": table, "fold": fold, "learner": who, "status": "done",
+         "schedule": None if who in untuned else "paper", "auc": 0.9,
+         "seconds_of_job": 1.0 if "CWB" in who else 4.0 * (10 if table == "Nomao" else 1),
+         "seconds_of_fit": 1.0 if "CWB" in who else 4.0}
+        for table in tables for fold in folds for who in learners
+    )  # fmt: skip
+
+
+def test_eq3_holds_only_where_all_were_tuned_alike():
+    assert eq3.table(jobs(eq3.LEARNERS)).verdict == "holds"
+    untuned = eq3.table(jobs(eq3.LEARNERS, folds=(1,), untuned=("EBM",)))
+    assert untuned.verdict == "holds in part"
+    assert "EBM was not tuned; 1 of 5 outer folds." in untuned.why
+    assert "XGBoost takes 4.0 times as long (4.0 to 40; the whole job)" in untuned.why
+    stand_in = jobs(eq3.LEARNERS).replace({"found": {"Adult": "other (for Adult)"}})
+    assert eq3.table(stand_in).verdict == "holds in part"
+
+
+def test_eq3_tells_what_rivals_are_missing(monkeypatch, capsys):
+    alone = eq3.table(jobs(eq3.LEARNERS[:2]))
+    assert "holds" not in alone.markdown().splitlines()[0]
+    assert "EBM was not run" in alone.why
+    one = eq3.table(jobs(("ACWB (b)", "HCWB (b)", "XGBoost")))
+    assert one.verdict == "holds in part"
+    assert "EBM was not run" in one.why
+    monkeypatch.setitem(eq3.MODULES, "EBM", "no_such_module")
+    left = runner.possible(eq3, eq3.tasks("small"))
+    assert {task["learner"] for task in left} == {"ACWB (b)", "HCWB (b)", "XGBoost"} - {
+        eq3.absent({"learner": "XGBoost"})
+    }
+    assert "EBM is not installed and is left out" in capsys.readouterr().err
+
+
+def stopped_fits(stand_in, run):
+    """Results of EQ2: CWB runs so long, the others stop at 100 and are twice as fast."""
+    rng = np.random.default_rng(3)
+    return pd.DataFrame(
+        {"kind": "stopped", "table": table, "found": stand_in.get(table, table), "fold": 1,
+         "variant": variant, "most": 5000, "run": run if variant.startswith("CWB") else 100,
+         "auc": 0.8 + 0.02 * k + rng.normal(0, 1e-4) - 0.00523 * (variant == "ACWB (b)"),
+         "iterations": 50, "seconds_of_fit": 2.0 if variant == variants.BASE else
+         0.1 if table in stand_in else 1.0}
+        for k, table in enumerate(datasets.PAPER)
+        for variant in variants.VARIANTS
+    )  # fmt: skip
+
+
+def test_eq2_compares_means_on_the_tables_of_the_paper():
+    stand_in = {"Christine": "hiva (for Christine)", "Albert": "census (for Albert)"}
+    found = eq2.table(stopped_fits(stand_in, 5000))
+    row = {r[0]: r for r in found.tables[0].rows}["ACWB (b)"]
+    told = [x[0] for x in eq2.PAPER_TABLE["ACWB (b)"]]
+    assert row[1] == pytest.approx(np.mean(told[:1] + told[2:5]))
+    assert row[2] == pytest.approx(2)
+    assert row[3] == pytest.approx((4 * 2 + 2 * 20) / 6)
+    assert f"loss of AUC is {number(-row[5])} (ACWB (b)" in found.why
+    assert "paper (Spam, Nomao, Adult, MiniBooNE)" in found.tables[0].head[1]
+
+
+def test_eq2_tells_fits_that_were_cut_off():
+    cut = eq2.table(stopped_fits({}, 5000))
+    assert "cap of 5,000 iterations was reached in 100% of CWB's, 0% of ACWB's" in cut.why
+    assert "speed-ups of ACWB and HCWB are lower bounds" in cut.why
+    assert cut.verdict == "holds in part"
+    assert "No fit reached the cap." in eq2.table(stopped_fits({}, 400)).why
 
 
 def test_journal_is_readable_by_others(tmp_path, stub):
@@ -390,3 +520,40 @@ def test_journal_is_readable_by_others(tmp_path, stub):
     entry = json.loads(lines[0])
     assert (entry["task"], entry["rows"], entry["status"]) == (QUICK[0], [{"square": 1}], "done")
     assert {"processor", "date", "load"} <= set(entry["machine"])
+
+
+def test_parameters_of_levels_are_found_by_name():
+    """L10 is sorted before L2, which is not the order of the truth."""
+    data = categorical.draw(3000, 2, 1.0, 10.0, 12)
+    for coding in ("ridge", "binary"):
+        estimates = categorical.parameters(categorical.fit(data, coding, 3000), data)
+        assert categorical.judge(estimates, data)["mse_centred"] < 0.1
+
+
+def test_noisy_times_are_not_judged():
+    results = pd.DataFrame({"load": [None, 7.5]}, dtype=float)
+    assert h4.sure("holds", 0.95, results) == "holds"
+    assert h4.sure("holds", 0.5, results) == (
+        "is not shown: the times are too noisy (R^2 0.50, under a load of up to 7.5)"
+    )
+    assert "named below" in h4.sure("holds", 0.5, results.head(1))
+
+
+def test_words_follow_the_numbers():
+    assert h3.how_much(pd.Series({1.0: 0.9})) == "nowhere worse"
+    assert "slightly worse, at most 20%" in h3.how_much(pd.Series({1.0: 1.2}))
+    assert "67 times as large at signal to noise 10" in h3.how_much(pd.Series({1.0: 2, 10.0: 67}))
+    assert "2.00 times fewer at 1, as many at 10" in h3.fewer(pd.Series({1.0: 2.0, 10.0: 1.0}))
+    paper = {("ridge", snr): 1.0 for snr in simulated.SNR} | {("binary", 0.1): 0.5}
+    mse = pd.DataFrame({"mse": pd.Series({("binary", s): 0.3 for s in (1.0, 10.0)} | paper)})
+    told = categorical.order(mse, list(simulated.SNR))
+    assert told.count("reversed") == 1
+    assert "At signal to noise 0.1" in told
+
+
+def test_limits_are_those_that_were_set():
+    asked = [big_data.LIMIT, big_data.LIMIT, big_data.TIGHT]
+    found = pd.DataFrame({"memory": asked})
+    assert big_data.limits(found) == {big_data.LIMIT: 25.28e9, big_data.TIGHT: 8e9}
+    found["limit_set"] = [16e9, np.nan, np.nan]
+    assert big_data.limits(found)[big_data.LIMIT] == 16e9
