@@ -96,10 +96,31 @@ struct HeldRows final : LocalRows {
 };
 
 struct PythonRows final : Rows {
-  NB_TRAMPOLINE(Rows, 2);
+  NB_TRAMPOLINE(Rows, 7);
   Size n_outputs() const override { NB_OVERRIDE_PURE(n_outputs); }
   std::vector<Reply> run(const std::vector<Verb>& batch) override { NB_OVERRIDE_PURE(run, batch); }
+  Size n_rows() const override { NB_OVERRIDE(n_rows); }
+  bool far() const override { NB_OVERRIDE(far); }
+  bool linear() const override { NB_OVERRIDE(linear); }
+  bool knows_cross() const override { NB_OVERRIDE(knows_cross); }
+  Real weight(Part part) const override { NB_OVERRIDE(weight, part); }
 };
+
+// A basis that a cross-Gram is asked for by rows elsewhere.
+struct HeldBasis {
+  Basis basis;
+  nb::object keep;
+};
+
+std::uintptr_t key_of(const Basis& basis) { return reinterpret_cast<std::uintptr_t>(&basis); }
+
+// Verbs and replies travel as what their constructors take.
+template <class Class, class Parts>
+void travels(Class& cls, Parts parts) {
+  cls.def("__reduce__", [parts](nb::handle self) {
+    return nb::make_tuple(self.type(), parts(nb::cast<const typename Class::Type&>(self)));
+  });
+}
 
 template <class T>
 void bind_index(nb::class_<HeldSet>& cls) {
@@ -151,57 +172,105 @@ void bind_rows(nb::module_& m) {
   m.attr("NO_SLOT") = no_slot;
   m.attr("ONES_SLOT") = ones_slot;
   m.attr("PASSING_SLOT") = passing_slot;
-  nb::class_<Fill>(m, "Fill", "out = offset + start")
-      .def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
+  nb::class_<Fill> fill(m, "Fill", "out = offset + start");
+  travels(fill, [](const Fill& v) { return nb::make_tuple(v.out, v.start); });
+  fill.def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
       .def_ro("out", &Fill::out)
       .def_ro("start", &Fill::start);
-  nb::class_<Residual>(m, "Residual", "out = -dloss/dscore at `at` -> moved, risk per part")
+  nb::class_<Residual> residual(m, "Residual",
+                                "out = -dloss/dscore at `at` -> moved, risk per part");
+  travels(residual, [](const Residual& v) { return nb::make_tuple(v.at, v.out, v.parts, v.risk); });
+  residual
       .def(nb::init<Slot, Slot, std::vector<Part>, bool>(), "at"_a, "out"_a, "parts"_a,
            "risk"_a = true)
       .def_ro("risk", &Residual::risk)
       .def_ro("at", &Residual::at)
       .def_ro("out", &Residual::out)
       .def_ro("parts", &Residual::parts);
-  nb::class_<MeanResidual>(m, "MeanResidual", "out = residual averaged from one score to another")
-      .def(nb::init<Slot, Slot, Slot, std::optional<Part>>(), "start"_a, "to"_a, "out"_a,
+  nb::class_<MeanResidual> mean(m, "MeanResidual",
+                                "out = residual averaged from one score to another");
+  travels(mean, [](const MeanResidual& v) { return nb::make_tuple(v.from, v.to, v.out, v.part); });
+  mean.def(nb::init<Slot, Slot, Slot, std::optional<Part>>(), "start"_a, "to"_a, "out"_a,
            "part"_a = nb::none())
       .def_ro("start", &MeanResidual::from)
       .def_ro("to", &MeanResidual::to)
       .def_ro("out", &MeanResidual::out)
       .def_ro("part", &MeanResidual::part);
-  nb::class_<BinSums>(m, "BinSums", "sums of w x per bin -> sums, slot by slot, set by set")
-      .def(nb::init<std::vector<Slot>, std::vector<Set>, Part>(), "slots"_a, "sets"_a, "part"_a)
+  nb::class_<BinSums> bin_sums(m, "BinSums",
+                               "sums of w x per bin -> sums, slot by slot, set by set");
+  travels(bin_sums, [](const BinSums& v) { return nb::make_tuple(v.slots, v.sets, v.part); });
+  bin_sums.def(nb::init<std::vector<Slot>, std::vector<Set>, Part>(), "slots"_a, "sets"_a, "part"_a)
       .def_ro("slots", &BinSums::slots)
       .def_ro("sets", &BinSums::sets)
       .def_ro("part", &BinSums::part);
-  nb::class_<Joint>(m, "Joint", "weights of the joint bins of two sets -> sums[0]")
-      .def(nb::init<Set, Set, Part>(), "a"_a, "b"_a, "part"_a)
+  nb::class_<Joint> joint(m, "Joint", "weights of the joint bins of two sets -> sums[0]");
+  travels(joint, [](const Joint& v) { return nb::make_tuple(v.a, v.b, v.part); });
+  joint.def(nb::init<Set, Set, Part>(), "a"_a, "b"_a, "part"_a)
       .def_ro("a", &Joint::a)
       .def_ro("b", &Joint::b)
       .def_ro("part", &Joint::part);
-  nb::class_<Cross>(m, "Cross", "cross-Grams of pairs of bases -> sums, pair by pair")
-      .def_ro("part", &Cross::part);
-  nb::class_<Add>(m, "Add", "slot[i] += bin_values[bin[i]]")
+  nb::class_<HeldBasis>(m, "Basis", "A basis over bins, in compressed rows.")
       .def(
           "__init__",
-          [](Add* self, Slot slot, Set set, const Reals& values) {
-            new (self) Add{slot, set, Vec(values.data(), values.data() + values.size())};
+          [](HeldBasis* self, Array<std::int64_t> begin, Array<std::int32_t> column, Reals value,
+             Size n_coef) {
+            new (self) HeldBasis{Basis(view(begin), view(column), view(value), n_coef),
+                                 nb::make_tuple(begin, column, value)};
           },
-          "slot"_a, "set"_a, "bin_values"_a)
+          "begin"_a.noconvert(), "column"_a.noconvert(), "value"_a.noconvert(), "n_coef"_a);
+  using Asked = std::tuple<Set, Set, const HeldBasis*, const HeldBasis*>;
+  nb::class_<Cross>(m, "Cross", "cross-Grams of pairs of bases -> sums, pair by pair")
+      .def(
+          "__init__",  // whoever asks keeps the bases until the answer
+          [](Cross* self, const std::vector<Asked>& pairs, Part part) {
+            Cross cross{{}, part};
+            for (const auto& [a, b, x, y] : pairs) {
+              if (!x || !y) throw nb::type_error("pairs: expected bases, got None");
+              cross.pairs.push_back({a, b, &x->basis, &y->basis});
+            }
+            new (self) Cross(std::move(cross));
+          },
+          "pairs"_a, "part"_a)
+      .def_prop_ro("pairs",
+                   [](const Cross& self) {  // two sets, and keys of two bases
+                     std::vector<std::tuple<Set, Set, std::uintptr_t, std::uintptr_t>> out;
+                     for (const auto& pair : self.pairs)
+                       out.emplace_back(pair.a, pair.b, key_of(*pair.basis_a),
+                                        key_of(*pair.basis_b));
+                     return out;
+                   })
+      .def_ro("part", &Cross::part);
+  nb::class_<Add> add(m, "Add", "slot[i] += bin_values[bin[i]]");
+  travels(add, [](const Add& v) {
+    return nb::make_tuple(v.slot, v.set, to_numpy(Vec(v.bin_values)), v.within);
+  });
+  add.def(
+         "__init__",
+         [](Add* self, Slot slot, Set set, const Reals& values, std::optional<Part> within) {
+           new (self) Add{slot, set, Vec(values.data(), values.data() + values.size()), within};
+         },
+         "slot"_a, "set"_a, "bin_values"_a, "within"_a = nb::none())
       .def_ro("within", &Add::within)
       .def_ro("slot", &Add::slot)
       .def_ro("set", &Add::set)
       .def_prop_ro(
           "bin_values", [](const Add& self) { return to_numpy(Vec(self.bin_values)); },
           nb::rv_policy::move);
-  nb::class_<Mix>(m, "Mix", "out = a x + b y")
-      .def(nb::init<Slot, Real, Slot, Real, Slot>(), "out"_a, "a"_a, "x"_a, "b"_a, "y"_a)
+  nb::class_<Mix> mix(m, "Mix", "out = a x + b y");
+  travels(mix, [](const Mix& v) { return nb::make_tuple(v.out, v.a, v.x, v.b, v.y); });
+  mix.def(nb::init<Slot, Real, Slot, Real, Slot>(), "out"_a, "a"_a, "x"_a, "b"_a, "y"_a)
       .def_ro("out", &Mix::out)
       .def_ro("a", &Mix::a)
       .def_ro("x", &Mix::x)
       .def_ro("b", &Mix::b)
       .def_ro("y", &Mix::y);
-  nb::class_<Reply>(m, "Reply", "What a verb answers.")
+  nb::class_<Reply> reply(m, "Reply", "What a verb answers.");
+  travels(reply, [](const Reply& v) {
+    std::vector<nb::ndarray<nb::numpy, Real>> sums;
+    for (const Vec& s : v.sums) sums.push_back(to_numpy(Vec(s)));
+    return nb::make_tuple(v.moved, v.risk, sums);
+  });
+  reply
       .def(
           "__init__",
           [](Reply* self, Real moved, Vec risk, const std::vector<Reals>& sums) {
@@ -238,6 +307,11 @@ void bind_rows(nb::module_& m) {
   nb::class_<Rows, PythonRows>(m, "Rows", "The row side, behind its verbs; may be subclassed.")
       .def(nb::init<>())
       .def("n_outputs", &Rows::n_outputs)
+      .def("n_rows", &Rows::n_rows)
+      .def("far", &Rows::far)
+      .def("linear", &Rows::linear)
+      .def("knows_cross", &Rows::knows_cross)
+      .def("weight", &Rows::weight, "part"_a)
       .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Crosses>(m, "Crosses", "Cross-Grams that rows with the same weights and bins share.")
       .def(nb::init<>())
@@ -245,7 +319,6 @@ void bind_rows(nb::module_& m) {
   nb::class_<HeldRows, Rows>(m, "LocalRows", "Rows in this process.")
       .def("__init__", &make_rows, "loss"_a, "y"_a.noconvert(), "offset"_a.noconvert().none(),
            "sets"_a, "parts"_a.noconvert(), "n_threads"_a = 1, "crosses"_a.none() = nb::none())
-      .def_prop_ro("n_rows", &HeldRows::n_rows)
       .def(
           "read",
           [](const HeldRows& self, Slot slot) {
@@ -287,6 +360,7 @@ void bind_learner(nb::module_& m) {
            "removed"_a.none() = nb::none(), "weigher"_a.none() = nb::none(), "n_b"_a = 0)
       .def_prop_ro("set", &HeldLearner::set)
       .def_prop_ro("n_coef", &HeldLearner::n_coef)
+      .def_prop_ro("basis_key", [](const HeldLearner& self) { return key_of(self.basis()); })
       .def(
           "fit",
           [](const HeldLearner& self, Block sums) {  // (q, n_bins) -> theta (q, d), gain

@@ -179,9 +179,10 @@ struct Problem {
 // Whether cross-Grams cost less than rows, in nanoseconds as measured on one machine and guessed
 // for another: a residual takes about 2 per row, a pass by an index 0.6, a cross-Gram 1.5 per row
 // and a product with it 0.3 per entry. About a third of the learners take part; those have a
-// cross-Gram with every other. An eighth are contenders.
-inline bool row_free_pays(Size n_rows, const Learners& learners, int n_iter) {
-  const auto n = static_cast<double>(n_rows), m = static_cast<double>(n_iter);
+// cross-Gram with every other. An eighth are contenders. Rows that are far away are not asked in
+// every iteration if the cross-Grams have room.
+inline bool row_free_pays(const Rows& rows, const Learners& learners, int n_iter) {
+  const auto n = static_cast<double>(rows.n_rows()), m = static_cast<double>(n_iter);
   const auto k = static_cast<double>(learners.size());
   double entries = 0.0;  // of one cross-Gram
   for (const Learner* learner : learners) entries += static_cast<double>(learner->n_coef()) / k;
@@ -189,7 +190,7 @@ inline bool row_free_pays(Size n_rows, const Learners& learners, int n_iter) {
   const double part = std::min(k, 8.0 + k / 3.0), pairs = part * (k - part / 2.0);
   const double by_rows = m * n * (2.0 + 0.6 * std::min(k, 4.0 + k / 8.0));
   const double without = pairs * (1.5 * n + entries) + m * k * 0.3 * entries;
-  return n_rows >= Search::least_rows && without < by_rows &&
+  return (rows.far() || (rows.n_rows() >= Search::least_rows && without < by_rows)) &&
          pairs * entries < static_cast<double>(Grams::max_entries);
 }
 
@@ -254,7 +255,7 @@ class Boost {
     if (how == How::row_free && learners && !can)
       throw std::invalid_argument("only the squared loss can do without rows");
     if (can && (how == How::row_free ||
-                (how == How::automatic && row_free_pays(rows.n_rows(), *learners, n_iter)))) {
+                (how == How::automatic && row_free_pays(rows, *learners, n_iter)))) {
       std::vector<Part> parts{part, problem_.parts.training};
       if (problem_.parts.validation) parts.push_back(*problem_.parts.validation);
       auto gram_rows = std::make_unique<GramRows>(rows, *learners, parts);

@@ -109,6 +109,7 @@ class Rows {
   virtual std::vector<Reply> run(const std::vector<Verb>& batch) = 0;
   // What a pass over one set costs, in rows; 0: nothing is gained by asking for few of them.
   virtual Size n_rows() const { return 0; }
+  virtual bool far() const { return false; }          // asking takes longer than a pass
   virtual bool linear() const { return false; }       // residual = y - score
   virtual bool knows_cross() const { return false; }  // the verb Cross
   virtual bool by_theta() const { return false; }     // Add is read by its learner and theta

@@ -205,7 +205,8 @@ class Search final : public Chooser {
   // that are far away, all at once.
   Size at_a_time(const Point& point) const {
     const Size n = point.rows().n_rows();
-    return full_ || n == 0 ? point.learners()->size() : std::max<Size>(1, (Size{1} << 14) / n);
+    if (full_ || n == 0 || point.rows().far()) return point.learners()->size();
+    return std::max<Size>(1, (Size{1} << 14) / n);
   }
 
   // Bounds after the residuals moved. c is linear in what is known: its sums are propagated with

@@ -946,7 +946,7 @@ def test_rows_read_only_what_was_written():
     for slot in (R, 16, -1):
         with pytest.raises((ValueError, IndexError)):
             rows.read(slot)
-    assert rows.n_rows == N
+    assert rows.n_rows() == N
     with pytest.raises(TypeError):
         rows.run([3])
 
