@@ -16,6 +16,7 @@ exact bins: wherever their value is new).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -60,6 +61,65 @@ def as_part(weights: RowWeights) -> RowWeights:
     return np.ones(len(weights), np.bool_) if all_weigh_one(weights) else weights
 
 
+class Elsewhere(ABC):
+    """Numbers of a column whose rows are elsewhere: stands where an array of them would.
+
+    They know which of them the sample has, and its weights.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def survey(self) -> tuple[float, float, int, int, bool, bool]:
+        """As `_core.survey`."""
+
+    @abstractmethod
+    def distinct(self, limit: int, everywhere: bool) -> Floats | None:
+        """Distinct numbers of the sample, or of all rows; None if there are more."""
+
+    @abstractmethod
+    def outline(self, shares: Floats) -> tuple[Floats, Floats]:
+        """A few numbers and weights that have the same quantiles at these shares."""
+
+    @abstractmethod
+    def outline_of_steps(self, n_bins: int) -> tuple[Floats, Floats]:
+        """A few numbers and weights that give the same cuts for so many bins."""
+
+    @abstractmethod
+    def mean(self) -> float:
+        """Of the sample."""
+
+    @abstractmethod
+    def mostly_one(self) -> bool:
+        """Whether more than half of the known cells of all rows have one value."""
+
+    @abstractmethod
+    def counts_rows(self) -> bool:
+        """Whether there is another whole number in every row, and they lie close together."""
+
+
+def distinct(values: Floats | Elsewhere, sample: Sample | None, limit: int) -> Floats | None:
+    """Distinct numbers of the sample (None: of all rows), increasing; None if there are more."""
+    if isinstance(values, Elsewhere):
+        return values.distinct(limit, sample is None)
+    return _core.distinct(values, None if sample is None else sample.marks, limit)
+
+
+def _all_distinct(values: Floats | Elsewhere, sample: Sample) -> Floats | None:
+    if isinstance(values, Elsewhere):
+        return values.distinct(len(values), False)
+    return _core.weigh_distinct(values, sample.marks, None)[0]
+
+
+def quantiles(values: Floats | Elsewhere, sample: Sample, shares: Floats) -> Floats:
+    """Weighted quantiles of the numbers of a sample."""
+    if isinstance(values, Elsewhere):
+        values, weights = values.outline(shares)
+        return _core.quantiles(values, None, weights, shares)
+    return _core.quantiles(values, sample.marks, sample.weights, shares)
+
+
 class Sample(NamedTuple):
     """The rows that decide: which they are, how much they weigh, how many they are."""
 
@@ -85,6 +145,13 @@ class Sample(NamedTuple):
         values = values[rows]
         return values, np.ones(len(values)) if self.weights is None else self.weights[rows]
 
+    def mean(self, values: Floats | Elsewhere) -> float:
+        """Of its numbers in a column."""
+        if isinstance(values, Elsewhere):
+            return values.mean()
+        known, weights = self.known(values)
+        return float(np.average(known, weights=weights))
+
 
 class Seen(NamedTuple):
     """What a sample has in a column."""
@@ -103,11 +170,15 @@ class Seen(NamedTuple):
 
 def look(column: Column, sample: Sample) -> Seen:
     if isinstance(column, Numbers):
-        low, high, missing, everywhere, beyond, infinite = _core.survey(column.values, sample.marks)
+        values: Floats | Elsewhere = column.values
+        found = (
+            values.survey() if isinstance(values, Elsewhere) else _core.survey(values, sample.marks)
+        )
+        low, high, missing, everywhere, beyond, infinite = found
         varies, empty, boolean = low < high, low > high, column.boolean
         lacks = missing > 0, everywhere > 0
         return Seen("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)
-    codes = column.codes if sample.marks is None else column.codes[sample.marks]
+    codes = column.codes_of(sample.marks)
     known = codes[codes >= 0]
     empty = len(known) == 0
     varies = not empty and bool(known.min() < known.max())
@@ -151,25 +222,28 @@ class Bins:
             raise ValueError(f"bins: points must be 'equal' or 'quantile', got {self.points!r}")
 
     def make(
-        self, values: Floats, sample: Sample | None = None, seen: Seen | None = None
+        self,
+        values: Floats | Elsewhere,
+        sample: Sample | None = None,
+        seen: Seen | None = None,
     ) -> Points:
         """Points for the numbers that the sample (all rows) has in a column."""
         sample = Sample.of(len(values)) if sample is None else sample
         seen = look(Numbers("", values), sample) if seen is None else seen
-        few = _core.distinct(values, sample.marks, AUTO_POINTS) if self.n == "auto" else None
+        few = distinct(values, sample, AUTO_POINTS) if self.n == "auto" else None
+        if self.n == "exact":
+            few = _all_distinct(values, sample)
         if few is not None:
             return Points(few, "exact")
-        if self.n == "exact":
-            return Points(_core.weigh_distinct(values, sample.marks, None)[0], "exact")
         low, high, n_rows = seen.low, seen.high, sample.n_rows
         if self.n == "auto":
             half = max(AUTO_POINTS, int(np.sqrt(n_rows))) // 2
-            ranks = _quantiles(values, sample, half)
+            ranks = quantiles(values, sample, np.linspace(0.0, 1.0, half))
             return Points(np.unique(np.concatenate([np.linspace(low, high, half), ranks])), "other")
         roots = {"sqrt": n_rows**0.5, "root4": n_rows**0.25}
         size = max(2, int(np.floor(roots[self.n] if isinstance(self.n, str) else self.n)))
         if self.points == "quantile":
-            ranks = _quantiles(values, sample, size)
+            ranks = quantiles(values, sample, np.linspace(0.0, 1.0, size))
             return Points(np.unique(np.concatenate([[low], ranks, [high]])), "other")
         return Points(np.linspace(low, high, size), "equal")
 
@@ -190,11 +264,6 @@ def bin_exactly(values: Floats, sample: Sample, room: Room) -> IndexSet:
     return IndexSet(index if index.dtype == narrow else index.astype(narrow), points)
 
 
-def _quantiles(values: Floats, sample: Sample, n: int) -> Floats:
-    """n weighted quantiles, equally spaced in rank."""
-    return _core.quantiles(values, sample.marks, sample.weights, np.linspace(0.0, 1.0, n))
-
-
 def as_bins(bins: Any) -> Bins:
     return bins if isinstance(bins, Bins) else Bins(bins)
 
@@ -208,21 +277,49 @@ class Points:
 
     def assign(self, values: Floats, seen: Seen, room: Room) -> IndexSet:
         """Bins for all rows; values that training did not have may add bins, NaN adds one."""
-        points, missing, beyond = self.points, seen.any_missing, seen.beyond
-        index = room.empty(len(values), _width(len(points) + missing))
+        index, beyond = self._nearest(values, seen, room)
+        new = self._beyond(values, index) if beyond else np.empty(0, np.int64)
+        return self._finish(values, seen, index, new, self.thinned(np.unique(values[new])))
+
+    def outside(self, values: Floats, seen: Seen) -> Floats:
+        """The distinct numbers that need points of their own."""
+        index, beyond = self._nearest(values, seen, Room())
+        return np.unique(values[self._beyond(values, index)]) if beyond else values[:0]
+
+    def thinned(self, extra: Floats) -> Floats:
+        """Points for the numbers outside: if they are many, some of them."""
+        if self.spacing != "exact" and len(extra) > MAX_EXTRA_POINTS:
+            return extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
+        return extra
+
+    def place(self, values: Floats, seen: Seen, extra: Floats, room: Room) -> IndexSet:
+        """Bins for some of the rows, whose numbers outside have these points."""
+        index, beyond = self._nearest(values, seen, room)
+        new = self._beyond(values, index) if beyond and len(extra) else np.empty(0, np.int64)
+        return self._finish(values, seen, index, new, extra)
+
+    def _nearest(self, values: Floats, seen: Seen, room: Room) -> tuple[NDArray[Any], bool]:
+        """The nearest point of every row, and whether some rows may need points of their own."""
+        points, beyond = self.points, seen.beyond
+        index = room.empty(len(values), _width(len(points) + seen.any_missing))
         if self.spacing == "equal" and points[0] < points[-1]:
             _core.assign_equal(values, points[0], points[-1], len(points), index)
         else:
             others = _core.assign_nearest(values, points, index)
             beyond = beyond or (self.spacing == "exact" and others > 0)
-        extra = points[:0]
-        if beyond:
-            new = self._beyond(values, index)
-            extra = np.unique(values[new])
-            if self.spacing != "exact" and len(extra) > MAX_EXTRA_POINTS:
-                extra = extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
-            wide = _width(len(points) + len(extra) + missing)
-            index = index.astype(wide, copy=False)
+        return index, beyond
+
+    def _finish(
+        self,
+        values: Floats,
+        seen: Seen,
+        index: NDArray[Any],
+        new: NDArray[np.int64],
+        extra: Floats,
+    ) -> IndexSet:
+        points, missing = self.points, seen.any_missing
+        if len(extra):
+            index = index.astype(_width(len(points) + len(extra) + missing), copy=False)
             index[new] = len(points) + nearest(extra, values[new])
             if missing:
                 index[np.isnan(values)] = len(points) + len(extra)
@@ -271,34 +368,63 @@ def _width(n_bins: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if n_bins <= 2**8 else np.uint16 if n_bins <= 2**16 else np.uint32
 
 
-def _compact(index: NDArray[Any], values: Floats) -> IndexSet:
-    """The bins that have rows, in the order of their values (NaN last), equal ones as one.
+class Coded(NamedTuple):
+    """A code per row, and what each stands for; -1 is the last."""
 
-    `values` stands for the numbers in `index`; -1 is the last.
-    """
-    counts = np.bincount(index + 1 if index.dtype.kind == "i" else index, minlength=len(values))
-    if index.dtype.kind == "i":
-        counts = np.roll(counts, -1)
-    occurs = np.flatnonzero(counts)
-    distinct, bins = np.unique(values[occurs], return_inverse=True, equal_nan=True)
-    to = np.zeros(len(values), _width(len(distinct)))
-    to[occurs] = bins
-    return IndexSet(to[index], distinct)
+    index: NDArray[Any]
+    values: Floats
+
+    def occurring(self) -> Floats:
+        """What occurs, in the order of the values (NaN last), equal ones as one."""
+        index, n = self.index, len(self.values)
+        counts = np.bincount(index + 1 if index.dtype.kind == "i" else index, minlength=n)
+        if index.dtype.kind == "i":
+            counts = np.roll(counts, -1)
+        return np.unique(self.values[np.flatnonzero(counts)], equal_nan=True)
+
+    def bins(self, values: Floats) -> IndexSet:
+        """A bin for each of some increasing values, all that occur among them (NaN last)."""
+        to = np.searchsorted(values, self.values)  # NaN is the largest
+        to = np.minimum(to, len(values) - 1).astype(_width(len(values)))
+        return IndexSet(to[self.index], values)
+
+    def compact(self) -> IndexSet:
+        """The bins that have rows."""
+        return self.bins(self.occurring())
 
 
 def pair(a: IndexSet, b: IndexSet) -> IndexSet:
     """Joint bins of two sets; only those that have rows."""
-    joint = a.index.astype(np.int64) * b.n_bins + b.index
+    joint = _joint(a, b)
     if a.n_bins * b.n_bins <= max(2**20, 4 * len(joint)):
-        distinct = np.flatnonzero(np.bincount(joint, minlength=a.n_bins * b.n_bins))
-        to = np.zeros(a.n_bins * b.n_bins, _width(len(distinct)))
-        to[distinct] = np.arange(len(distinct))
+        cells = np.flatnonzero(np.bincount(joint, minlength=a.n_bins * b.n_bins))
+        to = np.zeros(a.n_bins * b.n_bins, _width(len(cells)))
+        to[cells] = np.arange(len(cells))
         index = to[joint]
     else:
-        distinct, index = np.unique(joint, return_inverse=True)
-        index = index.astype(_width(len(distinct)))
-    values = np.column_stack([a.values[distinct // b.n_bins], b.values[distinct % b.n_bins]])
-    return IndexSet(index, values)
+        cells, index = np.unique(joint, return_inverse=True)
+        index = index.astype(_width(len(cells)))
+    return IndexSet(index, pair_values(a, b, cells))
+
+
+def _joint(a: IndexSet, b: IndexSet) -> NDArray[np.int64]:
+    return a.index.astype(np.int64) * b.n_bins + b.index
+
+
+def cells(a: IndexSet, b: IndexSet) -> NDArray[np.int64]:
+    """Numbers of the joint bins of two sets that have rows."""
+    return np.unique(_joint(a, b))
+
+
+def pair_in(a: IndexSet, b: IndexSet, cells: NDArray[np.int64]) -> IndexSet:
+    """Joint bins of two sets, some of whose rows are elsewhere: all that have rows anywhere."""
+    index = np.searchsorted(cells, _joint(a, b)).astype(_width(len(cells)))
+    return IndexSet(index, pair_values(a, b, cells))
+
+
+def pair_values(a: IndexSet, b: IndexSet, cells: NDArray[np.int64]) -> Floats:
+    """What joint bins stand for."""
+    return np.column_stack([a.values[cells // b.n_bins], b.values[cells % b.n_bins]])
 
 
 @dataclass(frozen=True)
@@ -325,10 +451,13 @@ class Cuts:
         return len(self.cuts) + 1
 
     @classmethod
-    def make(cls, values: Floats, sample: Sample, n_bins: int) -> Cuts:
+    def make(cls, values: Floats | Elsewhere, sample: Sample, n_bins: int) -> Cuts:
         """Cuts at weighted quantiles; values with a share of 1/n_bins or more stay alone, and all
         values where there are no more than n_bins."""
-        distinct, share = _core.weigh_distinct(values, sample.marks, sample.weights)
+        if isinstance(values, Elsewhere):
+            distinct, share = values.outline_of_steps(n_bins)
+        else:
+            distinct, share = _core.weigh_distinct(values, sample.marks, sample.weights)
         few = len(distinct) <= n_bins
         inner = distinct[:-1] if few else cls._quantiles(distinct, share, n_bins)
         # Halfway to the next value: noise in the last digits must not move a row to another bin.
@@ -358,13 +487,17 @@ class Cuts:
 
     def bin(self, column: Column, seen: Seen) -> IndexSet:
         """A bin per code that occurs, and one for the missing."""
+        return self.coded(column, seen).compact()
+
+    def coded(self, column: Column, seen: Seen) -> Coded:
+        """The number of every row's step."""
         values = VALUES.encode(column)
         index = np.empty(len(values), _width(self.n_bins + seen.any_missing))
         _core.assign_cuts(values, np.asarray(self.cuts, dtype=np.float64), index)
         codes = np.arange(self.n_bins + seen.any_missing, dtype=np.float64)
         if seen.any_missing:
             codes[-1] = np.nan
-        return _compact(index, codes)
+        return Coded(index, codes)
 
 
 @dataclass(frozen=True)
@@ -377,7 +510,7 @@ class Levels:
     def make(cls, column: Column, sample: Sample) -> Levels:
         """The levels that the sample has, in the column's order."""
         labels = column.labels()
-        codes = labels.codes if sample.marks is None else labels.codes[sample.marks]
+        codes = labels.codes_of(sample.marks)
         counts = np.bincount(codes + 1, minlength=len(labels.levels) + 1)
         return cls(tuple(labels.levels[c] for c in np.flatnonzero(counts[1:])))
 
@@ -392,12 +525,16 @@ class Levels:
         position = {level: float(i) for i, level in enumerate(self.levels)}
         return np.array([*(position.get(level, UNSEEN) for level in labels.levels), np.nan])
 
-    def bin(self, column: Column, seen: Seen) -> IndexSet:  # noqa: ARG002
+    def bin(self, column: Column, seen: Seen) -> IndexSet:
         """A bin per number that occurs; the missing and the unseen have bins too."""
+        return self.coded(column, seen).compact()
+
+    def coded(self, column: Column, seen: Seen) -> Coded:  # noqa: ARG002
+        """The number of every row's level."""
         if not self.levels:
-            return _compact(column.missing.view(np.uint8), np.array([UNSEEN, np.nan]))
+            return Coded(column.missing.view(np.uint8), np.array([UNSEEN, np.nan]))
         labels = column.labels()
-        return _compact(labels.codes, self._numbers(labels))
+        return Coded(labels.codes, self._numbers(labels))
 
 
 Encoder = Values | Cuts | Levels

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from . import _core
 from .bases import (
     Basis,
     Extrapolate,
@@ -33,6 +32,7 @@ from .bins import (
     Seen,
     as_bins,
     numbers_of,
+    quantiles,
 )
 from .checks import is_number, is_whole
 from .table import Table
@@ -187,8 +187,7 @@ class Linear(Learner):
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
-            values, weights = sample.known(numbers_of(table, self.column))
-            center, first = float(np.average(values, weights=weights)), 1
+            center, first = sample.mean(numbers_of(table, self.column)), 1
         scale = max(abs(low - center), abs(high - center))
         return PowerBasis(center=center, scale=scale, degree=1, first=first)
 
@@ -298,8 +297,7 @@ class Spline(Learner):
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            values = numbers_of(table, self.column)
-            ranks = _core.quantiles(values, sample.marks, sample.weights, shares)
+            ranks = quantiles(numbers_of(table, self.column), sample, shares)
             inner = np.unique(np.concatenate([[low], ranks, [high]]))
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(

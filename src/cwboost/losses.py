@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,47 @@ from .checks import is_number
 from .table import Column, Floats, Labels, Numbers
 
 Target = tuple[Floats, tuple[Any, ...]]  # y as the core takes it, and the classes (or nothing)
+
+
+class TargetRows:
+    """The training rows, as far as a start and a scale depend on them: y (n,), weights, offsets
+    (n, q). Where the rows are is not a loss's business."""
+
+    def __init__(self, y: Floats, w: Floats, offset: Floats) -> None:
+        self.rows = y, w, offset
+
+    def total(self, of: Callable[[Floats, Floats, Floats], Any]) -> Any:
+        """Sums over the rows: what `of` says of y, weights and offset."""
+        return of(*self.rows)
+
+    @property
+    def weight(self) -> float:
+        return float(self.total(_weight))
+
+    def mean(self, of: Callable[[Floats, Floats], Any]) -> float:
+        """Weighted mean of what `of` says of y and offset, per row."""
+        return float(self.total(lambda y, w, o: w @ of(y, o))) / self.weight
+
+    def quantile(self, share: float) -> float:
+        """Of y - offset."""
+        y, w, offset = self.rows
+        return float(weighted_quantile(y - offset[:, 0], w, share))
+
+    @property
+    def largest_offset(self) -> float:
+        return float(self.rows[2].max())
+
+    @property
+    def has_offset(self) -> bool:
+        return bool(self.rows[2].any())
+
+    def whole(self) -> tuple[Floats, Floats, Floats]:
+        """y, weights and offset of all rows, in one place."""
+        return self.rows
+
+
+def _weight(y: Floats, w: Floats, offset: Floats) -> Any:  # noqa: ARG001
+    return w.sum()
 
 
 @dataclass(frozen=True)
@@ -58,10 +100,16 @@ class Loss:
 
     def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
         """(q,) the constant that minimises the weighted risk, given offsets (n, q)."""
+        return self.start_of(TargetRows(y, w, offset))
+
+    def start_of(self, rows: TargetRows) -> Floats:
         raise NotImplementedError
 
-    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:
         """The factor of every step: makes a rate mean the same in all units of y."""
+        return self.scale_of(TargetRows(y, w, offset), start)
+
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
         return 1.0
 
     def response(self, score: Floats) -> Floats:
@@ -95,10 +143,10 @@ def _root(derivative: Callable[[float], float], guess: float, width: float) -> f
     return float("nan")
 
 
-def _mean_deviation(y: Floats, w: Floats, offset: Floats) -> float:
+def _mean_deviation(rows: TargetRows) -> float:
     """Weighted mean distance of y - offset from its median; 1 if all are equal."""
-    z = y - offset[:, 0]
-    found = float(np.average(np.abs(z - weighted_quantile(z, w, 0.5)), weights=w))
+    median = rows.quantile(0.5)
+    found = rows.mean(lambda y, o: np.abs(y - o[:, 0] - median))
     return found if found > 0.0 else 1.0
 
 
@@ -114,8 +162,8 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        return np.array([np.average(y - offset[:, 0], weights=w)])
+    def start_of(self, rows: TargetRows) -> Floats:
+        return np.array([rows.mean(lambda y, o: y - o[:, 0])])
 
 
 @dataclass(frozen=True)
@@ -142,11 +190,11 @@ class Quantile(Loss):
     def parameter(self) -> float:
         return self.tau
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        return np.array([weighted_quantile(y - offset[:, 0], w, self.tau)])
+    def start_of(self, rows: TargetRows) -> Floats:
+        return np.array([rows.quantile(self.tau)])
 
-    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return _mean_deviation(y, w, offset)
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
+        return _mean_deviation(rows)
 
 
 @dataclass(frozen=True)
@@ -161,11 +209,11 @@ class Absolute(Loss):
 
     name: ClassVar[str] = "absolute"
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        return Quantile(0.5).start(y, w, offset)
+    def start_of(self, rows: TargetRows) -> Floats:
+        return Quantile(0.5).start_of(rows)
 
-    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return _mean_deviation(y, w, offset)
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
+        return _mean_deviation(rows)
 
 
 @dataclass(frozen=True)
@@ -189,17 +237,17 @@ class Huber(Loss):
     def parameter(self) -> float:
         return self.delta
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        z = y - offset[:, 0]
-        middle = float(weighted_quantile(z, w, 0.5))
+    def start_of(self, rows: TargetRows) -> Floats:
+        delta = self.delta
 
         def derivative(c: float) -> float:
-            return -float(w @ np.clip(z - c, -self.delta, self.delta))
+            clipped = rows.total(lambda y, w, o: w @ np.clip(y - o[:, 0] - c, -delta, delta))
+            return -float(clipped)
 
-        return np.array([_root(derivative, middle, self.delta)])
+        return np.array([_root(derivative, rows.quantile(0.5), delta)])
 
-    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
-        return max(1.0, _mean_deviation(y, w, offset) / self.delta)
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
+        return max(1.0, _mean_deviation(rows) / self.delta)
 
 
 def _read_classes(
@@ -260,25 +308,39 @@ class Binomial(Loss):
         codes, found = _read_classes(y, classes, self.name)
         return 2.0 * codes - 1.0, found
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        share = float(np.average(y > 0, weights=w))
+    def start_of(self, rows: TargetRows) -> Floats:
+        share = rows.mean(lambda y, _: y > 0)
         if share in (0.0, 1.0):
             raise ValueError(
                 "the training rows have one class only, so the start would be infinite; "
                 "choose other validation rows or weights"
             )
         guess = float(np.log(share / (1.0 - share)))
-        if not offset.any():
+        if not rows.has_offset:
             return np.array([guess])
-        center = guess - float(np.average(offset[:, 0], weights=w))
+        center = guess - rows.mean(lambda _, o: o[:, 0])
 
         def derivative(c: float) -> float:
-            return -float(w @ (y * expit(-y * (offset[:, 0] + c))))
+            return -float(rows.total(lambda y, w, o: w @ (y * expit(-y * (o[:, 0] + c)))))
 
         return np.array([_root(derivative, center, 1.0)])
 
     def response(self, score: Floats) -> Floats:
         return np.asarray(expit(score[:, 0]))
+
+
+def _probabilities(start: Floats, y: Floats, w: Floats, offset: Floats) -> Any:  # noqa: ARG001
+    """Weighted sums of the classes' probabilities, and of their products: a row of q, then q of
+    them."""
+    p = softmax(offset + start, axis=1)
+    return _Sums((w @ p, (p * w[:, None]).T @ p))
+
+
+class _Sums(tuple[Floats, ...]):
+    """Sums of more than one kind."""
+
+    def __add__(self, other: Any) -> Any:
+        return _Sums(a + b for a, b in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True)
@@ -308,19 +370,19 @@ class Multinomial(Loss):
     def read_y(self, y: Column, classes: tuple[Any, ...] | None = None) -> Target:
         return _read_classes(y, classes, self.name)
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        member = y[:, None] == np.arange(self.n_classes)
-        shares = w @ member / w.sum()
+    def start_of(self, rows: TargetRows) -> Floats:
+        classes, total = np.arange(self.n_classes), rows.weight
+        shares = rows.total(lambda y, w, _: w @ (y[:, None] == classes)) / total
         if np.any(shares == 0.0):
             raise ValueError(
                 "a class of y does not occur in the training rows, so its start would be minus "
                 "infinity; choose other validation rows or weights"
             )
         start = np.log(shares)
-        for _ in range(100 if offset.any() else 0):  # Newton, the constant direction left alone
-            p = softmax(offset + start, axis=1)
-            gradient = w @ (member - p) / w.sum()
-            hessian = np.diag(w @ p / w.sum()) - (p * w[:, None]).T @ p / w.sum()
+        for _ in range(100 if rows.has_offset else 0):  # Newton, the constant direction left alone
+            expected, squares = rows.total(partial(_probabilities, start))
+            gradient = shares - expected / total
+            hessian = np.diag(expected / total) - squares / total
             step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
             start = start + step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
             if np.abs(step).max() < 1e-12:
@@ -363,23 +425,26 @@ class Tweedie(Loss):
         else:
             _refuse(y <= 0, y, f"the {self.name} loss needs numbers > 0")
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
-        o, p = offset[:, 0], self.power
-        if not np.any(y > 0):
+    def start_of(self, rows: TargetRows) -> Floats:
+        p = self.power
+        if not rows.total(lambda y, w, _: w @ (y > 0)) > 0:
             raise ValueError(
                 f"y is zero in all training rows, so the start of the {self.name} loss would be "
                 "minus infinity; there is nothing to fit"
             )
-        top = o.max()  # against overflow of exp
-        share = np.log(w @ (y * np.exp((1 - p) * (o - top)))) - np.log(
-            w @ np.exp((2 - p) * (o - top))
-        )
-        return np.array([share - top])
+        top = rows.largest_offset  # against overflow of exp
+        fall = rows.total(lambda y, w, o: w @ (y * np.exp((1 - p) * (o[:, 0] - top))))
+        rise = rows.total(lambda _, w, o: w @ np.exp((2 - p) * (o[:, 0] - top)))
+        return np.array([np.log(fall) - np.log(rise) - top])
 
-    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:
-        f, p = offset[:, 0] + start[0], self.power
-        curvature = (p - 1) * y * np.exp((1 - p) * f) + (2 - p) * np.exp((2 - p) * f)
-        return 1.0 / float(np.average(curvature, weights=w))
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:
+        p = self.power
+
+        def curvature(y: Floats, offset: Floats) -> Floats:
+            f = offset[:, 0] + start[0]
+            return (p - 1) * y * np.exp((1 - p) * f) + (2 - p) * np.exp((2 - p) * f)
+
+        return 1.0 / rows.mean(curvature)
 
     def response(self, score: Floats) -> Floats:
         with np.errstate(over="ignore"):
@@ -470,7 +535,8 @@ class PythonLoss(Loss):
 
         return _core.python_loss(evaluate, self.n_outputs)
 
-    def start(self, y: Floats, w: Floats, offset: Floats) -> Floats:
+    def start_of(self, rows: TargetRows) -> Floats:
+        y, w, offset = rows.whole()
         arguments: list[Any] = [y, w]
         takes = inspect.signature(self.user.start).parameters.values()
         if len(takes) > 2 or any(p.kind is p.VAR_POSITIONAL for p in takes):
@@ -482,7 +548,7 @@ class PythonLoss(Loss):
         shape = () if self.n_outputs == 1 else (self.n_outputs,)
         return self._checked("start", self.user.start(*arguments), shape).reshape(-1)
 
-    def scale(self, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:  # noqa: ARG002
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
         return float(self._checked("scale", getattr(self.user, "scale", 1.0), ()))
 
     def response(self, score: Floats) -> Floats:

@@ -97,8 +97,8 @@ def bin_numbers(
     >>> len(found.values), bool(abs(at_nodes - x @ x) < 1e-9)
     (8, True)
     """
-    many = _most_bins(len(values))
-    cubics = all(isinstance(b, SplineBasis | PowerBasis) and b.degree < 4 for b in bases)
+    many = most_bins(len(values))
+    cubics = are_cubics(bases)
     exact = rule.n == "exact"
     if cubics and exact and len(values) > many and _core.distinct(values, None, many) is None:
         found = _in_moments(values, seen, bases, room)  # without sorting them
@@ -110,34 +110,58 @@ def bin_numbers(
     return _in_moments(bins.values[bins.index], seen, bases, room) or bins
 
 
-def _most_bins(n_rows: int) -> int:
+def are_cubics(bases: Sequence[Basis]) -> bool:
+    """Whether moments say all of them."""
+    return all(isinstance(b, SplineBasis | PowerBasis) and b.degree < 4 for b in bases)
+
+
+def most_bins(n_rows: int) -> int:
     """So many bins cost less than moments."""
     return max(MIN_BINS, int(MIN_SHARE * n_rows))
 
 
 def never_moments(bins: IndexSet) -> bool:
     """Whether bins are so few that no learners on them would have moments instead."""
-    return bins.n_bins <= _most_bins(bins.n_rows)
+    return bins.n_bins <= most_bins(bins.n_rows)
 
 
 def _in_moments(values: Floats, seen: Seen, bases: Sequence[Basis], room: Room) -> MomentSet | None:
     """None: there are pieces in which numbers cannot be told apart."""
-    edges = _edges(values, seen, bases)
-    half = np.diff(edges) / 2
-    if not 0 < len(half) <= MAX_PIECES:
-        return None
-    nodes = ((edges[:-1] + half)[:, None] + half[:, None] * NODES).ravel()
-    piece, t = _place(nodes, edges, Room())  # t: NODES, but for the rounding of the nodes
-    t = t.reshape(len(half), N_NODES)
-    if not np.all(np.diff(t) > 0.05) or np.any(piece != np.arange(len(nodes)) // N_NODES):
-        return None
-    inverse = np.asarray(np.linalg.inv(chebvander(t, N_NODES - 1)), dtype=np.float64)
-    missing = [np.nan] if seen.any_missing else []
-    points = np.concatenate([nodes, missing])
-    return MomentSet(*_place(values, edges, room), points, inverse)
+    ends = (np.nanmin(values), np.nanmax(values)) if seen.beyond else (seen.low, seen.high)
+    pieces = Pieces.make(seen, ends, bases)
+    return None if pieces is None else pieces.place(values, room)
 
 
-def _edges(values: Floats, seen: Seen, bases: Sequence[Basis]) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Where moments are taken."""
+
+    edges: Floats
+    values: Floats  # as of MomentSet
+    inverse: Floats
+
+    @classmethod
+    def make(cls, seen: Seen, ends: tuple[float, float], bases: Sequence[Basis]) -> Pieces | None:
+        """For numbers of which all rows have these at the ends. None: there are pieces in which
+        numbers cannot be told apart."""
+        edges = _edges(seen, ends, bases)
+        half = np.diff(edges) / 2
+        if not 0 < len(half) <= MAX_PIECES:
+            return None
+        nodes = ((edges[:-1] + half)[:, None] + half[:, None] * NODES).ravel()
+        piece, t = _place(nodes, edges, Room())  # t: NODES, but for the rounding of the nodes
+        t = t.reshape(len(half), N_NODES)
+        if not np.all(np.diff(t) > 0.05) or np.any(piece != np.arange(len(nodes)) // N_NODES):
+            return None
+        inverse = np.asarray(np.linalg.inv(chebvander(t, N_NODES - 1)), dtype=np.float64)
+        missing = [np.nan] if seen.any_missing else []
+        return cls(edges, np.concatenate([nodes, missing]), inverse)
+
+    def place(self, values: Floats, room: Room) -> MomentSet:
+        return MomentSet(*_place(values, self.edges, room), self.values, self.inverse)
+
+
+def _edges(seen: Seen, ends: tuple[float, float], bases: Sequence[Basis]) -> Floats:
     """Ends of the pieces: knots, ends of the sample's range and of all rows'; between the latter
     pieces that grow with the distance, in which numbers keep their digits."""
     low, high = seen.low, seen.high
@@ -146,7 +170,7 @@ def _edges(values: Floats, seen: Seen, bases: Sequence[Basis]) -> Floats:
     out = np.array([low, *knots, high])
     if seen.beyond:
         steps = (high - low) * 4.0 ** np.arange(32)
-        least, largest = np.nanmin(values), np.nanmax(values)
+        least, largest = ends
         out = np.concatenate([out, low - steps, high + steps])
         low, high = min(low, least), max(high, largest)
     return np.unique(np.append(out[(out > low) & (out < high)], [low, high]))

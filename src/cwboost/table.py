@@ -95,6 +95,10 @@ class Labels:
     def missing(self) -> NDArray[np.bool_]:
         return self.codes < 0
 
+    def codes_of(self, marks: NDArray[np.bool_] | None) -> Codes:
+        """Of the rows that are marked; None: of all."""
+        return self.codes if marks is None else self.codes[marks]
+
     def labels(self) -> Labels:
         return self
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from .bins import Elsewhere, distinct
 from .learners import STEP_BINS, Category, Centered, Learner, Linear, Missing, Spline, Step
 from .table import Floats, Labels, Numbers, Table
 
@@ -26,8 +27,8 @@ def _auto(column: Numbers) -> list[Learner]:
     Where most rows have one value, the others are exceptions: no curve, and spikes where there are
     so few that each of them may mean something.
     """
-    name, distinct = column.name, _core.distinct(column.values, None, STEP_BINS)
-    n_values = np.inf if distinct is None else len(distinct)
+    name, found = column.name, distinct(column.values, None, STEP_BINS)
+    n_values = np.inf if found is None else len(found)
     if n_values <= FEW:
         return [Linear(name) if n_values <= 2 else Step(name)]
     if not _mostly_one(column.values):
@@ -36,8 +37,10 @@ def _auto(column: Numbers) -> list[Learner]:
     return [Step(name), *spikes]
 
 
-def _mostly_one(values: Floats) -> bool:
+def _mostly_one(values: Floats | Elsewhere) -> bool:
     """Whether more than half of the known cells have the same value: then it is their median."""
+    if isinstance(values, Elsewhere):
+        return values.mostly_one()
     median = _core.quantiles(values, None, None, np.array([0.5]))
     return bool(2 * np.count_nonzero(values == median) > np.count_nonzero(~np.isnan(values)))
 
@@ -142,8 +145,10 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
         )
 
 
-def _counts_rows(values: Floats) -> bool:
+def _counts_rows(values: Floats | Elsewhere) -> bool:
     """Whether there is another whole number in every row, and they lie close together."""
+    if isinstance(values, Elsewhere):
+        return values.counts_rows()
     n = len(values)
     with np.errstate(invalid="ignore"):  # infinite numbers are refused later
         for part in (values[:100], values):  # most columns are done with the first

@@ -1,0 +1,543 @@
+"""The rows of a fit that are in one place: a shard of them.
+
+Knows how to read, describe, bin and weigh its rows and to run the engine's verbs on them. Knows
+nothing of other shards, or of who asks: what it answers are sums, counts and, where bins must be
+found, a few of the distinct values of a column; never its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .bases import BasisRows
+from .bins import (
+    AUTO_POINTS,
+    Cuts,
+    IndexSet,
+    Levels,
+    Points,
+    RowWeights,
+    Sample,
+    Seen,
+    as_numbers,
+    as_part,
+    cells,
+    ones,
+    pair_in,
+)
+from .data import read_offset, read_weights, read_y
+from .design import core_set
+from .losses import Loss
+from .memory import Room
+from .moments import MomentSet, Pieces
+from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read
+from .unify import gather
+
+TARGET = "y minus offset"  # asked for as if it were a column; no column's name is a pair
+ROLES = ("y", "weights", "offset", "exposure", "validation")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Some rows as they came: a table, and what was given beside it."""
+
+    number: int  # in the order of all rows
+    table: Any
+    beside: dict[str, Any]  # y, weights, ... that are arrays
+    held: bool = False  # of a validation table
+
+
+class Reading(NamedTuple):
+    """How the rows are read."""
+
+    loss: Loss
+    classes: tuple[Any, ...] | None
+    named: dict[str, str]  # roles that are columns
+    weighted: bool
+
+
+class Described(NamedTuple):
+    """What a shard has in a column."""
+
+    sort: str  # as of Piece
+    exact: bool
+    low: float  # of the training rows; above `high`: there are none
+    high: float
+    least: float  # of all rows
+    largest: float
+    missing: int  # training rows
+    any_missing: int  # all rows
+    values: Any  # the distinct numbers if they are few, or the values of text; None: many
+    order: Sequence[Any] | None  # of text, as its type declares
+    weights: Floats | None  # of the training rows, by value
+    training: NDArray[np.int64] | None  # number of these rows, by value
+    everywhere: NDArray[np.int64] | None  # number of all rows, by value
+
+
+# --- how a column is binned -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ByPoints:
+    """Numbers go to their nearest points; those outside have some of their own."""
+
+    column: str
+    points: Points
+    extra: Floats
+    seen: Seen
+
+    def bins(self, table: Table) -> IndexSet:
+        column = table[self.column]
+        assert isinstance(column, Numbers)
+        return self.points.place(column.values, self.seen, self.extra, Room())
+
+
+@dataclass(frozen=True, eq=False)
+class ByCode:
+    """Steps and levels."""
+
+    column: str
+    encoder: Cuts | Levels
+    values: Floats  # all that occur
+    seen: Seen
+
+    def bins(self, table: Table) -> IndexSet:
+        return self.encoder.coded(table[self.column], self.seen).bins(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class ByPieces:
+    """Moments instead of bins."""
+
+    column: str
+    pieces: Pieces
+
+    def bins(self, table: Table) -> MomentSet:
+        column = table[self.column]
+        assert isinstance(column, Numbers)
+        return self.pieces.place(column.values, Room())
+
+
+@dataclass(frozen=True, eq=False)
+class ByPair:
+    """Joint bins of two columns."""
+
+    a: ByPoints | ByCode
+    b: ByPoints | ByCode
+    cells: NDArray[np.int64]
+
+    def bins(self, table: Table) -> IndexSet:
+        return pair_in(self.a.bins(table), self.b.bins(table), self.cells)
+
+
+Recipe = ByPoints | ByCode | ByPieces | ByPair
+
+
+# --- the shard ------------------------------------------------------------------------------------
+
+
+class Sorted(NamedTuple):
+    """The numbers that training rows have in a column, increasing, and the weight up to each."""
+
+    values: Floats
+    reached: Floats
+
+    def up_to(self, ends: Floats) -> tuple[Floats, Floats]:
+        """Rows and weight up to each of some numbers."""
+        n = np.searchsorted(self.values, ends, side="right")
+        return n.astype(np.float64), np.append(self.reached, 0.0)[n - 1]
+
+    def between(self, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+        """Numbers above low and up to high, their weights, and the next number above each high."""
+        begin, end = (np.searchsorted(self.values, x, side="right") for x in (low, high))
+        rows = np.concatenate([np.arange(a, b) for a, b in zip(begin, end, strict=True)])
+        weights = np.diff(self.reached, prepend=0.0)[rows]
+        after = np.append(self.values, np.inf)[end]
+        return self.values[rows], weights, after
+
+
+class Shard:
+    """Rows of some partitions, in the order of their numbers."""
+
+    def __init__(self, partitions: Sequence[Partition], n_threads: int) -> None:
+        self.partitions = sorted(partitions, key=lambda p: (p.held, p.number))
+        self.n_threads = n_threads
+        self.tables = [read(p.table) for p in self.partitions]
+        self.sets: list[IndexSet | MomentSet] = []
+        self._sorted: tuple[Any, Sorted] | None = None
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def names(self) -> list[tuple[int, bool, tuple[str, ...], int]]:
+        """Number, whether it is held, names of the columns and rows of every partition."""
+        parts = zip(self.partitions, self.tables, strict=True)
+        return [(p.number, p.held, t.names, t.n_rows) for p, t in parts]
+
+    def classes(self, y: str | None) -> list[Piece]:
+        """What y may be, of every partition: its values, and no rows."""
+        out = []
+        for part, table in zip(self.partitions, self.tables, strict=True):
+            with _in(part):
+                piece = table.piece(y) if y else read({"y": part.beside["y"]}).piece("y")
+                if piece.sort != "text":
+                    known = piece.cells[~np.isnan(piece.cells)]
+                    out.append(piece._replace(cells=np.unique(known)))
+                else:
+                    used = np.unique(piece.cells[piece.cells >= 0])
+                    values = [piece.values[c] for c in used]
+                    out.append(piece._replace(cells=np.arange(len(values)), values=values))
+        return out
+
+    def read(self, reading: Reading) -> list[list[int]]:
+        """Reads what is beside the columns; of every partition the number of rows that have a
+        weight, by class (without classes: one number)."""
+        self.reading, self.loss = reading, reading.loss
+        q = self.loss.n_outputs
+        read_parts = [self._read_part(p, t) for p, t in zip(self.partitions, self.tables, strict=True)]
+        self.kept = [present for present, *_ in read_parts]
+        self.y = np.concatenate([y for _, y, _, _ in read_parts])
+        self.weights = np.concatenate([w for _, _, w, _ in read_parts])
+        self.offset = np.concatenate([o for _, _, _, o in read_parts]).reshape(-1, q)
+        self.n_rows = len(self.y)
+        self.begin = np.cumsum([0, *(len(y) for _, y, _, _ in read_parts)])
+        self.table = self._joined()
+        kinds = None if reading.classes is None else self._class_values()
+        return [
+            [len(y)] if kinds is None else [int(np.count_nonzero(y == c)) for c in kinds]
+            for _, y, _, _ in read_parts
+        ]
+
+    def _class_values(self) -> list[float]:
+        n = len(self.reading.classes or ())
+        return [-1.0, 1.0] if self.loss.name == "binomial" else [float(c) for c in range(n)]
+
+    def _read_part(self, part: Partition, table: Table) -> Any:
+        """Which rows have a weight, and their y, weights and offset."""
+        loss, classes, named, weighted = self.reading
+
+        def of(role: str) -> Any:
+            return named[role] if role in named else part.beside.get(role)
+
+        with _in(part):
+            present = slice(None)
+            w = np.ones(table.n_rows)
+            if weighted:
+                given = of("weights")
+                w = read_weights(given, table)
+            if table.n_rows == 0:
+                return present, np.empty(0), w, np.empty((0, loss.n_outputs))
+            y, offset, exposure = of("y"), of("offset"), of("exposure")
+            if weighted and not part.held and np.any(w == 0):
+                present = w > 0
+                table = table.take(present)
+                w = w[present]
+                y, offset, exposure = (_taken(x, present) for x in (y, offset, exposure))
+            if table.n_rows == 0:
+                return present, np.empty(0), w, np.empty((0, loss.n_outputs))
+            values, _ = read_y(y, table, loss, classes)
+            return present, values, w, read_offset(table, offset, exposure, loss, loss.n_outputs)
+
+    def _joined(self) -> Table:
+        """All rows as one table, whose columns are put together when they are asked for."""
+        tables = [
+            t if isinstance(rows, slice) else t.take(rows)
+            for t, rows in zip(self.tables, self.kept, strict=True)
+        ]
+
+        def make(name: str) -> Column:
+            pieces = (
+                (table.piece(name), f"partition {part.number}")
+                for part, table in zip(self.partitions, tables, strict=True)
+            )
+            return gather(name, self.n_rows, pieces)
+
+        return Table(
+            self.tables[0].names, self.n_rows, make, again=lambda _: True, where=self._where
+        )
+
+    def _where(self, row: int) -> str:
+        k = int(np.searchsorted(self.begin, row, side="right")) - 1
+        kept, within = self.kept[k], row - int(self.begin[k])
+        within = within if isinstance(kept, slice) else int(np.flatnonzero(kept)[within])
+        return f"{within} of partition {self.partitions[k].number}"
+
+    def validation(self, named: str | None) -> Any:
+        """Weights that a column, or arrays beside the table, hold out; whether they are marks."""
+        marks, out = True, []
+        for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
+            with _in(part):
+                given = named if named else part.beside["validation"]
+                column = read({"v": given})["v"] if not isinstance(given, str) else table[given]
+                if len(column) != table.n_rows:
+                    raise ValueError(
+                        f"validation has {len(column)} rows, the table has {table.n_rows}"
+                    )
+                marks = marks and (table.n_rows == 0 or bool(getattr(column, "boolean", False)))
+                out.append(read_weights(column, table, "validation")[rows])
+        self._given_held = np.concatenate(out)
+        return marks, float(self._given_held.sum())
+
+    def split(self, how: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None = None) -> Any:
+        """Sets the parts. `how`: "none"; "drawn": rows by their place among those of a class, per
+        partition; "marks" or "weights" that `validation` read; "held": those of the validation
+        table. Answers the number of training rows and the weights of the parts."""
+        n, w = self.n_rows, self.weights
+        held: Any = np.zeros(n, bool)
+        if how == "drawn":
+            assert drawn is not None
+            held = self._drawn(drawn)
+        elif how == "marks":
+            held = self._given_held > 0
+        elif how == "held":
+            for part, begin, end in zip(self.partitions, self.begin, self.begin[1:], strict=False):
+                held[begin:end] = part.held
+        of_held: RowWeights = held
+        if how == "weights":
+            of_held = self._given_held
+            held = of_held > 0
+        elif self.reading.weighted:
+            of_held = np.where(held, w, 0.0)
+        self.training = held if how == "none" else ~held
+        if how == "none":
+            self.training = np.ones(n, bool)
+        plain = not self.reading.weighted
+        training: RowWeights = self.training if plain else np.where(self.training, w, 0.0)
+        everything: RowWeights
+        if plain and of_held.dtype == np.bool_:
+            everything = ones(n)
+        else:
+            everything = np.where(self.training, w, of_held)
+        watched = training if how == "none" else of_held
+        self.parts = [training, watched, everything]
+        marks = None if self.training.all() else self.training
+        n_training = int(np.count_nonzero(self.training))
+        self.sample = Sample(marks, None if plain else w, n_training)
+        return n_training, [float(np.sum(part)) for part in self.parts]
+
+    def _drawn(self, drawn: Sequence[Sequence[NDArray[np.int64]]]) -> NDArray[np.bool_]:
+        held = np.zeros(self.n_rows, bool)
+        kinds: list[Any] = [None] if self.reading.classes is None else self._class_values()
+        parts = zip(drawn, self.begin, self.begin[1:], strict=False)
+        for of_part, begin, end in parts:
+            for kind, places in zip(kinds, of_part, strict=True):
+                y = self.y[begin:end]
+                rows = np.arange(begin, end) if kind is None else begin + np.flatnonzero(y == kind)
+                held[rows[places]] = True
+        return held
+
+    # --- y ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _target(self) -> tuple[Floats, Floats, Floats]:
+        rows, (training, *_) = self.training, self.parts
+        w = np.ascontiguousarray(training[rows], dtype=np.float64)
+        return self.y[rows], w, self.offset[rows]
+
+    def total(self, of: Callable[[Floats, Floats, Floats], Any]) -> Any:
+        """Sums over the training rows."""
+        return of(*self._target)
+
+    def offsets(self) -> tuple[bool, float]:
+        """Whether there are any, and the largest of the training rows."""
+        offset = self._target[2]
+        return bool(offset.any()), float(offset.max(initial=-np.inf))
+
+    def whole(self) -> tuple[Floats, Floats, Floats]:
+        """y, weights and offsets of the training rows themselves: for losses that people wrote."""
+        return self._target
+
+    # --- columns ----------------------------------------------------------------------------------
+
+    def describe(self, names: Sequence[str]) -> list[Described]:
+        return [self._described(name) for name in names]
+
+    def _described(self, name: str) -> Described:
+        pieces = [
+            (table.piece(name), part)
+            for part, table in zip(self.partitions, self.tables, strict=True)
+        ]
+        orders = [p.order for p, _ in pieces if p.order is not None]
+        sorts = {p.sort for p, _ in pieces} - {""}
+        column = self.table.unchecked(name)
+        rows, weights = self.sample.marks, self.sample.weights
+        if isinstance(column, Labels):
+            codes = column.codes
+            inside = codes if rows is None else codes[rows]
+            w = None if weights is None else weights if rows is None else weights[rows]
+            n = len(column.levels)
+            counts, everywhere = (np.bincount(c + 1, minlength=n + 1) for c in (inside, codes))
+            of_levels = counts if w is None else np.bincount(inside + 1, w, minlength=n + 1)
+            return Described(
+                "text", True, np.inf, -np.inf, np.inf, -np.inf, int(counts[0]), int(everywhere[0]),
+                list(column.levels), orders[0] if orders else None,
+                of_levels[1:].astype(np.float64), counts[1:], everywhere[1:],
+            )  # fmt: skip
+        low, high, missing, any_missing, _, infinite = _core.survey(column.values, rows)
+        if infinite:
+            check_finite(column, self.table)
+        least, largest = _core.survey(column.values, None)[:2]
+        few = _core.distinct(column.values, None, AUTO_POINTS)
+        of_few: Any = (None, None, None)
+        if few is not None:
+            of_few = self._by_value(column.values, few)
+        sort = "booleans" if column.boolean else next(iter(sorts), "")
+        return Described(
+            sort, column.exact, low, high, least, largest, missing, any_missing,
+            few, None, *of_few,
+        )  # fmt: skip
+
+    def _by_value(self, values: Floats, few: Floats) -> Any:
+        known = ~np.isnan(values)
+        code = np.searchsorted(few, values[known])
+        rows = self.training[known]
+        counts, everywhere = (np.bincount(c, minlength=len(few)) for c in (code[rows], code))
+        if self.sample.weights is None:
+            return counts.astype(np.float64), counts, everywhere
+        w = self.sample.weights[known][rows]
+        return np.bincount(code[rows], w, minlength=len(few)), counts, everywhere
+
+    def _numbers(self, name: str) -> Floats:
+        if name == TARGET:
+            return self.y - self.offset[:, 0]
+        column = self.table.unchecked(name)
+        assert isinstance(column, Numbers)
+        return column.values
+
+    def sorted(self, name: str) -> Sorted:
+        """Kept until another column is asked for."""
+        if self._sorted is None or self._sorted[0] != name:
+            values = self._numbers(name)
+            rows = self.training & ~np.isnan(values)
+            values = values[rows] + 0.0
+            order = np.argsort(values, kind="stable")
+            w = self.parts[0][rows].astype(np.float64)
+            self._sorted = name, Sorted(values[order], np.cumsum(w[order]))
+        return self._sorted[1]
+
+    def up_to(self, name: str, ends: Floats) -> NDArray[np.float64]:
+        """(2, n) rows and weight of the training rows up to each of some numbers."""
+        return np.stack(self.sorted(name).up_to(ends))
+
+    def between(self, name: str, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+        return self.sorted(name).between(low, high)
+
+    def distinct(self, name: str, limit: int, everywhere: bool) -> Floats | None:
+        marks = None if everywhere else self.sample.marks
+        return _core.distinct(self._numbers(name), marks, limit)
+
+    def sums(self, name: str) -> NDArray[np.float64]:
+        """Weight of the known training cells of a column, and their weighted sum."""
+        values, weights = self.sample.known(self._numbers(name))
+        return np.array([weights.sum(), weights @ values])
+
+    def count(self, name: str, values: Floats) -> NDArray[np.int64]:
+        """Rows that have each of some values, and at the end known rows."""
+        column = self._numbers(name)
+        counts = [int(np.count_nonzero(column == v)) for v in values]
+        return np.array([*counts, int(np.count_nonzero(~np.isnan(column)))])
+
+    def median(self, name: str) -> float | None:
+        """Of all rows; None: there is none."""
+        values = self._numbers(name)
+        if np.isnan(values).all():
+            return None
+        return float(_core.quantiles(values, None, None, np.array([0.5]))[0])
+
+    def counting(self, name: str) -> tuple[bool, float, float]:
+        """Whether every row has another whole number, and the range."""
+        values = self._numbers(name)
+        if np.isnan(values).any() or np.any(values != np.round(values)):
+            return False, 0.0, 0.0
+        each = len(np.unique(values)) == len(values)
+        return each, float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+
+    # --- bins -------------------------------------------------------------------------------------
+
+    def outside(self, name: str, points: Points, seen: Seen) -> Floats:
+        return points.outside(self._numbers(name), seen)
+
+    def occurring(self, name: str, encoder: Cuts | Levels, seen: Seen) -> Floats:
+        return encoder.coded(self.table[name], seen).occurring()
+
+    def cells(self, a: Any, b: Any) -> NDArray[np.int64]:
+        return cells(a.bins(self.table), b.bins(self.table))
+
+    def bin(self, recipes: Sequence[Recipe]) -> list[Floats]:
+        """Bins the rows once more in each of some ways; weights of these bins."""
+        first = len(self.sets)
+        self.sets += [recipe.bins(self.table) for recipe in recipes]
+        return self._weights(self.sets[first:], 0)
+
+    def weigh(self, part: int) -> list[Floats]:
+        """Weights of all bins of all sets."""
+        return self._weights(self.sets, part)
+
+    def _weights(self, sets: Sequence[IndexSet | MomentSet], part: int) -> list[Floats]:
+        weights = as_numbers(self.parts[part])
+        return [s.weigh(weights, Room()) for s in sets]
+
+    def counts(self, recipe: Recipe) -> Floats:
+        """Rows in each bin of a way to bin them."""
+        return recipe.bins(self.table).weigh(None, Room())
+
+    # --- the engine -------------------------------------------------------------------------------
+
+    def begin_rows(self, bases: Sequence[tuple[BasisRows, int]]) -> None:
+        """Makes the rows that verbs are for; bases for cross-Grams."""
+        self._sorted = None
+        self.bases = [_core.Basis(*rows, n_coef) for rows, n_coef in bases]
+        self.rows = _core.LocalRows(
+            self.loss.core(self.y),
+            np.ascontiguousarray(self.y),
+            np.ascontiguousarray(self.offset.T) if self.offset.any() else None,
+            [core_set(s) for s in self.sets],
+            [np.ascontiguousarray(as_part(w)) for w in self.parts],
+            self.n_threads,
+        )
+
+    def run(self, batch: Sequence[Any]) -> list[_core.Reply]:
+        return self.rows.run([self._own(verb) for verb in batch])
+
+    def _own(self, verb: Any) -> Any:
+        """A cross-Gram is asked for by the numbers of its bases."""
+        if not isinstance(verb, CrossOf):
+            return verb
+        pairs = [(a, b, self.bases[x], self.bases[y]) for a, b, x, y in verb.pairs]
+        return _core.Cross(pairs, verb.part)
+
+    def replay(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+        """All that was told before, to a shard that begins anew."""
+        for method, arguments in calls:
+            getattr(self, method)(*arguments)
+
+
+class CrossOf(NamedTuple):
+    """The verb Cross, for rows elsewhere: two sets and the numbers of two bases per pair."""
+
+    pairs: list[tuple[int, int, int, int]]
+    part: int
+
+
+def _taken(given: Any, rows: NDArray[np.bool_]) -> Any:
+    if given is None or isinstance(given, str):
+        return given
+    array = np.asarray(given)
+    return array[rows] if array.ndim else given
+
+
+@contextmanager
+def _in(part: Partition) -> Iterator[None]:
+    """Errors say in which partition they are."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        which = " of the validation table" if part.held else ""
+        raise type(error)(f"partition {part.number}{which}: {error}") from None
