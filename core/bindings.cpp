@@ -436,6 +436,7 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
       if ((*after)(m, risks.training, risks.validation, move.choice.learner))
         throw Stopped{"callback"};
     }
+    if (m <= history.n_iter()) return;
     if (save && Seconds(now - saved).count() >= rest) {
       const nb::gil_scoped_acquire gil;
       rest = (*save)(boost.path);

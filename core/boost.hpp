@@ -203,7 +203,7 @@ inline bool row_free_pays(Size n_rows, const Learners& learners, int n_iter) {
 struct Until {
   int n_iter;
   int patience;  // iterations without a new best validation risk; 0: never stop early
-  // After each live iteration; throws Stopped to end the fit.
+  // After each iteration that is live or the loop's own (`given`); throws Stopped to end the fit.
   std::function<void(int, const Risks&, const Move&)> after = {};
   std::function<void(int)> recorded = {};  // after each that the history has, and before the first
   // The loop was cut off: of the history it was given the first so many iterations, and the others
@@ -240,9 +240,9 @@ class Boost {
         if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)
           best_ = m;
         if (!live && until.recorded) until.recorded(m);
-        if (live && until.after) until.after(m, path.risks.back(), path.moves.back());
-        if (m > given && must_stop(until.patience, patient_from))
-          throw Stopped{"no better validation risk"};
+        if (m <= given) continue;
+        if (until.after) until.after(m, path.risks.back(), path.moves.back());
+        if (must_stop(until.patience, patient_from)) throw Stopped{"no better validation risk"};
       }
       path.stopped = "n_iter reached";
     } catch (const Stopped& stop) {
