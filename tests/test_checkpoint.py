@@ -24,6 +24,7 @@ import cwboost as cb
 from cwboost import checkpoint as kept
 from cwboost.checkpoint import Checkpoint
 from cwboost.cli import main
+from cwboost.progress import Progress
 
 N = 2500  # enough for cross-Grams
 NAMES = [name for name in cb.model.Path.__dataclass_fields__ if name != "evaluations"]
@@ -261,6 +262,38 @@ def test_ctrl_c_keeps_what_was_fitted(file):
     assert stage.path.n_iter == stop.value.model.n_iter
     given = {"loss": "binomial", "n_iter": 30}
     assert_equal(cb.fit(TABLE, y, checkpoint=file, **given), cb.fit(TABLE, y, **given))
+
+
+class Impatient(Progress):
+    """Ctrl-C is pressed when it is told of an iteration."""
+
+    every = 0.0
+
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.told = at, []
+
+    def step(self, done, **facts):
+        self.told.append(done)
+        if done == self.at:
+            self.at = None
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_the_path_is_followed_again(file):
+    """What the file has is told of, and not lost."""
+    y = make_y(TABLE, "binomial")
+    given = {"loss": "binomial", "n_iter": 60}
+    cut_off(40, TABLE, y, checkpoint=file, **given)
+    before = file.read_bytes()
+    with pytest.raises(cb.Interrupted) as stop:
+        cb.fit(TABLE, y, checkpoint=file, progress=Impatient(20), **given)
+    assert stop.value.model.n_iter == 20
+    assert file.read_bytes() == before
+    patient = Impatient(None)
+    again = cb.fit(TABLE, y, checkpoint=file, progress=patient, **given)
+    assert patient.told[:60] == list(range(1, 61))
+    assert_equal(again, cb.fit(TABLE, y, **given))
 
 
 KILLED = """

@@ -171,6 +171,13 @@ def fit(
     >>> model = cb.fit(table, np.sin(6 * table["x"]), n_iter=100)
     >>> set(model.choices)
     {'x'}
+
+    >>> y, file = np.sin(6 * table["x"]), "fit.checkpoint"
+    >>> part = cb.fit(table, y, n_iter=100, time_limit=1e-9, checkpoint=file)
+    >>> part.n_iter
+    1
+    >>> cb.fit(table, y, n_iter=100, checkpoint=file).choices == model.choices
+    True
     """
     began, bar = time.perf_counter(), face(progress)
     optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
