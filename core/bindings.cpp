@@ -462,6 +462,7 @@ class Polled {
 };
 
 using After = std::function<bool(int, Real, Real, int)>;
+using Save = std::function<double(const Path&)>;  // returns after how many seconds to call it again
 
 void take_learners(const std::vector<const HeldLearner*>& from, Learners& to) {
   for (const auto* learner : from) {
@@ -474,7 +475,8 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
                const std::vector<const HeldLearner*>& all, const Optimizer& optimizer, Vec start,
                Real scale, Part training_part, std::optional<Part> validation_part, Part all_part,
                int n_iter, int patience, const Path& history, std::optional<double> time_limit,
-               const std::optional<After>& after, How how, double every) {
+               const std::optional<After>& after, How how, double every, std::optional<int> given,
+               const std::optional<Save>& save) {
   Learners for_training, for_all;
   Problem problem{&rows,
                   &for_training,
@@ -493,8 +495,12 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
 
   Signals signals;
   const auto began = Clock::now();
-  auto told = began;  // when `after` was last called: not again within `every` seconds
+  auto told = began;   // when `after` was last called: not again within `every` seconds
+  auto saved = began;  // when `save` was last called,
+  double rest = 0.0;   // and the seconds for which it is not called again
+  Boost boost(problem, optimizer);
   Until until{n_iter, patience};
+  until.given = given;
   until.after = [&](int m, const Risks& risks, const Move& move) {
     signals();
     const auto now = Clock::now();
@@ -504,10 +510,15 @@ Path run_boost(Rows& rows, const std::vector<const HeldLearner*>& training,
       if ((*after)(m, risks.training, risks.validation, move.choice.learner))
         throw Stopped{"callback"};
     }
+    if (m <= history.n_iter()) return;
+    if (save && Seconds(now - saved).count() >= rest) {
+      const nb::gil_scoped_acquire gil;
+      rest = (*save)(boost.path);
+      saved = Clock::now();
+    }
     if (time_limit && Seconds(Clock::now() - began).count() > *time_limit)
       throw Stopped{"time limit"};
   };
-  Boost boost(problem, optimizer);
   const Polled polled(rows, signals);
   try {
     const nb::gil_scoped_release released;
@@ -526,6 +537,19 @@ nb::ndarray<nb::numpy, Real> replay(const Path& path, int m, const Optimizer& op
   Boost boost({&nowhere, nullptr, nullptr, std::move(n_coef), {}, scale, {}}, optimizer);
   boost.run(path, {m, 0});
   return to_numpy(Vec(boost.coef()));
+}
+
+// What a loop that was cut off had done of n_iter iterations, without rows: less than its path if
+// that has more, or if patience ended sooner. See Until::given.
+Path cut_path(const Path& path, int n_iter, int patience, const Optimizer& optimizer,
+              std::vector<Size> n_coef, Size n_outputs, bool watched, int given) {
+  NoRows nowhere(n_outputs);
+  const Parts parts{0, watched ? std::optional<Part>(0) : std::nullopt, 0};
+  Boost boost({&nowhere, nullptr, nullptr, std::move(n_coef), {}, 1.0, parts}, optimizer);
+  Until until{std::min(n_iter, path.n_iter()), patience};
+  until.given = given;
+  boost.run(path, until);
+  return std::move(boost.path);
 }
 
 // The risk of a part of the rows after 0, 1, .. iterations of a path that may be from others. `at`
@@ -642,11 +666,13 @@ void bind_boost(nb::module_& m) {
   m.def("boost", &run_boost, "rows"_a, "training"_a, "all"_a, "optimizer"_a, "start"_a, "scale"_a,
         "training_part"_a, "validation_part"_a.none(), "all_part"_a, "n_iter"_a, "patience"_a,
         "history"_a, "time_limit"_a.none(), "after"_a.none(), "how"_a = How::automatic,
-        "every"_a = 0.0);
+        "every"_a = 0.0, "given"_a = nb::none(), "save"_a = nb::none());
   m.def("follow", &follow, "rows"_a, "learners"_a, "optimizer"_a, "start"_a, "scale"_a, "part"_a,
         "path"_a, "at"_a.none() = nb::none(), nb::rv_policy::move);
   m.def("gram", &gram_of, "rows"_a, "learners"_a, "part"_a, nb::rv_policy::move);
   m.def("replay", &replay, "path"_a, "m"_a, "optimizer"_a, "n_coef"_a, "n_outputs"_a, "scale"_a);
+  m.def("cut", &cut_path, "path"_a, "n_iter"_a, "patience"_a, "optimizer"_a, "n_coef"_a,
+        "n_outputs"_a, "watched"_a, "given"_a);
 }
 
 // --- set-up -------------------------------------------------------------------------------------

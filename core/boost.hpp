@@ -11,6 +11,8 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -35,7 +37,8 @@ struct Around {
 
 // Takes the step `f += step * choice` in coefficients and rows. A step that makes the risk leap is
 // halved until it does not, and that is recorded.
-inline Risks descend(Point& point, Move& move, Real step, bool live, Slot residual, Around around) {
+inline Risks descend(Point& point, Move& move, Real step, const Chooser& chooser, Slot residual,
+                     Around around) {
   const auto take = [&](std::vector<Verb> batch, Real length, const std::vector<Verb>& rest) {
     batch.push_back(point.add(slot_f, move.choice, length));
     batch.push_back(point.risks_at_f(residual));
@@ -43,9 +46,13 @@ inline Risks descend(Point& point, Move& move, Real step, bool live, Slot residu
     batch.insert(batch.end(), rest.begin(), rest.end());
     return std::move(point.run(batch).at(position));
   };
-  step = std::ldexp(step, -move.halvings);
+  const int recorded = move.halvings;
+  if (chooser.retraces())
+    move.halvings = 0;
+  else
+    step = std::ldexp(step, -recorded);
   Reply reply = take(std::move(around.before), step, around.after);
-  while (live && point.leapt(reply)) {
+  while (chooser.live() ? point.leapt(reply) : move.halvings < recorded) {
     if (++move.halvings > max_halvings) throw Stopped{"diverged"};
     step *= 0.5;
     reply = take(around.undo, -step, around.redo);
@@ -67,7 +74,7 @@ struct Plain {
     Around around;
     if (foreseen != 0.0)
       around.before = batch_of(point.add(slot_r, move.choice, foreseen, point.part()));
-    return descend(point, move, step, chooser.live(), slot_r, std::move(around));
+    return descend(point, move, step, chooser, slot_r, std::move(around));
   }
 };
 
@@ -107,7 +114,7 @@ struct Accelerated {
       around.undo = batch_of(Mix{slot_c, 1.0, slot_c, -1.0, slot_r});
       around.redo.push_back(Mix{slot_c, 1.0, slot_c, 1.0, slot_r});
     }
-    const Risks risks = descend(point, move, rate * point.scale, chooser.live(), no_slot, around);
+    const Risks risks = descend(point, move, rate * point.scale, chooser, no_slot, around);
     point.move(h, move.correction, momentum_step);
     previous = move.correction;
     return risks;
@@ -142,7 +149,7 @@ using Optimizer = std::variant<Plain, Accelerated, Hybrid>;
 // --- rules on the validation risk, functions of the path alone ----------------------------------
 
 // The iterate with the least validation risk, the first of equals.
-inline int best_iteration(const std::vector<Risks>& risks) {
+inline int best_iteration(std::span<const Risks> risks) {
   Size best = 0;
   for (Size m = 1; m < risks.size(); ++m)
     if (risks[m].validation < risks[best].validation) best = m;
@@ -197,9 +204,12 @@ inline bool row_free_pays(const Rows& rows, const Learners& learners, int n_iter
 struct Until {
   int n_iter;
   int patience;  // iterations without a new best validation risk; 0: never stop early
-  // After each live iteration; throws Stopped to end the fit.
+  // After each iteration that is live or the loop's own (`given`); throws Stopped to end the fit.
   std::function<void(int, const Risks&, const Move&)> after = {};
   std::function<void(int)> recorded = {};  // after each that the history has, and before the first
+  // The loop was cut off: of the history it was given the first so many iterations, and the others
+  // are its own, which are to end in the bits that they ended in. None: all were given.
+  std::optional<int> given = {};
 };
 
 class Boost {
@@ -216,23 +226,22 @@ class Boost {
     point_.reset(point_.f, problem_.start);
     path.risks.push_back(std::visit([&](auto& o) { return o.begin(point_); }, optimizer_));
     compare(history, 0);
-    // A history that ended for want of patience is given it anew.
-    const int ended = history.n_iter();
-    const bool impatient =
-        ended - std::max(best_iteration(history.risks), history.switched_after) >= until.patience;
-    const int patient_from = ended > 0 && impatient ? ended : 0;
+    const int given = std::min(until.given.value_or(history.n_iter()), history.n_iter());
+    const int patient_from = impatient(history, given, until.patience) ? given : 0;
     try {
       if (until.recorded) until.recorded(0);
       for (int m = 1; m <= until.n_iter; ++m) {
         const bool live = m > history.n_iter();
         if (live ? must_switch() : m - 1 == history.switched_after)
           switch_over(history, until.n_iter);
+        recorded.own = m > given;
+        recorded.beside = recorded.own && gram_rows_ ? search_.get() : nullptr;
         iterate(live ? *search_ : recorded, m, m < until.n_iter);
         if (!live) compare(history, m);
         if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)
           best_ = m;
         if (!live && until.recorded) until.recorded(m);
-        if (!live) continue;
+        if (m <= given) continue;
         if (until.after) until.after(m, path.risks.back(), path.moves.back());
         if (must_stop(until.patience, patient_from)) throw Stopped{"no better validation risk"};
       }
@@ -265,6 +274,7 @@ class Boost {
     }
     search_ = std::make_unique<Search>(how == How::full, n_iter);
     point_.use(rows, learners, part, weight);
+    gram_rows_.reset();
   }
 
   void iterate(Chooser& chooser, int m, bool more) {
@@ -293,6 +303,14 @@ class Boost {
             "validation rows");
     }
     risks = old;
+  }
+
+  // A history that ended, after so many iterations, for want of patience is given it anew.
+  static bool impatient(const Path& history, int ended, int patience) {
+    if (ended == 0) return false;
+    const auto risks = std::span(history.risks).first(static_cast<Size>(ended) + 1);
+    const int switched = history.switched_after < ended ? history.switched_after : -1;
+    return ended - std::max(best_iteration(risks), switched) >= patience;
   }
 
   bool must_switch() const {

@@ -39,6 +39,8 @@ class Chooser {
   virtual ~Chooser() = default;
   virtual Move next(Point& point, std::span<const Slot> slots, const Carry& carry) = 0;
   virtual bool live() const = 0;  // false: the move is a record and must not be altered
+  // The record is gone through just as it was made, so that the rows have the same bits after it.
+  virtual bool retraces() const { return false; }
   // r is about to become the residual at f + step * choice: what multiple of the choice it will
   // have moved by, about. The rows add it to r, so that `moved` is only what was not foreseen.
   virtual Real foresee(const Point&, const Update&, Real) { return 0.0; }
@@ -48,7 +50,16 @@ class Recorded final : public Chooser {
  public:
   explicit Recorded(const std::vector<Move>& moves) : moves_(moves) {}
   bool live() const override { return false; }
-  Move next(Point&, std::span<const Slot>, const Carry&) override { return moves_.at(next_++); }
+  bool retraces() const override { return own; }
+  Move next(Point& point, std::span<const Slot> slots, const Carry& carry) override {
+    if (beside) beside->next(point, slots, carry);
+    return moves_.at(next_++);
+  }
+
+  bool own = false;  // of this very loop, before it was cut off
+  // Searches as it did then. What it finds is known, but a search without rows leaves behind sums
+  // that were refreshed when it asked, and whose last bits depend on when that was.
+  Chooser* beside = nullptr;
 
  private:
   const std::vector<Move>& moves_;

@@ -115,6 +115,8 @@ def _fit_arguments(command: Any) -> None:
     add("--seed", type=_whole, default=0, help="for the rows held out (default 0)")
     add("--threads", type=_whole_positive, help="the result does not depend on it")
     add("--time-limit", type=_positive, metavar="SECONDS", help="stop after so long")
+    add("--checkpoint", metavar="FILE",
+        help="keeps what is done; the same command goes on from it if it was cut off")  # fmt: skip
     group = made.add_argument_group("what is said meanwhile")
     group.add_argument("--quiet", action="store_true", help="nothing but warnings and errors")
     group.add_argument("--log-json", action="store_true",

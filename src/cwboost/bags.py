@@ -35,7 +35,7 @@ Masks = NDArray[np.bool_]
 # --- which rows -----------------------------------------------------------------------------------
 
 
-def check_bags(bags: Any, validation: Any, callback: Any) -> None:
+def check_bags(bags: Any, validation: Any, callback: Any, checkpoint: Any) -> None:
     """Before any work."""
     many = is_whole(bags) and bags >= 2
     if not many and (np.ndim(bags) != 2 or np.shape(bags)[0] < 2):
@@ -52,6 +52,8 @@ def check_bags(bags: Any, validation: Any, callback: Any) -> None:
         )
     if callback is not None:
         raise ValueError("callback: is told of the iterations of one fit, and bags= makes several")
+    if checkpoint is not None:
+        raise ValueError("checkpoint: has the iterations of one fit, and bags= makes several")
 
 
 class Draw(NamedTuple):

@@ -47,6 +47,7 @@ from .schedules import Hyperband
 from .table import Column, Floats, Labels, Numbers, Table, natural, read
 from .text import cell, curve_lines, effect_table, printable, table_lines, words
 from .tune import Tuning, TuningInterrupted, tune
+from .whole import check_file
 
 BAD, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
 BAR = 24  # characters of the longest bar
@@ -105,8 +106,12 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
                        "can only say which share of them; leave it out for 0.2")  # fmt: skip
     if a.optimizer == "hybrid" and a.validation == "none":
         a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
+    if a.bags is not None and a.checkpoint is not None:
+        a.parser.error("--checkpoint: has the iterations of one fit, and --bags makes several")
     if a.output is not None:
         check_output(a.output, table=False)
+    if a.checkpoint is not None:
+        check_file(a.checkpoint)
     began = time.monotonic()
     held = None if _is_share(a.validation) else a.validation
     asked = _asked(a, bar, [] if held is None else [held])
@@ -118,7 +123,8 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     estimator._progress = bar
     try:
         y = _target(table[a.target], a.target, estimator)
-        estimator.fit(rows, y, weights, validation=None if held is None else _mask(table[held]))
+        mask = None if held is None else _mask(table[held])
+        estimator.fit(rows, y, weights, validation=mask, checkpoint=a.checkpoint)
         model = estimator.model_
     except Interrupted as stop:
         model = estimator._keep(stop.model, 0).model_
@@ -304,6 +310,7 @@ def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds
         "output": a.output,
     }
     where = "" if a.output is None else f"; the model so far is in {a.output}"
+    where += "" if a.checkpoint is None else f"; the same command goes on from {a.checkpoint}"
     done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
     message = f"interrupted after {done}{where}"
     if a.output is None:

@@ -19,7 +19,7 @@ import numpy as np
 from .bench import Bench, Curve, Standing, marks
 from .digest import digest, does
 from .journal import Journal
-from .losses import Loss, PythonLoss
+from .losses import described
 from .metrics import Metric
 from .model import Model
 from .progress import Progress
@@ -282,7 +282,7 @@ def identity(climb: Climb) -> dict[str, str]:
     return {
         "data": digest(chain([data.y, data.weights, data.offset], columns())),
         "learners": digest(learners),
-        "loss": _loss(data.loss),
+        "loss": described(data.loss),
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
         "folds": digest(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
@@ -298,11 +298,3 @@ def _metric(metric: Metric) -> str:
     asked = getattr(metric.of, "__self__", None)
     text = digest(does(getattr(asked, "function", getattr(asked, "scorer", ""))))
     return f"{metric.name} {'more' if metric.greater else 'less'} {text}"
-
-
-def _loss(loss: Loss) -> str:
-    """Its name and parameters; of one that people wrote a short name of what it does."""
-    if type(loss).__module__ == Loss.__module__ and not isinstance(loss, PythonLoss):
-        return repr(loss)
-    user = getattr(loss, "user", loss)
-    return f"{type(user).__qualname__} {digest(does(user))}"

@@ -102,6 +102,7 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         exposure: Any = None,
         validation: Any = None,
         groups: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fits the model.
 
@@ -120,10 +121,15 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             The rows to hold out, or further rows, instead of a share at random.
         groups : array of shape (n_samples,) or name of a column, optional
             Rows of a group are held out together; the column is then no feature.
+        checkpoint : path, optional
+            A file that has what is done of the fit. If it is there the fit goes on from it; see
+            `cwboost.fit`.
         """
         X, y, sample_weight, offset, exposure = self._unpacked(
             X, y, sample_weight, offset, exposure
         )
+        if checkpoint is not None and self.warm_start:
+            raise ValueError("checkpoint: warm_start goes on from the last fit; give one or other")
         if self.bags is not None and self.warm_start:
             raise ValueError("warm_start: an average of bags cannot go on; set bags=None")
         if self.warm_start and hasattr(self, "model_"):
@@ -178,6 +184,7 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             bags=bags,
             progress=self._shown(),
             interactions=self._interactions(),
+            checkpoint=checkpoint,
         )
         self._keep(model, asked)
         told.end()

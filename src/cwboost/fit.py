@@ -22,6 +22,7 @@ import numpy as np
 from . import _core
 from .binned import Binned
 from .bins import Bins, Seen, as_bins
+from .checkpoint import Checkpoint, identity
 from .checks import check_threads, is_number, is_whole, threads_for
 from .data import Data, Given, Split, read_data
 from .design import Plan, centred, check_learners, complete, look_at, plan_terms
@@ -53,6 +54,8 @@ SEARCHES = {
     "certified": _core.How.certified,
     "row-free": _core.How.row_free,
 }
+IMPATIENT = "no better validation risk"  # why a path ended, in the core's words;
+ENDED = ("nothing left to gain", "diverged")  # for these it always will
 NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -92,6 +95,7 @@ def fit(
     bags: Any = None,
     search: str = "auto",
     progress: Any = None,
+    checkpoint: Any = None,
 ) -> Model:
     """Fits a sum of terms by componentwise gradient boosting.
 
@@ -150,6 +154,10 @@ def fit(
         Whether to show a bar with risk, rate and time left. None: if the fit takes more than two
         seconds, in a terminal or a notebook. A Progress of work that this fit is a part of shows
         both.
+    checkpoint : path, optional
+        A file that has the path of the fit so far, written every ten seconds or so and at the end.
+        If it is there the fit goes on from it, to exactly the model that it would have been; a file
+        of another fit is an error. Not with bags.
 
     Returns
     -------
@@ -163,6 +171,13 @@ def fit(
     >>> model = cb.fit(table, np.sin(6 * table["x"]), n_iter=100)
     >>> set(model.choices)
     {'x'}
+
+    >>> y, file = np.sin(6 * table["x"]), "fit.checkpoint"
+    >>> part = cb.fit(table, y, n_iter=100, time_limit=1e-9, checkpoint=file)
+    >>> part.n_iter
+    1
+    >>> cb.fit(table, y, n_iter=100, checkpoint=file).choices == model.choices
+    True
     """
     began, bar = time.perf_counter(), face(progress)
     optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
@@ -177,13 +192,14 @@ def fit(
     if bags is not None:
         from .bags import check_bags, draw_bags, fit_bags
 
-        check_bags(bags, validation, callback)
+        check_bags(bags, validation, callback, checkpoint)
         with reading(table, bar):
             binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
         draw = draw_bags(bags, validation, binned.data, seed)
         how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
     given = Given(table, y, weights, offset, exposure, validation)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
@@ -203,7 +219,7 @@ def fit(
     history = _core.Path()
     if wanted is not None:
         half = None if time_limit is None else time_limit / 2
-        main = problem.boost(model, history, n_iter, callback, half, bar, search)
+        main = problem.boost(model, history, n_iter, callback, half, bar, search, kept)
         with collector_at_rest():
             try:
                 binned, ranking = with_pairs(binned, main, wanted, bar)
@@ -215,7 +231,7 @@ def fit(
             model = replace(problem.template(patience), interactions=ranking)
         model, history = problem.going_on(model, main)
         n_iter += model.n_iter
-    return problem.boost(model, history, n_iter, callback, time_limit, bar, search)
+    return problem.boost(model, history, n_iter, callback, time_limit, bar, search, kept)
 
 
 def extend(
@@ -667,16 +683,39 @@ class Problem:
         time_limit: float | None,
         bar: Progress,
         search: str = "auto",
+        checkpoint: Checkpoint | None = None,
     ) -> Model:
-        """Runs the loop after `history` and makes the model of its path."""
+        """Runs the loop after `history` and makes the model of its path.
+
+        If there is a checkpoint, the loop goes on from what it has.
+        """
+        known: Path | None = None
+        if checkpoint is not None:
+            known = checkpoint.begin(identity(model, len(self.split.training)))
+        if known is not None:
+            self.check_path(model, known, f"checkpoint {checkpoint}")
+            path = self.cut(model, known, n_iter)
+            if path is not None:
+                return self.made(model, path)
+            history = known.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
         if time_limit is not None:  # what the set-up has left of it; one iteration at the least
             time_limit = max(1e-9, time_limit - (time.perf_counter() - self.began))
         patience, watched = model.settings.patience or 0, self.split.validation is not None
         names = [plan.name for plan in self.plans]
-        after, every = _told(callback, bar, names)
+        after, every = _told(callback, bar, names, 0 if known is None else known.n_iter)
         early = watched and patience > 0
         with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
-            path = self._run(history, n_iter, patience, time_limit, after, every, search)
+            path = self._run(
+                history,
+                n_iter,
+                patience,
+                time_limit,
+                after,
+                every,
+                search,
+                None if known is None else model.n_iter,
+                checkpoint,
+            )
             if path.n_iter > model.n_iter:  # the last iteration may have been too soon to tell
                 last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
                 bar.step(path.n_iter, **_facts_of(*last, names))
@@ -715,8 +754,12 @@ class Problem:
         after: Callable[[int, float, float, int], bool] | None,
         every: float,
         search: str,
+        given: int | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Path:
-        """The core's loop."""
+        """The core's loop. Of a history that is its own, from a checkpoint, it was `given` the
+        first so many iterations."""
+        save = None if checkpoint is None else lambda p: checkpoint.save(Path.from_core(p))
         path = Path.from_core(
             _core.boost(
                 self.rows,
@@ -735,6 +778,8 @@ class Problem:
                 after,
                 SEARCHES[search],
                 every,
+                given,
+                save,
             )
         )
         if not np.isfinite(path.risk[0]):
@@ -742,7 +787,43 @@ class Problem:
                 f"the {self.binned.data.loss.name} loss is not finite at the start "
                 f"({path.risk[0]}); check the loss, or rescale y"
             )
+        if checkpoint is not None:
+            checkpoint.save(path)
         return path
+
+    def cut(self, model: Model, known: Path, n_iter: int) -> Path | None:
+        """The path of the loop from a model, if no more is to be done for it than is known."""
+        sizes, q = [p.basis.n_coef for p in self.plans], model.n_outputs
+        path = Path.from_core(
+            _core.cut(
+                known.to_core(sizes, q),
+                n_iter,
+                model.settings.patience or 0,
+                self.optimizer.core(),
+                sizes,
+                q,
+                self.split.validation is not None,
+                model.n_iter,
+            )
+        )
+        if path.n_iter == n_iter or path.stopped == IMPATIENT:
+            return path
+        return known if known.stopped in ENDED else None
+
+    def check_path(self, model: Model, path: Path, what: str) -> None:
+        """Raises unless the rows have the risks that a path of this problem ends with."""
+        m = path.n_iter
+        last = replace(model, terms=with_coefficients(model.terms, path, m, self.optimizer, model))
+        parts = [TRAINING] if self.split.validation is None else [TRAINING, VALIDATION]
+        batch = [*score_batch(last, self.binned), _core.Residual(SLOT_F, SLOT_R, parts)]
+        risks = zip((path.risk, path.validation_risk), self.rows.run(batch)[-1].risk, strict=False)
+        for then, here in risks:
+            if not np.isclose(here, then[m], rtol=1e-6, atol=1e-12 * abs(path.risk[0])):
+                raise ValueError(
+                    f"{what}: these are not the rows of that fit: after {m} iterations its risk "
+                    f"was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete "
+                    "the file to begin anew, or take another name"
+                )
 
     def made(self, model: Model, path: Path) -> Model:
         """The model of a path of this problem, from that of its beginning."""
@@ -842,9 +923,10 @@ def _facts_of(risk: float, validation_risk: float, choice: int, names: list[str]
 
 
 def _told(
-    callback: Callable[..., Any] | None, bar: Progress, names: list[str]
+    callback: Callable[..., Any] | None, bar: Progress, names: list[str], known: int = 0
 ) -> tuple[Callable[[int, float, float, int], bool] | None, float]:
-    """What the core calls after an iteration, and the least seconds between two calls."""
+    """What the core calls after an iteration, and the least seconds between two calls. Of the first
+    `known` iterations the callback was told before."""
     if isinstance(callback, HaltCallback):
         return lambda *_: callback(), callback.every
     called = None if callback is None else _adapted(callback)
@@ -856,7 +938,7 @@ def _told(
         facts = _facts_of(risk, validation_risk, choice, names)
         if every is not None:
             bar.step(m, **facts)
-        return called is not None and called(m, *facts.values())
+        return called is not None and m > known and called(m, *facts.values())
 
     return after, every if called is None and every is not None else 0.0
 

@@ -20,6 +20,7 @@ from scipy.special import expit, softmax
 from . import _core
 from .bins import weighted_quantile
 from .checks import is_number
+from .digest import digest, does
 from .table import Column, Floats, Labels, Numbers
 
 Target = tuple[Floats, tuple[Any, ...]]  # y as the core takes it, and the classes (or nothing)
@@ -572,6 +573,21 @@ class PythonLoss(Loss):
                 f"the loss's {what} must return an array of shape {shape}, got {out.shape}"
             )
         return out
+
+
+def described(loss: Loss) -> str:
+    """Its name and parameters; of one that people wrote a short name of what it does. Equal in any
+    process.
+
+    Examples
+    --------
+    >>> described(Quantile(0.9))
+    'Quantile(tau=0.9)'
+    """
+    if type(loss).__module__ == Loss.__module__ and not isinstance(loss, PythonLoss):
+        return repr(loss)
+    user = getattr(loss, "user", loss)
+    return f"{type(user).__qualname__} {digest(does(user))}"
 
 
 def as_loss(loss: Any) -> Loss:

@@ -1,0 +1,557 @@
+"""Fits that are cut off and go on from a file.
+
+Knows: after the same call again, the model is that of a fit that was not cut off, bit by bit; a
+file of another fit, or of none, is refused and stays as it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+from cwboost import checkpoint as kept
+from cwboost.checkpoint import Checkpoint
+from cwboost.cli import main
+from cwboost.progress import Progress
+
+N = 2500  # enough for cross-Grams
+NAMES = [name for name in cb.model.Path.__dataclass_fields__ if name != "evaluations"]
+
+
+def make_table(n=N):
+    rng = np.random.default_rng(3)
+    table = {f"x{j}": rng.normal(size=n) for j in range(5)}
+    table["g"] = rng.choice(np.array(["a", "b", "c"], dtype=object), n)
+    return table
+
+
+def make_y(table, loss):
+    rng = np.random.default_rng(4)
+    score = np.sin(table["x0"]) + 0.5 * table["x1"] ** 2 - (table["g"] == "a")
+    score = score + 0.4 * table["x2"] * table["x3"] + rng.normal(0, 0.5, len(score))
+    if loss == "binomial":
+        return (score > 0).astype(int)
+    if loss == "multinomial":
+        return np.digitize(score, [-0.5, 0.7])
+    return rng.poisson(np.exp(score)) if loss == "poisson" else score
+
+
+TABLE = make_table()
+
+
+class CutError(Exception):
+    """The fit ends in the middle, as if the process had been killed."""
+
+
+def cut_off(at, *given, **more):
+    """A callback that is given to a fit, which dies after `at` calls."""
+    calls = itertools.count(1)
+
+    def callback():
+        if next(calls) > at:
+            raise CutError
+        return False
+
+    with pytest.raises(CutError):
+        cb.fit(*given, callback=callback, **more)
+
+
+def assert_equal(model, other):
+    """The same bits, but for how many evaluations the search needed."""
+    for name in NAMES:
+        assert np.array_equal(
+            getattr(model.path, name), getattr(other.path, name), equal_nan=name.endswith("risk")
+        ), name
+    assert model.best_iteration == other.best_iteration
+    for name, term in model.terms.items():
+        assert np.array_equal(term.beta, other.terms[name].beta), name
+    assert np.array_equal(model.shares, other.shares)
+    assert np.array_equal(model.predict(TABLE), other.predict(TABLE))
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A checkpoint that is written after every iteration."""
+    monkeypatch.setattr(kept, "EVERY", 0.0)
+    monkeypatch.setattr(kept, "TIMES", 0)
+    return tmp_path / "fit.checkpoint"
+
+
+def same_after_a_cut(file, at, loss="squared", **given):
+    """Cuts a fit off after `at` iterations, and again; returns the model that it ends in."""
+    y = make_y(TABLE, loss)
+    whole = cb.fit(TABLE, y, loss=loss, **given)
+    for m in at:
+        done = Checkpoint(file).stages[-1].path.n_iter if file.exists() else 0
+        cut_off(m - done, TABLE, y, loss=loss, checkpoint=file, **given)
+        assert Checkpoint(file).stages[-1].path.n_iter == m
+    again = cb.fit(TABLE, y, loss=loss, checkpoint=file, **given)
+    assert_equal(again, whole)
+    at_once = cb.fit(TABLE, y, loss=loss, checkpoint=file, callback=never, **given)
+    assert_equal(at_once, whole)
+    return whole
+
+
+def never():
+    raise AssertionError("no iteration was to be run")
+
+
+OPTIMIZERS = {
+    "plain": cb.Plain(0.3),
+    "accelerated": cb.Accelerated(0.1, 0.02),
+    "hybrid, all": cb.Hybrid(0.3, 0.1, then="all"),
+    "hybrid, training": cb.Hybrid(0.3, 0.1, then="training"),
+    "hybrid, no rewind": cb.Hybrid(0.3, 0.1, then="training", rewind=False),
+}
+
+
+@pytest.mark.parametrize("search", ["row-free", "certified", "full"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_squared_loss(file, optimizer, search):
+    made = OPTIMIZERS[optimizer]
+    given = {
+        "optimizer": made,
+        "n_iter": 150,
+        "validation": 0.3,
+        "patience": None,
+        "search": search,
+    }
+    y = make_y(TABLE, "squared")
+    model = cb.fit(TABLE, y, **given)
+    switch = model.path.switched_after
+    assert (switch > 0) == isinstance(made, cb.Hybrid)
+    cuts = [1, 17, 120] if switch < 0 else [switch - 1, switch, switch + 1, switch + 20]
+    same_after_a_cut(file, cuts, **given)
+
+
+@pytest.mark.parametrize("loss", ["binomial", "multinomial"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_losses_with_rows(file, optimizer, loss):
+    given = {"optimizer": OPTIMIZERS[optimizer], "n_iter": 90, "validation": 0.3, "patience": 25}
+    same_after_a_cut(file, [1, 20, 50], loss, **given)
+
+
+def test_without_validation_rows_and_with_weights(file):
+    weights = np.random.default_rng(0).uniform(0.5, 2, N)
+    same_after_a_cut(file, [5, 30], n_iter=60, weights=weights, search="certified")
+
+
+@pytest.mark.parametrize("optimizer", [cb.Plain(0.3), cb.Accelerated(0.05)])
+def test_halved_steps(file, optimizer):
+    """A step that leapt leaves rounding in the rows, which must be the same after a cut."""
+    given = {
+        "optimizer": optimizer,
+        "scale": 20.0,
+        "n_iter": 30,
+        "validation": 0.3,
+        "patience": None,
+    }
+    y = make_y(TABLE, "poisson")
+    assert cb.fit(TABLE, y, loss="poisson", **given).path.halvings[:9].any()
+    same_after_a_cut(file, [9, 12], "poisson", **given)
+
+
+def test_patience(file):
+    given = {"optimizer": cb.Plain(0.9), "n_iter": 2000, "validation": 0.3, "patience": 10}
+    model = same_after_a_cut(file, [5, 20], search="certified", **given)
+    assert model.stopped == "no better validation risk"
+    y = make_y(TABLE, "squared")
+    for patience in (3, 40):  # less is in the file already, more is gone on for
+        other = given | {"patience": patience, "search": "certified"}
+        assert_equal(cb.fit(TABLE, y, checkpoint=file, **other), cb.fit(TABLE, y, **other))
+
+
+@pytest.mark.parametrize("search", ["certified", "row-free"])
+@pytest.mark.parametrize("optimizer", ["plain", "accelerated", "hybrid, training"])
+def test_another_number_of_iterations(file, optimizer, search):
+    y = make_y(TABLE, "squared")
+    given = {
+        "optimizer": OPTIMIZERS[optimizer], "validation": 0.3, "patience": None, "search": search,
+        "checkpoint": file,
+    }  # fmt: skip
+    for n_iter in (60, 0, 25, 90, 60):
+        model = cb.fit(TABLE, y, n_iter=n_iter, **given)
+        assert_equal(model, cb.fit(TABLE, y, n_iter=n_iter, **given | {"checkpoint": None}))
+    assert Checkpoint(file).stages[0].path.n_iter == 90  # what is there is never less
+
+
+def test_nothing_left_to_gain(file):
+    x = np.linspace(0, 1, 300)
+    given = {
+        "learners": [cb.Linear("x")],
+        "optimizer": cb.Plain(0.9),
+        "n_iter": 500,
+        "checkpoint": file,
+    }
+    model = cb.fit({"x": x}, 2 * x, **given)
+    assert model.stopped == "nothing left to gain"
+    again = cb.fit({"x": x}, 2 * x, callback=never, **given)
+    assert again.stopped == model.stopped
+    assert np.array_equal(again.risk, model.risk)
+
+
+def test_time_limit_and_callback_can_be_gone_on_from(file):
+    y = make_y(TABLE, "binomial")
+    given = {"loss": "binomial", "n_iter": 80}
+    first = cb.fit(TABLE, y, checkpoint=file, time_limit=1e-6, **given)
+    assert (first.stopped, first.n_iter) == ("time limit", 1)
+    again = cb.fit(TABLE, y, checkpoint=file, time_limit=1e-6, **given)
+    assert (again.stopped, again.n_iter) == ("time limit", 2)
+    told = []
+
+    def callback(iteration):
+        told.append(iteration)
+        return iteration == 30
+
+    stopped = cb.fit(TABLE, y, checkpoint=file, callback=callback, **given)
+    assert (stopped.stopped, told) == ("callback", list(range(3, 31)))
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, **given), cb.fit(TABLE, y, **given))
+
+
+@pytest.mark.parametrize("optimizer", ["plain", "hybrid, all", "hybrid, training"])
+@pytest.mark.parametrize("search", ["certified", "row-free"])
+def test_interactions_have_two_stages(file, optimizer, search):
+    given = {
+        "optimizer": OPTIMIZERS[optimizer],
+        "n_iter": 40,
+        "validation": 0.3,
+        "interactions": 2,
+        "search": search,
+    }
+    y = make_y(TABLE, "squared")
+    whole = cb.fit(TABLE, y, **given)
+    assert len(whole.terms) == 8
+    for calls, stages in ((10, 1), (35, 2), (10, 2)):
+        cut_off(calls, TABLE, y, checkpoint=file, **given)
+        assert len(Checkpoint(file).stages) == stages
+    again = cb.fit(TABLE, y, checkpoint=file, **given)
+    assert_equal(again, whole)
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, callback=never, **given), whole)
+    longer = given | {"n_iter": 60}  # the second stage of the file began somewhere else
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, **longer), cb.fit(TABLE, y, **longer))
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=r"another fit \(terms: then 8: .*, now 7: "):
+        cb.fit(TABLE, y, checkpoint=file, **longer | {"interactions": 1})
+    assert file.read_bytes() == before
+
+
+def test_ctrl_c_keeps_what_was_fitted(file):
+    y = make_y(TABLE, "binomial")
+
+    def callback(iteration):
+        if iteration == 12:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        return False
+
+    with pytest.raises(cb.Interrupted) as stop:
+        cb.fit(TABLE, y, loss="binomial", n_iter=10**6, callback=callback, checkpoint=file)
+    stage = Checkpoint(file).stages[0]
+    assert stage.path.n_iter == stop.value.model.n_iter
+    given = {"loss": "binomial", "n_iter": 30}
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, **given), cb.fit(TABLE, y, **given))
+
+
+class Impatient(Progress):
+    """Ctrl-C is pressed when it is told of an iteration."""
+
+    every = 0.0
+
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.told = at, []
+
+    def step(self, done, **facts):
+        self.told.append(done)
+        if done == self.at:
+            self.at = None
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_the_path_is_followed_again(file):
+    """What the file has is told of, and not lost."""
+    y = make_y(TABLE, "binomial")
+    given = {"loss": "binomial", "n_iter": 60}
+    cut_off(40, TABLE, y, checkpoint=file, **given)
+    before = file.read_bytes()
+    with pytest.raises(cb.Interrupted) as stop:
+        cb.fit(TABLE, y, checkpoint=file, progress=Impatient(20), **given)
+    assert stop.value.model.n_iter == 20
+    assert file.read_bytes() == before
+    patient = Impatient(None)
+    again = cb.fit(TABLE, y, checkpoint=file, progress=patient, **given)
+    assert patient.told[:60] == list(range(1, 61))
+    assert_equal(again, cb.fit(TABLE, y, **given))
+
+
+KILLED = """
+import sys
+import numpy as np
+import cwboost as cb
+from cwboost import checkpoint
+
+checkpoint.EVERY, checkpoint.TIMES = 0.0, 0
+rng = np.random.default_rng(0)
+table = {f"x{j}": rng.normal(size=20_000) for j in range(6)}
+y = (np.sin(table["x0"]) + table["x1"] ** 2 + rng.normal(size=20_000) > 1).astype(int)
+model = cb.fit(
+    table, y, loss="binomial", optimizer=cb.Hybrid(0.1, 0.05, switch_after=2), n_iter=400,
+    validation=0.3, n_threads=1, checkpoint=None if sys.argv[1] == "-" else sys.argv[1],
+)
+np.savez(sys.argv[2], risk=model.risk, choices=model.path.choices, score=model.predict(table),
+         updates=model.path.updates)
+"""
+
+
+def test_kill_9(tmp_path):
+    """The same command again, after SIGKILL in the middle, ends in the same model."""
+    file, results = tmp_path / "fit.checkpoint", [tmp_path / "a.npz", tmp_path / "b.npz"]
+
+    def command(name, result):
+        return [sys.executable, "-c", textwrap.dedent(KILLED), str(name), str(result)]
+
+    with subprocess.Popen(command(file, results[0])) as process:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not file.exists():
+            time.sleep(0.005)
+        time.sleep(0.2)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    done = Checkpoint(file).stages[0].path.n_iter
+    assert 0 < done < 400
+    assert not results[0].exists()
+    subprocess.run(command(file, results[0]), check=True, timeout=120)
+    subprocess.run(command("-", results[1]), check=True, timeout=120)
+    with np.load(results[0]) as again, np.load(results[1]) as whole:
+        for name in whole:
+            assert np.array_equal(again[name], whole[name]), name
+
+
+# --- files that are refused -----------------------------------------------------------------------
+
+
+BASE = {"loss": "squared", "n_iter": 20, "validation": 0.3}
+OTHER = {
+    "loss: then Squared(), now Absolute()": {"loss": "absolute"},
+    "optimizer: then Plain(rate=0.1), now Plain(rate=0.2)": {"optimizer": cb.Plain(0.2)},
+    "terms: then 6: x0, x1, x2, x3, x4, g ": {"learners": [cb.Spline("x0")]},
+    "terms: then 6": {"learners": [cb.Spline("x0", df=4), ...]},
+    "bins: then Bins(n='auto'": {"bins": "sqrt"},
+    "validation: then 0.3 of the rows by random_state 0, now": {"random_state": 1},
+    "start: then 0.": {"start": 0.0},
+    "scale: then 1.0, now 2.0": {"scale": 2.0},
+    "smoothing: then ": {"weights": np.linspace(1, 2, N), "start": 0.5},
+}
+
+
+@pytest.mark.parametrize("said", OTHER)
+def test_a_file_of_another_fit(file, said):
+    y = make_y(TABLE, "squared")
+    base = BASE | ({"start": 0.5} if "smoothing" in said else {})
+    cb.fit(TABLE, y, checkpoint=file, **base)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match="delete the file to begin anew") as error:
+        cb.fit(TABLE, y, checkpoint=file, **base | OTHER[said])
+    assert f"it is of another fit ({said}" in str(error.value)
+    assert str(file) in str(error.value)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("n_iter", [20, 40])
+@pytest.mark.parametrize("which", ["training", "validation"])
+def test_other_rows(file, n_iter, which):
+    """Start, smoothing and so on may be the same; the risks are not."""
+    y = make_y(TABLE, "squared")
+    held = np.arange(N) % 3 == 0
+    given = {"validation": held, "start": 0.0, "learners": [cb.Spline("x0", smoothing=1.0)]}
+    cb.fit(TABLE, y, n_iter=20, checkpoint=file, **given)
+    before = file.read_bytes()
+    rows = ~held if which == "training" else held
+    other = np.where(rows, y + 0.01, y)
+    with pytest.raises(ValueError, match="these are not the rows of that fit: after 20 iterations"):
+        cb.fit(TABLE, other, n_iter=n_iter, checkpoint=file, **given)
+    assert file.read_bytes() == before
+
+
+def test_a_loss_written_in_python_is_known_by_what_it_does(file):
+    def loss_of(power):
+        class Own:
+            def loss(self, y, score):
+                return np.abs(y - score) ** power
+
+            def gradient(self, y, score):
+                return power * np.abs(y - score) ** (power - 1) * np.sign(score - y)
+
+            def start(self, y, weights):
+                return np.average(y, weights=weights)
+
+        return Own()
+
+    y = make_y(TABLE, "squared")
+    given = {"n_iter": 15, "checkpoint": file}
+    first = cb.fit(TABLE, y, loss=loss_of(2), **given)
+    assert_equal(cb.fit(TABLE, y, loss=loss_of(2), callback=never, **given), first)
+    with pytest.raises(ValueError, match="another fit \\(loss"):
+        cb.fit(TABLE, y, loss=loss_of(3), **given)
+
+
+def damaged(content):
+    middle = len(content) // 2
+    return {
+        "damaged": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+        "cut off": content[:middle],
+        "damaged or cut": content[:25],
+        "damaged or": b"",
+        "is no checkpoint": b"# my notes\n",
+        "by a later version": content.replace(b"checkpoint 1 ", b"checkpoint 2 ", 1),
+    }
+
+
+@pytest.mark.parametrize("said", list(damaged(bytes(9))))
+def test_a_damaged_file(file, said):
+    y = make_y(TABLE, "squared")
+    cb.fit(TABLE, y, n_iter=10, checkpoint=file)
+    content = damaged(file.read_bytes())[said]
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=said) as error:
+        cb.fit(TABLE, y, n_iter=10, checkpoint=file)
+    assert str(file) in str(error.value)
+    assert file.read_bytes() == content
+
+
+def test_bad_arguments_are_refused_before_any_work(tmp_path):
+    nothing = object()  # would be an error if it were read
+    with pytest.raises(TypeError, match="checkpoint: expected a path to a file, got 3"):
+        cb.fit(nothing, checkpoint=3)
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        cb.fit(nothing, checkpoint=tmp_path / "no" / "file")
+    with pytest.raises(IsADirectoryError, match="this is a folder"):
+        cb.fit(nothing, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="checkpoint: has the iterations of one fit"):
+        cb.fit(nothing, bags=3, checkpoint=tmp_path / "file")
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def test_a_write_that_fails_does_not_end_the_fit(file, monkeypatch):
+    y = make_y(TABLE, "squared")
+    cb.fit(TABLE, y, n_iter=5, search="full", checkpoint=file)
+    before = file.read_bytes()
+
+    def full(_number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept.os, "fsync", full)
+    with pytest.warns(RuntimeWarning, match="could not be written.*No space left") as told:
+        model = cb.fit(TABLE, y, n_iter=30, search="full", checkpoint=file)
+    assert len(told) == 1
+    assert Path(told[0].filename) == Path(__file__)
+    assert_equal(model, cb.fit(TABLE, y, n_iter=30, search="full"))
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    monkeypatch.undo()
+    assert_equal(cb.fit(TABLE, y, n_iter=30, search="full", checkpoint=file), model)
+
+
+def test_writes_are_rare(tmp_path, monkeypatch):
+    """At the first iteration and at the end of a short fit; of a long one a small share."""
+    file, y = tmp_path / "fit.checkpoint", make_y(TABLE, "squared")
+    sizes = []
+    write = kept._write
+
+    def counted(name, stages):
+        sizes.append(stages[-1].path.n_iter)
+        write(name, stages)
+
+    monkeypatch.setattr(kept, "_write", counted)
+    cb.fit(TABLE, y, n_iter=200, checkpoint=file)
+    assert sizes == [1, 200]
+    assert kept.EVERY >= 10
+    monkeypatch.setattr(kept, "EVERY", 0.0)
+    sizes.clear()
+    file.unlink()
+    began = time.perf_counter()
+    cb.fit(TABLE, y, n_iter=3000, search="certified", checkpoint=file)
+    assert len(sizes) < 3000 / 5, time.perf_counter() - began
+    path = Checkpoint(file).stages[0].path
+    assert file.stat().st_size < 1.1 * sum(getattr(path, n).nbytes for n in kept.ARRAYS) + 5000
+
+
+def test_paths_are_read_as_they_were_written(file):
+    y = make_y(TABLE, "squared")
+    model = cb.fit(TABLE, y, optimizer=cb.Hybrid(), validation=0.3, n_iter=80, checkpoint=str(file))
+    path = Checkpoint(file).stages[0].path
+    for name in cb.model.Path.__dataclass_fields__:
+        then, now = getattr(model.path, name), getattr(path, name)
+        assert np.array_equal(then, now, equal_nan=name.endswith("risk")), name
+        assert type(then) is type(now)
+        assert not isinstance(then, np.ndarray) or then.dtype == now.dtype
+
+
+def test_the_name_is_that_of_the_folder_where_the_fit_began(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+
+    def callback():
+        os.chdir(tmp_path / "other")
+
+    cb.fit(TABLE, make_y(TABLE, "squared"), n_iter=3, callback=callback, checkpoint="here")
+    assert (tmp_path / "here").is_file()
+
+
+# --- estimators and the command line --------------------------------------------------------------
+
+
+def test_estimators(file):
+    y = make_y(TABLE, "binomial")
+    classifier = cb.CWBClassifier(n_iter=30).fit(TABLE, y, checkpoint=file)
+    assert Checkpoint(file).stages[0].path.n_iter == 30
+    longer = cb.CWBClassifier(n_iter=50).fit(TABLE, y, checkpoint=file).model_
+    assert_equal(longer, cb.CWBClassifier(n_iter=50).fit(TABLE, y).model_)
+    with pytest.raises(ValueError, match="warm_start goes on from the last fit"):
+        classifier.set_params(warm_start=True).fit(TABLE, y, checkpoint=file)
+    with pytest.raises(ValueError, match="bags= makes several"):
+        cb.CWBClassifier(bags=3).fit(TABLE, y, checkpoint=file)
+
+
+def test_command_line(tmp_path, capsys):
+    rows, file = tmp_path / "rows.csv", tmp_path / "fit.checkpoint"
+    y = make_y(TABLE, "squared")
+    columns = zip(TABLE["x0"], TABLE["g"], y, strict=True)
+    rows.write_text("x,g,y\n" + "".join(f"{a},{b},{c}\n" for a, b, c in columns))
+
+    def fit(*more):
+        return main(["fit", str(rows), "--target", "y", "--quiet", *map(str, more)])
+
+    models = [tmp_path / "a.json", tmp_path / "b.json"]
+    assert fit("--iterations", 10, "--checkpoint", file, "-o", models[0]) == 0
+    assert fit("--iterations", 30, "--checkpoint", file, "-o", models[0]) == 0
+    assert fit("--iterations", 30, "-o", models[1]) == 0
+    found, whole = (json.loads(model.read_text())["path"] for model in models)
+    assert found["risk"] == whole["risk"]
+    assert fit("--rate", 0.7, "--checkpoint", file) == 1
+    assert "it is of another fit (optimizer" in capsys.readouterr().err
+    assert fit("--checkpoint", tmp_path / "no" / "file") == 1
+    assert "no such folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        fit("--checkpoint", file, "--bags", 3)
+    assert "--bags makes several" in capsys.readouterr().err
+
+
+def test_nothing_is_warned_of(file):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cb.fit(TABLE, make_y(TABLE, "squared"), n_iter=5, checkpoint=file)
