@@ -93,6 +93,10 @@ class Binned:
             bin_effects=[self.bin_effects[k] for k in numbers],
         )
 
+    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, Seen]) -> Binned:
+        """These terms and others, of the same rows."""
+        return self.joined(Binned.make(self.data, plans, seen, self.settings, self.n_threads))
+
     def joined(self, more: Binned) -> Binned:
         """These terms and others of the same rows."""
         offset = len(self.sets.sets)

@@ -325,6 +325,23 @@ class Sets:
     of_term: list[int]  # number of the set of each plan
 
 
+Axis = tuple[str, Encoder, Bins | None, bool]  # column, how it is seen, rule, whether of a pair
+
+
+def axes_of(plan: Plan, default: Bins) -> tuple[Axis, ...]:
+    """What the bins of a term are made of; terms with the same axes share them."""
+    learner = plan.learner
+    if isinstance(learner, Tensor):
+        rules = learner.axis_rules(default)
+        return tuple(
+            (name, encoder, rule if isinstance(encoder, Values) else None, True)
+            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
+        )
+    encoder = plan.encoders[0]
+    rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
+    return ((learner.columns[0], encoder, rule, False),)
+
+
 def make_sets(
     plans: Sequence[Plan],
     table: Table,
@@ -338,22 +355,11 @@ def make_sets(
     made: dict[Any, tuple[int, list[Basis]]] = {}  # axes -> number of the set, and who is on it
     of_term = []
     for plan in plans:
-        learner = plan.learner
-        if isinstance(learner, Tensor):
-            rules = learner.axis_rules(default)
-            axes = tuple(
-                (name, encoder, rule if isinstance(encoder, Values) else None, True)
-                for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-            )
-        else:
-            encoder = plan.encoders[0]
-            rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
-            axes = ((learner.columns[0], encoder, rule, False),)
-        number, bases = made.setdefault(axes, (len(made), []))
+        number, bases = made.setdefault(axes_of(plan, default), (len(made), []))
         of_term.append(number)
         bases.append(plan.basis)
 
-    def axis(one: tuple[str, Encoder, Bins | None, bool], bases: list[Basis]) -> Any:
+    def axis(one: Axis, bases: list[Basis]) -> Any:
         name, encoder, rule, tensor = one
         column, facts = table[name], seen[name]
         if not isinstance(encoder, Values):

@@ -36,7 +36,7 @@ from .interactions import (
     rank,
 )
 from .learners import Learner
-from .losses import Loss, as_loss
+from .losses import Loss, TargetRows, as_loss
 from .memory import collector_at_rest
 from .model import ColumnFacts, Model, Path, Ranking, Settings, Spread, Term, with_coefficients
 from .optimizers import Accelerated, Hybrid, Optimizer, Plain
@@ -180,14 +180,9 @@ def fit(
     True
     """
     began, bar = time.perf_counter(), face(progress)
-    optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
-    optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
     _check_counts(n_iter, patience, time_limit, n_threads)
+    how = How.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
     rule = as_bins(bins)
-    if search not in SEARCHES:
-        raise ValueError(
-            f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
-        )
     seed, wanted = _seed(random_state), check_interactions(interactions)
     if bags is not None:
         from .bags import check_bags, draw_bags, fit_bags
@@ -197,7 +192,6 @@ def fit(
             binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
         draw = draw_bags(bags, validation, binned.data, seed)
-        how = How(optimizer, n_iter, patience, start, scale, time_limit, search)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     given = Given(table, y, weights, offset, exposure, validation)
@@ -206,17 +200,29 @@ def fit(
     with collector_at_rest(), reading(table, bar):
         data, chosen = read_rows(given, learners, as_loss(loss), seed)
         check_pairs(wanted, data.table, given.columns)
-        if search == "row-free" and data.loss.name != "squared":
-            raise ValueError(
-                f"search: 'row-free' is for the squared loss, got {data.loss.name}; use 'auto'"
-            )
-        _check_watched(optimizer, data.split)
+        how.check(data.loss, data.split)
         begin = Begin.of(data, data.split, start, scale)
         settings = _settings(given, data, rule, seed)
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
-        problem = Problem.make(binned, data.split, optimizer, begin, began)
+    return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
+
+
+def run_stages(
+    binned: Binned,
+    begin: Begin,
+    how: How,
+    wanted: int | str | Pairs | None,
+    callback: Callable[..., Any] | None,
+    bar: Progress,
+    kept: Checkpoint | None,
+    began: float,
+) -> Model:
+    """The fit to binned rows: main effects, and if pairs are wanted both together after them."""
+    optimizer, n_iter, patience, *_, time_limit, search = how
+    split, history = binned.data.split, _core.Path()
+    with collector_at_rest():
+        problem = Problem.make(binned, split, optimizer, begin, began)
         model = problem.template(patience)
-    history = _core.Path()
     if wanted is not None:
         half = None if time_limit is None else time_limit / 2
         main = problem.boost(model, history, n_iter, callback, half, bar, search, kept)
@@ -227,7 +233,7 @@ def fit(
                 raise Interrupted(main) from None
             if len(binned.plans) == len(main.terms):
                 return replace(main, interactions=ranking)
-            problem = Problem.make(binned, data.split, optimizer, begin, began)
+            problem = Problem.make(binned, split, optimizer, begin, began)
             model = replace(problem.template(patience), interactions=ranking)
         model, history = problem.going_on(model, main)
         n_iter += model.n_iter
@@ -434,8 +440,7 @@ def with_pairs(
         **seen,
     }
     plans = plan_terms(learners, data.table, data.sample, seen, threads, binned.plans)
-    more = Binned.make(data, plans, seen, binned.settings, threads)
-    return replace(binned.joined(more), seen=seen), ranking
+    return replace(binned.with_more(plans, seen), seen=seen), ranking
 
 
 def prepare(
@@ -485,8 +490,12 @@ class Begin(NamedTuple):
     def of(cls, data: Data, split: Split, start: Any, scale: Any) -> Begin:
         y, weights, offset = map(split.of_training, (data.y, split.training, data.offset))
         w = np.ascontiguousarray(weights, dtype=np.float64)
-        start = _start(start, data.loss, y, w, offset)
-        return cls(start, _scale(scale, data.loss, y, w, offset, start))
+        return cls.of_rows(data.loss, TargetRows(y, w, offset), start, scale)
+
+    @classmethod
+    def of_rows(cls, loss: Loss, rows: TargetRows, start: Any, scale: Any) -> Begin:
+        start = _start(start, loss, rows)
+        return cls(start, _scale(scale, loss, rows, start))
 
 
 class How(NamedTuple):
@@ -499,6 +508,34 @@ class How(NamedTuple):
     scale: Any = "auto"
     time_limit: float | None = None
     search: str = "auto"
+
+    @classmethod
+    def checked(
+        cls,
+        optimizer: Any,
+        n_iter: int,
+        patience: int | None,
+        start: Any,
+        scale: Any,
+        time_limit: float | None,
+        search: str,
+    ) -> How:
+        """As people gave it."""
+        optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
+        optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
+        if search not in SEARCHES:
+            raise ValueError(
+                f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
+            )
+        return cls(optimizer, n_iter, patience, start, scale, time_limit, search)
+
+    def check(self, loss: Loss, split: Split) -> None:
+        """Refuses what cannot be done with these rows."""
+        if self.search == "row-free" and loss.name != "squared":
+            raise ValueError(
+                f"search: 'row-free' is for the squared loss, got {loss.name}; use 'auto'"
+            )
+        _check_watched(self.optimizer, split)
 
 
 class HaltCallback:
@@ -522,7 +559,7 @@ class Problem:
     begin: Begin
     optimizer: Optimizer
     plans: Sequence[Plan]  # whose bases know their mean over the training rows
-    rows: _core.LocalRows
+    rows: Any  # _core.LocalRows, or other _core.Rows
     systems: list[System]
     training: list[_core.Learner]
     all: list[_core.Learner]
@@ -852,7 +889,7 @@ class Problem:
     def shares(self, model: Model, moved: Sequence[int]) -> Floats:
         """Importance of every term on the training rows, given the numbers of those that have been
         moved."""
-        q, total = model.n_outputs, float(self.split.training.sum())
+        q, total = model.n_outputs, self.rows.weight(TRAINING)
         binned, of_term = self.binned, self.binned.sets.of_term
         batch: list[Any] = [
             _core.Fill(SLOT_F, list(model.start_vector)),
@@ -1033,7 +1070,7 @@ def _seed(random_state: Any) -> int:
         ) from None
 
 
-def _start(start: Any, loss: Loss, y: Floats, w: Floats, offset: Floats) -> Floats:
+def _start(start: Any, loss: Loss, rows: TargetRows) -> Floats:
     q = loss.n_outputs
     if start is not None:
         try:
@@ -1043,7 +1080,7 @@ def _start(start: Any, loss: Loss, y: Floats, w: Floats, offset: Floats) -> Floa
         if out.shape != (q,) or not np.isfinite(out).all():
             raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
         return out
-    out = loss.start(y, w, offset)
+    out = loss.start_of(rows)
     if not np.isfinite(out).all():
         raise ValueError(
             f"the start of the {loss.name} loss is not finite ({out}); check y and offset"
@@ -1051,9 +1088,9 @@ def _start(start: Any, loss: Loss, y: Floats, w: Floats, offset: Floats) -> Floa
     return out
 
 
-def _scale(scale: Any, loss: Loss, y: Floats, w: Floats, offset: Floats, start: Floats) -> float:
+def _scale(scale: Any, loss: Loss, rows: TargetRows, start: Floats) -> float:
     if isinstance(scale, str) and scale == "auto":
-        found = loss.scale(y, w, offset, start)
+        found = loss.scale_of(rows, start)
     elif is_number(scale):
         found = float(scale)
     else:

@@ -118,6 +118,11 @@ def parse(formula: str, table: Any, exclude: Sequence[str] = ()) -> tuple[str, l
     return _Parser(formula, read(table)).parse(exclude)
 
 
+def target_of(formula: str, table: Table) -> str:
+    """The name of a formula's target."""
+    return _Parser(formula, table).column("the target, a column").text
+
+
 class _Parser:
     """Recursive descent over the tokens, one method per rule of the grammar."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -39,9 +39,9 @@ from .losses import Loss
 from .memory import Room
 from .moments import MomentSet, Pieces
 from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read
-from .unify import gather
+from .unify import Unified, gather
 
-TARGET = "y minus offset"  # asked for as if it were a column; no column's name is a pair
+TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
 
 
@@ -80,6 +80,7 @@ class Described(NamedTuple):
     weights: Floats | None  # of the training rows, by value
     training: NDArray[np.int64] | None  # number of these rows, by value
     everywhere: NDArray[np.int64] | None  # number of all rows, by value
+    where: str  # in words
 
 
 # --- how a column is binned -----------------------------------------------------------------------
@@ -252,16 +253,21 @@ class Shard:
             for t, rows in zip(self.tables, self.kept, strict=True)
         ]
 
-        def make(name: str) -> Column:
-            pieces = (
-                (table.piece(name), f"partition {part.number}")
-                for part, table in zip(self.partitions, tables, strict=True)
-            )
-            return gather(name, self.n_rows, pieces)
-
+        self._taken = tables
         return Table(
-            self.tables[0].names, self.n_rows, make, again=lambda _: True, where=self._where
+            self.tables[0].names,
+            self.n_rows,
+            self._gathered,
+            again=lambda _: True,
+            where=self._where,
         )
+
+    def _gathered(self, name: str, unified: Unified | None = None) -> Column:
+        pieces = (
+            (table.piece(name), f"partition {part.number}")
+            for part, table in zip(self.partitions, self._taken, strict=True)
+        )
+        return gather(name, self.n_rows, pieces, unified)
 
     def _where(self, row: int) -> str:
         k = int(np.searchsorted(self.begin, row, side="right")) - 1
@@ -360,13 +366,14 @@ class Shard:
         return [self._described(name) for name in names]
 
     def _described(self, name: str) -> Described:
-        pieces = [
-            (table.piece(name), part)
-            for part, table in zip(self.partitions, self.tables, strict=True)
-        ]
-        orders = [p.order for p, _ in pieces if p.order is not None]
-        sorts = {p.sort for p, _ in pieces} - {""}
-        column = self.table.unchecked(name)
+        where = ", ".join(str(p.number) for p in self.partitions[:5])
+        where = f"partitions {where}" + ", ..." * (len(self.partitions) > 5)
+        unified = Unified(name)
+        column: Column
+        if name == TARGET:
+            column, unified.sort = Numbers(name, self._numbers(name)), "numbers"
+        else:
+            column = self._gathered(name, unified)
         rows, weights = self.sample.marks, self.sample.weights
         if isinstance(column, Labels):
             codes = column.codes
@@ -377,8 +384,8 @@ class Shard:
             of_levels = counts if w is None else np.bincount(inside + 1, w, minlength=n + 1)
             return Described(
                 "text", True, np.inf, -np.inf, np.inf, -np.inf, int(counts[0]), int(everywhere[0]),
-                list(column.levels), orders[0] if orders else None,
-                of_levels[1:].astype(np.float64), counts[1:], everywhere[1:],
+                list(column.levels), unified.order,
+                of_levels[1:].astype(np.float64), counts[1:], everywhere[1:], where,
             )  # fmt: skip
         low, high, missing, any_missing, _, infinite = _core.survey(column.values, rows)
         if infinite:
@@ -388,10 +395,9 @@ class Shard:
         of_few: Any = (None, None, None)
         if few is not None:
             of_few = self._by_value(column.values, few)
-        sort = "booleans" if column.boolean else next(iter(sorts), "")
         return Described(
-            sort, column.exact, low, high, least, largest, missing, any_missing,
-            few, None, *of_few,
+            unified.sort, column.exact, low, high, least, largest, missing, any_missing,
+            few, None, *of_few, where,
         )  # fmt: skip
 
     def _by_value(self, values: Floats, few: Floats) -> Any:

@@ -11,13 +11,12 @@ for itself by its weight, so that the code that finds quantiles of rows in memor
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,19 +28,21 @@ from .bins import (
     AUTO_POINTS,
     Bins,
     Elsewhere,
-    Encoder,
     IndexSet,
-    Points,
     Sample,
     Seen,
     Values,
     pair_values,
+    quantiles,
 )
-from .data import Data, Given, Split
+from .checks import is_number, threads_for
+from .data import Given, Split
 from .design import (
     MAX_TENSOR_BINS,
+    Axis,
     Plan,
     Sets,
+    axes_of,
     basis_rows,
     check_learners,
     core_rows,
@@ -55,18 +56,33 @@ from .fit import (
     TRAINING,
     VALIDATION,
     Begin,
+    Checkpoint,
     How,
-    Problem,
-    boost_stages,
-    check_interactions,
+    _settings,
+    check_pairs,
+    run_stages,
 )
-from .learners import Tensor
+from .formula import is_formula, parse, target_of
+from .interactions import Pairs
 from .losses import Loss, TargetRows
 from .memory import Room
-from .model import Settings, Spread
+from .model import SPREAD_RANKS, Model, Settings, Spread
 from .moments import MomentSet, Pieces, are_cubics, most_bins
-from .shard import TARGET, ByCode, ByPair, ByPieces, ByPoints, CrossOf, Described, Reading, Recipe
-from .table import Column, Floats, Labels, Numbers, Piece, Table
+from .progress import Progress
+from .shard import (
+    ROLES,
+    TARGET,
+    ByCode,
+    ByPair,
+    ByPieces,
+    ByPoints,
+    CrossOf,
+    Described,
+    Reading,
+    Recipe,
+)
+from .smoothing import System
+from .table import Codes, Column, Floats, Labels, Numbers, Piece, Table, format_number
 from .terms import make_learners
 from .unify import Unified
 
@@ -447,10 +463,10 @@ class FarData:
     weights: list[list[float]]  # of the parts, shard by shard
 
 
-def read_far(shards: Shards, given: Given, loss: Loss, seed: int) -> FarData:
+def read_far(
+    shards: Shards, given: Given, names: Sequence[str], loss: Loss, seed: int
+) -> FarData:
     """Reads y, weights, offset and validation rows where they are."""
-    partitions = sorted(p for found in shards.ask("names") for p in found)
-    names = _names(partitions)
     table = FarTable(names, 0, shards)
     named = {role: name for role in ROLES if (name := given.column(role)) is not None}
     for name in named.values():
@@ -564,37 +580,34 @@ def _recipes(
         number, bases = made.setdefault(axes_of(plan, default), (len(made), []))
         of_term.append(number)
         bases.append(plan.basis)
-    single: dict[Any, Any] = {}
-
-    def recipe(axis: Any, bases: list[Basis]) -> Any:
-        if axis not in single or bases:
-            single[axis] = _recipe(shards, axis, data, seen, bases)
-        return single[axis]
-
+    of_pairs: dict[Axis, Any] = {}  # many pairs share a column
     out: list[Recipe] = []
     for axes, (_, bases) in made.items():
         if len(axes) == 1:
-            out.append(recipe(axes[0], bases))
+            out.append(_recipe(shards, axes[0], data, seen, bases))
             continue
-        a, b = (recipe(axis, []) for axis in axes)
+        for axis in axes:
+            if axis not in of_pairs:
+                of_pairs[axis] = _recipe(shards, axis, data, seen, [])
+        a, b = (of_pairs[axis] for axis in axes)
         cells = np.unique(np.concatenate(shards.ask("cells", a, b)))
         out.append(ByPair(a, b, cells))
     return out, of_term
 
 
 def _recipe(
-    shards: Shards, axis: Any, data: FarData, seen: Mapping[str, Seen], bases: list[Basis]
+    shards: Shards, axis: Axis, data: FarData, seen: Mapping[str, Seen], bases: list[Basis]
 ) -> ByPoints | ByCode | ByPieces:
     name, encoder, rule, tensor = axis
     facts = seen[name]
     if not isinstance(encoder, Values):
         found = shards.ask("occurring", name, encoder, facts)
         return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), facts)
+    assert rule is not None
     values: Any = data.table[name].values  # type: ignore[union-attr]
-    many = most_bins(data.n_rows)
-    exact = rule.n == "exact"
-    few = data.n_rows <= many or values.distinct(many, True) is not None if exact else True
-    if exact and not tensor and not few and are_cubics(bases):
+    many, n = most_bins(data.n_rows), data.n_rows
+    cubics = rule.n == "exact" and not tensor and are_cubics(bases)
+    if cubics and n > many and values.distinct(many, True) is None:
         pieces = Pieces.make(facts, values.ends, bases)
         if pieces is not None:
             return ByPieces(name, pieces)
@@ -626,14 +639,17 @@ def _set_of(recipe: Recipe) -> IndexSet | MomentSet:
 class FarBinned(Binned):
     """The rows of all shards and the terms over them."""
 
+    of_basis: dict[int, int] = field(default_factory=dict)  # by key, the number of its term
+
     @classmethod
     def of(cls, data: FarData, plans: Sequence[Plan], seen: Any, settings: Settings) -> FarBinned:
         recipes, of_term = _recipes(data.shards, plans, data, settings.bins, seen)
         w = _added(data.shards.tell("bin", recipes))
         sets = Sets([_set_of(recipe) for recipe in recipes], of_term)
-        plans, matrices = basis_rows(plans, sets, w, Room())
+        threads = threads_for(None, data.n_rows)
+        plans, matrices = basis_rows(plans, sets, w, Room(), threads)
         effects = core_rows(plans, sets, matrices)
-        return cls(data, seen, settings, plans, sets, [], matrices, effects, w, 1)  # type: ignore[arg-type]
+        return cls(data, seen, settings, plans, sets, [], matrices, effects, w, threads)  # type: ignore[arg-type]
 
     @property
     def far(self) -> FarData:
@@ -654,7 +670,12 @@ class FarBinned(Binned):
             for plan, rows in zip(self.plans, self.bin_effects, strict=True)
         ]
         self.far.shards.tell("begin_rows", bases)
-        return FarRows(self.far)
+        return FarRows(self.far, self.of_basis)
+
+    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
+        out = super().learners(systems)
+        self.of_basis.update({learner.basis_key: k for k, learner in enumerate(out)})
+        return out
 
     def spreads(self, names: Any) -> dict[str, Spread]:
         seen, rule, out = self.seen, self.settings.bins, self.drawn
@@ -694,11 +715,10 @@ class FarRows(_core.Rows):
     that makes the next residual: most iterations then need one round trip.
     """
 
-    def __init__(self, data: FarData) -> None:
+    def __init__(self, data: FarData, of_basis: Mapping[int, int]) -> None:
         super().__init__()
-        self.shards, self.data = data.shards, data
+        self.shards, self.data, self.of_basis = data.shards, data, of_basis
         self.totals = np.array(data.weights)  # (shards, parts)
-        self.of_basis: dict[int, int] = {}  # by key, the number of its term
         self.round_trips = 0
         self._ready: dict[tuple[int, int, int], Floats] = {}  # by slot, set and part
         self._wanted: list[set[tuple[int, int, int]]] = [set()]  # the same, in the last iterations
@@ -716,15 +736,10 @@ class FarRows(_core.Rows):
         return self.data.loss.name == "squared"
 
     def knows_cross(self) -> bool:
-        return self.linear() and bool(self.of_basis)
+        return self.linear()
 
     def weight(self, part: int) -> float:
         return float(self.totals[:, part].sum())
-
-    def know(self, *learners: Sequence[_core.Learner]) -> None:
-        """Learners whose bases the shards have, in their order."""
-        for some in learners:
-            self.of_basis.update({x.basis_key: k for k, x in enumerate(some)})
 
     def run(self, batch: Sequence[Any]) -> list[_core.Reply]:
         moves = any(isinstance(verb, STATE) for verb in batch)
@@ -795,24 +810,53 @@ def _verbs(keys: Sequence[tuple[int, int, int]]) -> list[_core.BinSums]:
 # --- the fit --------------------------------------------------------------------------------------
 
 
-def fit_far(
-    shards: Shards, given: Given, learners: Any, terms: str, loss: Loss, rule: Bins, how: How,
-    seed: int, wanted: Any, callback: Any, bar: Any, began: float,
-) -> Any:  # fmt: skip
+def fit_shards(
+    shards: Shards,
+    given: Given,
+    learners: Any,
+    terms: str,
+    exclude: Sequence[str],
+    loss: Loss,
+    rule: Bins,
+    how: How,
+    seed: int,
+    wanted: int | str | Pairs | None,
+    callback: Callable[..., Any] | None,
+    bar: Progress,
+    kept: Checkpoint | None,
+    began: float,
+) -> Model:
     """The model of the rows of all shards, by the code of a fit to rows in this process."""
-    data = read_far(shards, given, loss, seed)
-    table = data.table
-    if is_formula(given.y):
-        raise NotImplementedError
-    apart = given.columns
-    table.describe(_columns(learners, table, apart))
+    if wanted is not None and not isinstance(wanted, list):
+        raise ValueError(
+            f"interactions: {wanted!r}: pairs are ranked where the rows are in one place; name "
+            "them, for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
+        )
+    formula = None
+    names = _names(sorted(p for found in shards.ask("names") for p in found))
+    if is_formula(given.y) and given.y not in names:
+        formula = given.y
+        if learners is not None:
+            raise ValueError(
+                f"learners: the formula {formula!r} says which there are; give one or the other"
+            )
+        given = replace(given, y=target_of(formula, FarTable(names, 0, shards)))
+    data = read_far(shards, given, names, loss, seed)
+    how.check(data.loss, data.split)
+    table, apart = data.table, given.columns
     target = [name for name in (given.column("y"),) if name is not None]
-    chosen = check_learners(make_learners(table, learners, target, terms, apart=apart), table)
-    _check_watched(how.optimizer, data.split)
+    if formula is None:
+        table.describe(name for name in table.names if name not in apart)
+        chosen = make_learners(table, learners, [*target, *exclude], terms, apart=apart)
+    else:
+        table.describe(table.names)
+        chosen = parse(formula, table, exclude=apart)[1]
+    chosen = check_learners(chosen, table)
+    check_pairs(wanted, table, given.columns)
     begin = Begin.of_rows(data.loss, FarTarget(shards, data.n_rows), how.start, how.scale)
-    names = dict.fromkeys(name for learner in chosen for name in learner.columns)
-    seen = look_at(names, table, data.sample, 1)
+    seen = look_at(
+        dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
+    )
     plans = plan_terms(list(chosen), table, data.sample, seen)
-    settings = _settings(given, data, rule, seed)  # type: ignore[arg-type]
-    binned = FarBinned.of(data, plans, seen, settings)
-    return boost_stages(binned, data.split, how, begin, began, wanted, callback, bar)
+    binned = FarBinned.of(data, plans, seen, _settings(given, data, rule, seed))  # type: ignore[arg-type]
+    return run_stages(binned, begin, how, wanted, callback, bar, kept, began)

@@ -35,7 +35,7 @@ class Unified:
         self.sort = ""  # as of Piece; "": no value yet
         self.exact = True
         self._numbers: dict[Any, int] = {}  # of the values of text
-        self._order: list[Any] | None = None
+        self.order: list[Any] | None = None  # that its type declares
         self._first = ""  # where the first value was
 
     def add(self, piece: Piece, where: str = "") -> NDArray[Any]:
@@ -59,8 +59,8 @@ class Unified:
         for code in np.flatnonzero(counts).tolist():
             to[code] = self._numbers.setdefault(piece.values[code], len(self._numbers))
         if piece.order is not None:
-            known = self._order or []
-            self._order = [*known, *(x for x in piece.order if x not in set(known))]
+            known = self.order or []
+            self.order = [*known, *(x for x in piece.order if x not in set(known))]
         return np.asarray(to[piece.cells])
 
     def finish(self) -> Column:
@@ -69,11 +69,17 @@ class Unified:
             nothing = np.empty(0)
             return Numbers(self.name, nothing, self.sort == "booleans", self.exact)
         numbers = np.arange(len(self._numbers))
-        return read_categories(numbers, list(self._numbers), self.name, self._order)
+        return read_categories(numbers, list(self._numbers), self.name, self.order)
 
 
-def gather(name: str, n_rows: int, pieces: Iterable[tuple[Piece, str]]) -> Column:
-    """A column of so many rows from its pieces, each with the place that it is from.
+def gather(
+    name: str,
+    n_rows: int,
+    pieces: Iterable[tuple[Piece, str]],
+    unified: Unified | None = None,
+) -> Column:
+    """A column of so many rows from its pieces, each with the place that it is from; `unified` is
+    told of all of them.
 
     Examples
     --------
@@ -82,7 +88,7 @@ def gather(name: str, n_rows: int, pieces: Iterable[tuple[Piece, str]]) -> Colum
     >>> gather("x", 3, [(read_piece(c, "x"), "") for c in cells]).values
     array([nan, nan, 2.5])
     """
-    unified, begin = Unified(name), 0
+    unified, begin = Unified(name) if unified is None else unified, 0
     out: NDArray[Any] | None = None
     for piece, where in pieces:
         cells = unified.add(piece, where)

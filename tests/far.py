@@ -1,0 +1,73 @@
+"""Shards in this process, for tests: they travel as pickles, and can be lost."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import cloudpickle
+import numpy as np
+
+from cwboost.bins import as_bins
+from cwboost.data import Given
+from cwboost.fit import How
+from cwboost.losses import as_loss
+from cwboost.progress import face
+from cwboost.shard import Partition, Shard
+from cwboost.shards import Shards, fit_shards
+
+
+class Near(Shards):
+    """Shards that are made of partitions, some of which each of them has."""
+
+    def __init__(self, of_shards):
+        super().__init__()
+        self.made = [lambda parts=parts: Shard(parts, 1) for parts in of_shards]
+        self.shards = [make() for make in self.made]
+        self.calls, self.sent = 0, 0
+        self.lose_at = ()  # numbers of calls before which the first shard is lost
+
+    @property
+    def n_shards(self):
+        return len(self.shards)
+
+    def call(self, method, arguments):
+        self.calls += 1
+        if self.calls in self.lose_at:
+            self.shards[0] = self.made[0]()
+            self.shards[0].replay(self.history(0))
+        out = []
+        for shard, given in zip(self.shards, arguments, strict=True):
+            letter = cloudpickle.dumps(given)
+            self.sent += len(letter)
+            out.append(pickle.loads(pickle.dumps(getattr(shard, method)(*pickle.loads(letter)))))
+        return out
+
+
+def cut(n, n_parts, seed=0):
+    """Where partitions begin and end: unequal, some empty."""
+    rng = np.random.default_rng(seed)
+    inner = np.sort(rng.integers(0, n + 1, n_parts - 1))
+    return list(zip([0, *inner], [*inner, n], strict=True))
+
+
+def near(table, beside, n_parts=5, n_shards=2, held=()):
+    """Shards of a mapping of columns and of arrays beside it; each has every other partition."""
+    n = len(next(iter(table.values())))
+    parts = []
+    for k, (a, b) in enumerate(cut(n, n_parts)):
+        rows = {name: column[a:b] for name, column in table.items()}
+        parts.append(Partition(k, rows, {r: np.asarray(x)[a:b] for r, x in beside.items()}))
+    parts += list(held)
+    return Near([[p for i, p in enumerate(parts) if i % n_shards == s] for s in range(n_shards)])
+
+
+def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bins="auto",
+        weights=None, offset=None, exposure=None, start=None, scale="auto", validation=None,
+        patience=50, random_state=0, search="auto", interactions=None, callback=None, terms="smooth"):  # fmt: skip
+    given = Given({}, y, weights, offset, exposure, validation)
+    how = How.checked(optimizer, n_iter, patience, start, scale, None, search)
+    return fit_shards(
+        shards, given, learners, terms, (), as_loss(loss), as_bins(bins), how, random_state,
+        interactions, callback, face(False), None, time.perf_counter(),
+    )  # fmt: skip
