@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import cwboost as cb
 import oracle
@@ -39,6 +37,7 @@ COEF = 1e-6  # of coefficients: relative to the term's largest
 # is some 1e9, and so rounding grows to 1e-6. It does most in the oracle, which inverts it.
 SINGULAR = 1e-5
 COEF_SINGULAR = 1e-3
+COEF_PAIR = 1e-5
 BINS = ("exact", "sqrt", "root4", 7)
 
 
@@ -104,13 +103,15 @@ def compare_terms(model, reference, trained):
     """`trained`: the oracle's systems of the training part (Hybrid leaves those of all rows)."""
     m = model.best_iteration
     for term, solver, coef in zip(model.terms.values(), trained, reference.at(m), strict=True):
-        tolerance = SINGULAR if singular(solver) else TIGHT
+        tolerance = max(SINGULAR, 1e-16 * solver.condition) if singular(solver) else TIGHT
         close(term.df, solver.df, tolerance, f"df of {term.name}", least=1.0)
         close(term.net_df, solver.net_df, tolerance, f"net df of {term.name}", least=1.0)
         close(term.smoothing, solver.smoothing, COEF, f"smoothing of {term.name}")
         # A pair's coefficients beyond the rows hang on the smallest eigenvalues of its penalty.
-        loose = min(max(COEF_SINGULAR, 1e-14 * solver.condition), 1e-2)
-        close(term.coef, coef, loose if singular(solver) else COEF, f"coefficients of {term.name}")
+        loose = COEF_PAIR if getattr(term.learner, "orthogonal", False) else COEF
+        if singular(solver):
+            loose = min(max(COEF_SINGULAR, 1e-14 * solver.condition), 1e-2)
+        close(term.coef, coef, loose, f"coefficients of {term.name}")
 
 
 def at_bins(table, bins, training):
@@ -221,18 +222,39 @@ def test_every_combination(kind, loss, optimizer, bins):
 
 # --- random problems ------------------------------------------------------------------------------
 
-optimizers = st.one_of(
-    st.builds(cb.Plain, st.sampled_from([0.05, 0.1, 0.5])),
-    st.builds(cb.Accelerated, st.sampled_from([0.05, 0.2]), st.sampled_from([0.0034, 0.05])),
-    st.builds(
-        cb.Hybrid,
-        st.sampled_from([0.2, 0.6]),
-        st.sampled_from([0.037, 0.3]),
-        switch_after=st.sampled_from([1, 2, 5]),
-        rewind=st.booleans(),
-        then=st.sampled_from(["all", "training"]),
-    ),
-)
+
+def draw_optimizer(rng):
+    pick = rng.choice
+    kind = rng.integers(3)
+    if kind == 0:
+        return cb.Plain(pick([0.05, 0.1, 0.5]))
+    if kind == 1:
+        return cb.Accelerated(pick([0.05, 0.2]), pick([0.0034, 0.05]))
+    return cb.Hybrid(
+        pick([0.2, 0.6]),
+        pick([0.037, 0.3]),
+        switch_after=int(pick([1, 2, 5])),
+        rewind=bool(pick([False, True])),
+        then=str(pick(["all", "training"])),
+    )
+
+
+def draw_problem(seed):
+    """The same everywhere (examples of hypothesis depend on what else is installed)."""
+    rng = np.random.default_rng(seed)
+    pick = rng.choice
+    return {
+        "seed": seed,
+        "n": int(rng.integers(30, 201)),
+        "loss": str(pick(LOSSES)),
+        "kinds": [str(kind) for kind in pick(list(KINDS), rng.integers(1, 5), replace=False)],
+        "optimizer": draw_optimizer(rng),
+        "n_iter": int(rng.integers(1, 26)),
+        "bins": (*BINS, "auto")[rng.integers(len(BINS) + 1)],
+        "weighted": str(pick(["no", "yes", "with zeros"])),
+        "with_offset": bool(pick([False, True])),
+        "validated": bool(pick([False, True])),
+    }
 
 
 def without_repeats(kinds):
@@ -251,27 +273,26 @@ def without_repeats(kinds):
     return out
 
 
-problems = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 10_000),
-        "n": st.integers(30, 200),
-        "loss": st.sampled_from(LOSSES),
-        "kinds": st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4, unique=True),
-        "optimizer": optimizers,
-        "n_iter": st.integers(1, 25),
-        "bins": st.sampled_from((*BINS, "auto")),
-        "weighted": st.sampled_from(["no", "yes", "with zeros"]),
-        "with_offset": st.booleans(),
-        "validated": st.booleans(),
-    }
-)
+# One that the tolerance of singular systems comes from.
+NEXT_TO_SINGULAR = {
+    "seed": 1,
+    "n": 161,
+    "loss": "squared",
+    "kinds": ["spline, missing"],
+    "optimizer": cb.Plain(0.05),
+    "n_iter": 1,
+    "bins": "root4",
+    "weighted": "no",
+    "with_offset": False,
+    "validated": False,
+}
 
 
-@settings(max_examples=250, derandomize=True, database=None,
-          report_multiple_bugs=False, suppress_health_check=list(HealthCheck))  # fmt: skip
-@given(problems)
+@pytest.mark.parametrize("problem", [*map(draw_problem, range(250)), NEXT_TO_SINGULAR],
+                         ids=lambda problem: problem["seed"])  # fmt: skip
 def test_random_problems(problem):
-    seed, n, loss, optimizer = (problem[k] for k in ("seed", "n", "loss", "optimizer"))
+    seed = problem["seed"]
+    n, loss, optimizer = (problem[k] for k in ("n", "loss", "optimizer"))
     table = make_table(seed, n)
     y = make_target(seed, table, loss)
     weights, offset, held = None, None, None
