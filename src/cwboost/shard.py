@@ -160,9 +160,13 @@ class Sorted(NamedTuple):
         """Numbers above low and up to high, their weights, and the next number above each high."""
         begin, end = (np.searchsorted(self.values, x, side="right") for x in (low, high))
         rows = np.concatenate([np.arange(a, b) for a, b in zip(begin, end, strict=True)])
-        weights = np.diff(self.reached, prepend=0.0)[rows]
+        values = self.values[rows]
+        last = np.flatnonzero(np.append(values[1:] != values[:-1], True))  # of each number
+        reached = self.reached[rows[last]] if len(rows) else np.empty(0)
+        first = np.append(0, last[:-1] + 1) if len(rows) else last
+        before = np.append(self.reached, 0.0)[rows[first] - 1] if len(rows) else np.empty(0)
         after = np.append(self.values, np.inf)[end]
-        return self.values[rows], weights, after
+        return values[last] if len(rows) else values, reached - before, after
 
 
 class Shard:
@@ -202,7 +206,9 @@ class Shard:
         weight, by class (without classes: one number)."""
         self.reading, self.loss = reading, reading.loss
         q = self.loss.n_outputs
-        read_parts = [self._read_part(p, t) for p, t in zip(self.partitions, self.tables, strict=True)]
+        read_parts = [
+            self._read_part(p, t) for p, t in zip(self.partitions, self.tables, strict=True)
+        ]
         self.kept = [present for present, *_ in read_parts]
         self.y = np.concatenate([y for _, y, _, _ in read_parts])
         self.weights = np.concatenate([w for _, _, w, _ in read_parts])
@@ -248,12 +254,6 @@ class Shard:
 
     def _joined(self) -> Table:
         """All rows as one table, whose columns are put together when they are asked for."""
-        tables = [
-            t if isinstance(rows, slice) else t.take(rows)
-            for t, rows in zip(self.tables, self.kept, strict=True)
-        ]
-
-        self._taken = tables
         return Table(
             self.tables[0].names,
             self.n_rows,
@@ -263,9 +263,10 @@ class Shard:
         )
 
     def _gathered(self, name: str, unified: Unified | None = None) -> Column:
+        parts = zip(self.partitions, self.tables, self.kept, strict=True)
         pieces = (
-            (table.piece(name), f"partition {part.number}")
-            for part, table in zip(self.partitions, self._taken, strict=True)
+            (table.piece(name).take(rows), f"partition {part.number}")
+            for part, table, rows in parts
         )
         return gather(name, self.n_rows, pieces, unified)
 

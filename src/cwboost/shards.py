@@ -259,10 +259,11 @@ class FarNumbers(Elsewhere):
         rows, total = self._up_to(np.array([np.inf]))[:, 0]
         near = NEAR * total
         wanted = np.unique(np.clip(np.concatenate([targets - near, targets + near]), 0.0, total))
-        todo, done = [Interval(_key(low) - 1, _key(high), 0.0, rows, 0.0, total)], []
+        below = _key(float(np.nextafter(low, -np.inf)))
+        todo, done = [Interval(below, _key(high), 0.0, rows, 0.0, total)], []
         while todo:
             inner = [_splitters(x.low, x.high) for x in todo]
-            reached = self._up_to(_number(np.array([key for keys in inner for key in keys])))
+            reached = self._up_to(_numbers([key for keys in inner for key in keys]))
             at, narrowed = 0, []
             for interval, keys in zip(todo, inner, strict=True):
                 narrowed += interval.narrowed(keys, reached[:, at : at + len(keys)], wanted)
@@ -273,7 +274,7 @@ class FarNumbers(Elsewhere):
 
     def _told(self, intervals: Sequence[Interval], total: float) -> tuple[Floats, Floats]:
         """What the intervals hold, and between two of them all at its first number."""
-        low, high = (_number(np.array([x[j] for x in intervals])) for j in (0, 1))
+        low, high = (_numbers([x[j] for x in intervals]) for j in (0, 1))
         before, after = (np.array([x[j] for x in intervals]) for j in (4, 5))
         found = self.shards.ask("between", self.name, low, high)
         following = np.min([a for *_, a in found], axis=0)
@@ -320,11 +321,10 @@ def _key(value: float) -> int:
     return (~bits & (2**64 - 1)) if bits >> 63 else bits | 1 << 63
 
 
-def _number(keys: NDArray[Any]) -> Floats:
+def _numbers(keys: Sequence[int]) -> Floats:
     """The floats of keys."""
-    keys = keys.astype(np.uint64)
-    top = np.uint64(1) << np.uint64(63)
-    return np.where(keys & top, keys & ~top, ~keys).view(np.float64)
+    bits, top = np.array(keys, dtype=np.uint64), np.uint64(1 << 63)
+    return np.where(bits & top, bits & ~top, ~bits).view(np.float64)
 
 
 def _splitters(low: int, high: int) -> list[int]:
@@ -408,9 +408,13 @@ class FarTable(Table):
         position = {level: i for i, level in enumerate(whole.levels)}
         met = np.zeros(len(position), bool)
         for d in found:
-            for level, n in zip(d.values or (), [] if d.training is None else d.training, strict=True):
+            for level, n in zip(
+                d.values or (), [] if d.training is None else d.training, strict=True
+            ):
                 met[position[level]] |= n > 0
-        missing, everywhere = (sum(getattr(d, w) for d in found) for w in ("missing", "any_missing"))
+        missing, everywhere = (
+            sum(getattr(d, w) for d in found) for w in ("missing", "any_missing")
+        )
         inside = np.flatnonzero(met)
         return FarLabels(name, whole.levels, inside, missing > 0, everywhere > 0, self.n_rows)
 
@@ -463,9 +467,7 @@ class FarData:
     weights: list[list[float]]  # of the parts, shard by shard
 
 
-def read_far(
-    shards: Shards, given: Given, names: Sequence[str], loss: Loss, seed: int
-) -> FarData:
+def read_far(shards: Shards, given: Given, names: Sequence[str], loss: Loss, seed: int) -> FarData:
     """Reads y, weights, offset and validation rows where they are."""
     table = FarTable(names, 0, shards)
     named = {role: name for role in ROLES if (name := given.column(role)) is not None}
@@ -482,8 +484,11 @@ def read_far(
     counts = shards.tell("read", reading)
     n_rows = sum(n for shard in counts for part in shard for n in part)
     if n_rows == 0:
-        raise ValueError("the table has no rows" if given.weights is None else
-                         "weights: all are zero; at least one row must have a positive weight")
+        raise ValueError(
+            "the table has no rows"
+            if given.weights is None
+            else "weights: all are zero; at least one row must have a positive weight"
+        )
     kind, replies = _split(shards, given, counts, seed)
     n_training = sum(n for n, _ in replies)
     if n_training == 0:

@@ -482,6 +482,12 @@ class Piece(NamedTuple):
     order: Sequence[Any] | None = None  # that their type declares
     exact: bool = True
 
+    def take(self, rows: Any) -> Piece:
+        """Some of the cells."""
+        cells = self.cells[rows]
+        gone = cells < 0 if self.sort == "text" else np.isnan(cells)
+        return self._replace(sort="" if gone.all() else self.sort, cells=cells)
+
 
 def read_piece(values: Any, name: str) -> Piece:
     """Reads a piece of a column; as `read_column`.
