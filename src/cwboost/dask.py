@@ -15,11 +15,15 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from dask import delayed, is_dask_collection
+from dask.array import concatenate, from_delayed
 from distributed import Client, Future, get_client, wait
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
 
 from .bins import as_bins
 from .checkpoint import Checkpoint
@@ -32,8 +36,9 @@ from .losses import as_loss
 from .model import Model
 from .optimizers import Optimizer
 from .progress import face
+from .quality import explained
 from .shard import ROLES, Partition, Shard
-from .shards import Shards, fit_shards
+from .shards import Shards, find_classes, fit_shards
 
 LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
 TRIES = 5  # to make a shard anew
@@ -412,7 +417,7 @@ class _Dask:
         """
         self._refuse()
         client = get_client() if client is None else client
-        seed, loss = _seed(self.random_state), None
+        seed = _seed(self.random_state)
         offset, exposure = self._or_own(offset, exposure)
         given = Given({}, y, sample_weight, offset, exposure, validation)
         if y is None:
@@ -463,41 +468,162 @@ class _Dask:
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.asarray(list(columns), dtype=object)
 
+    # --- predictions ------------------------------------------------------------------------------
 
-def _later(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of an estimator, computed later and by the workers for dask collections."""
-
-    @functools.wraps(method)
-    def called(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
-        if not is_dask_collection(X):
-            return method(self, X, *arguments, **named)
+    def _later(self, method: str, X: Any, given: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """A dask Array of what a method says of every partition, computed by the workers."""
         check_is_fitted(self)
-        if any(is_dask_collection(x) for x in (*arguments, *named.values())):
-            raise TypeError(
-                "offset and exposure of rows on a cluster must be columns: make the estimator with "
-                "offset= or exposure="
+        for name, value in given.items():
+            if value is not None and not is_number(value):
+                raise TypeError(
+                    f"{name}: of rows on a cluster it must be a column; make the estimator with "
+                    f"{name}= its name"
+                )
+        dtype = self.classes_.dtype if method == "predict" and self._is_classifier else np.float64
+        blocks, estimator = _blocks(X, "X"), delayed(self)
+        sizes = X.chunks[0] if hasattr(X, "chunks") else [float("nan")] * len(blocks)
+        answer = delayed(_answer, pure=False)
+        parts = [
+            from_delayed(
+                answer(estimator, method, block, dict(given), shape, dtype), (n, *shape), dtype
             )
-        local = copy(self)
-        return _mapped(X, lambda part: method(local, part, *arguments, **named), self, method)
+            for block, n in zip(blocks, sizes, strict=True)
+        ]
+        return concatenate(parts, allow_unknown_chunksizes=True)
 
-    return called
+    @property
+    def _is_classifier(self) -> bool:
+        return isinstance(self, CWBClassifier)
 
-
-def _mapped(X: Any, function: Callable[[Any], Any], estimator: Any, method: Any) -> Any:
-    """A dask Array with the answers for every partition."""
-    import dask.array
-
-    sample = function(_one_row(estimator))
-    shape, dtype = sample.shape[1:], sample.dtype
-    blocks = _blocks(X, "X")
-    sizes = X.chunks[0] if hasattr(X, "chunks") else [float("nan")] * len(blocks)
-    make = delayed(_answered, pure=False)
-    parts = [
-        dask.array.from_delayed(make(function, block, shape, dtype), (n, *shape), dtype)
-        for block, n in zip(blocks, sizes, strict=True)
-    ]
-    return dask.array.concatenate(parts, allow_unknown_chunksizes=True)
+    def transform(self, X: Any) -> Any:
+        """What each chosen term adds to the score of every row; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().transform(X)
+        return self._later("transform", X, {}, (len(self.get_feature_names_out()),))
 
 
-def _answered(function: Callable[[Any], Any], part: Any, shape: Any, dtype: Any) -> Any:
-    return function(part) if len(part) else np.empty((0, *shape), dtype)
+def _answer(
+    estimator: Any, method: str, part: Any, given: Mapping[str, Any], shape: Any, dtype: Any
+) -> Any:
+    return getattr(estimator, method)(part, **given) if len(part) else np.empty((0, *shape), dtype)
+
+
+def _gathered(collection: Any) -> Any:
+    return None if collection is None else np.asarray(collection.compute())
+
+
+class DaskCWBRegressor(_Dask, CWBRegressor):
+    """`CWBRegressor` for dask collections: rows stay on the workers, only sums travel.
+
+    Parameters are those of `CWBRegressor`; bags, warm_start and validation="last" need rows in one
+    place, and interactions must be named. `predict` of a dask collection is a dask Array, computed
+    by the workers when it is asked for; of other tables it is what `CWBRegressor.predict` gives.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from distributed import Client
+    >>> from cwboost.dask import DaskCWBRegressor
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    ...                 processes=False)
+    >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
+    >>> y = da.sin(6 * X[:, 0])
+    >>> regressor = DaskCWBRegressor().fit(X, y, client=client)
+    >>> regressor.feature_importances_.round(2)
+    array([1., 0.])
+    >>> bool(abs(regressor.predict(X) - y).max().compute() < 0.1)
+    True
+    >>> client.close()
+    """
+
+    def _far_loss(self, shards: Shards, given: Given) -> Any:  # noqa: ARG002
+        return self._loss()
+
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Any:
+        """(n_samples,) predictions in the units of y; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict(X, offset, exposure)
+        return self._later("predict", X, {"offset": offset, "exposure": exposure}, ())
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> float:
+        """Share of the deviance explained, D^2; scores and y of a collection come to the client."""
+        if not is_dask_collection(X):
+            return float(super().score(X, y, sample_weight, offset, exposure))
+        given = {"offset": offset, "exposure": exposure}
+        score, base = (
+            _gathered(self._later(method, X, given, ())) for method in ("_scores", "_offsets")
+        )
+        target, w = _gathered(y).astype(np.float64), _gathered(sample_weight)
+        w = np.ones(len(target)) if w is None else w
+        return explained(self.model_.loss, target, score, base[:, None], w)
+
+    def _scores(self, X: Any, offset: Any, exposure: Any) -> Any:
+        return self.model_.predict(self._read(X), kind="score", offset=offset, exposure=exposure)
+
+    def _offsets(self, X: Any, offset: Any, exposure: Any) -> Any:
+        return self.model_._offset(self._read(X), offset, exposure)[:, 0]
+
+
+class DaskCWBClassifier(_Dask, CWBClassifier):
+    """`CWBClassifier` for dask collections: rows stay on the workers, only sums travel.
+
+    Parameters are those of `CWBClassifier`; bags, warm_start and validation="last" need rows in
+    one place, and interactions must be named. Predictions for a dask collection are dask Arrays.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from distributed import Client
+    >>> from cwboost.dask import DaskCWBClassifier
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    ...                 processes=False)
+    >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
+    >>> classifier = DaskCWBClassifier().fit(X, X[:, 0] > 0.5, client=client)
+    >>> classifier.predict(np.array([[0.1, 0.5], [0.9, 0.5]]))
+    array([False,  True])
+    >>> client.close()
+    """
+
+    def _far_loss(self, shards: Shards, given: Given) -> Any:
+        classes = find_classes(shards, as_loss("multinomial"), given.column("y"))
+        self.classes_ = np.array(classes)
+        return self._loss()
+
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
+        """Log odds of `classes_[1]`, or a score per class; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().decision_function(X, offset)
+        shape = () if len(self.classes_) == 2 else (len(self.classes_),)
+        return self._later("decision_function", X, {"offset": offset}, shape)
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
+        """Logarithms of the probabilities; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict_log_proba(X, offset)
+        return self._later("predict_log_proba", X, {"offset": offset}, (len(self.classes_),))
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
+        """Probabilities of the classes; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict_proba(X, offset)
+        return self._later("predict_proba", X, {"offset": offset}, (len(self.classes_),))
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """The most probable class; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict(X, offset)
+        return self._later("predict", X, {"offset": offset}, ())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        if not is_dask_collection(X):
+            return float(super().score(X, y, sample_weight, offset))
+        found = _gathered(self.predict(X, offset))
+        return float(accuracy_score(_gathered(y), found, sample_weight=_gathered(sample_weight)))

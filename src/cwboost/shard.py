@@ -222,6 +222,26 @@ class Shard:
             for _, y, _, _ in read_parts
         ]
 
+    def present(self, weights: str | None) -> int:
+        """Rows that have a weight, validation tables left out."""
+        total = 0
+        for part, table in zip(self.partitions, self.tables, strict=True):
+            if not part.held:
+                given = weights or part.beside.get("weights")
+                with _in(part):
+                    total += int(np.count_nonzero(read_weights(given, table)))
+        return total
+
+    def class_weights(self) -> Floats:
+        """The weight of the rows of every class, validation tables left out."""
+        n = int(self.begin[sum(not part.held for part in self.partitions)])  # they are last
+        y, w = self.y[:n], self.weights[:n]
+        return np.array([float(w[y == kind].sum()) for kind in self._class_values()])
+
+    def reweigh(self, of_class: Floats) -> None:
+        """Multiplies the weights of rows with those of their classes."""
+        self.weights = self.weights * of_class[np.searchsorted(self._class_values(), self.y)]
+
     def _class_values(self) -> list[float]:
         n = len(self.reading.classes or ())
         return [-1.0, 1.0] if self.loss.name == "binomial" else [float(c) for c in range(n)]
