@@ -227,7 +227,7 @@ class FarNumbers(Elsewhere):
             return self._of_few
         total = self._weight
         grid = np.arange(n_bins + 1) / n_bins * total
-        values, w = self._resolved(grid)
+        _, w = self._resolved(grid)
         atom = w >= (1.0 - 1e-12) / n_bins * total  # what is not resolved weighs less
         after = np.cumsum(w)[atom]
         sizes = w[atom]
@@ -408,10 +408,9 @@ class FarTable(Table):
         position = {level: i for i, level in enumerate(whole.levels)}
         met = np.zeros(len(position), bool)
         for d in found:
-            for level, n in zip(
-                d.values or (), [] if d.training is None else d.training, strict=True
-            ):
-                met[position[level]] |= n > 0
+            if d.sort == "text":
+                for level, n in zip(d.values, d.training, strict=True):
+                    met[position[level]] |= n > 0
         missing, everywhere = (
             sum(getattr(d, w) for d in found) for w in ("missing", "any_missing")
         )
@@ -476,11 +475,11 @@ def read_far(shards: Shards, given: Given, names: Sequence[str], loss: Loss, see
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
-    classes = None
+    reading = Reading(loss, None, named, given.weights is not None, given.has_offset_arrays)
     if loss.name in ("binomial", "multinomial"):
-        classes = _classes(shards, loss, named.get("y"))
+        classes = _classes(shards, reading)
         loss = loss.with_classes(classes)
-    reading = Reading(loss, classes, named, given.weights is not None)
+        reading = reading._replace(loss=loss, classes=classes)
     counts = shards.tell("read", reading)
     n_rows = sum(n for shard in counts for part in shard for n in part)
     if n_rows == 0:
@@ -496,7 +495,7 @@ def read_far(shards: Shards, given: Given, names: Sequence[str], loss: Loss, see
     watched: Any = None if kind == "none" else VALIDATION
     split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
     return FarData(
-        shards, FarTable(names, n_rows, shards), loss, classes or (), kind,
+        shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
         Sample(None, None, n_training), split, n_rows, [w for _, w in replies],
     )  # fmt: skip
 
@@ -517,16 +516,15 @@ def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tupl
     return first[2]
 
 
-def _classes(shards: Shards, loss: Loss, y: str | None) -> tuple[Any, ...]:
+def _classes(shards: Shards, reading: Reading) -> tuple[Any, ...]:
     """The classes of y, by the code that finds them in a column."""
-    unified, values = Unified("y"), []
-    for piece in (p for found in shards.ask("classes", y) for p in found):
-        cells = unified.add(piece)
-        values.append(cells)
+    unified = Unified("y")
+    pieces = [piece for found in shards.ask("classes", reading) for piece in found]
+    values = [unified.add(piece, where) for piece, where in pieces]
     whole = unified.finish()
-    if isinstance(whole, Labels):
-        return loss.read_y(whole)[1]
-    return loss.read_y(replace(whole, values=np.concatenate(values)))[1]
+    if isinstance(whole, Numbers):
+        whole = replace(whole, values=np.concatenate(values))
+    return reading.loss.read_y(whole)[1]
 
 
 def _split(shards: Shards, given: Given, counts: Any, seed: int) -> tuple[str, list[Any]]:
