@@ -84,7 +84,8 @@ class Elsewhere(ABC):
 
     @abstractmethod
     def outline_of_steps(self, n_bins: int) -> tuple[Floats, Floats]:
-        """A few numbers and weights that give the same cuts for so many bins."""
+        """A few numbers and weights that have the same cuts for so many bins, where there are more
+        numbers than bins."""
 
     @abstractmethod
     def mean(self) -> float:
@@ -455,11 +456,12 @@ class Cuts:
         """Cuts at weighted quantiles; values with a share of 1/n_bins or more stay alone, and all
         values where there are no more than n_bins."""
         if isinstance(values, Elsewhere):
-            distinct, share = values.outline_of_steps(n_bins)
+            few = values.distinct(n_bins, False)
+            distinct, share = values.outline_of_steps(n_bins) if few is None else (few, few)
         else:
             distinct, share = _core.weigh_distinct(values, sample.marks, sample.weights)
-        few = len(distinct) <= n_bins
-        inner = distinct[:-1] if few else cls._quantiles(distinct, share, n_bins)
+            few = distinct if len(distinct) <= n_bins else None
+        inner = cls._quantiles(distinct, share, n_bins) if few is None else few[:-1]
         # Halfway to the next value: noise in the last digits must not move a row to another bin.
         last = np.unique(np.searchsorted(distinct, inner, side="right")) - 1
         low, high = distinct[last], distinct[last + 1]

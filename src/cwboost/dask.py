@@ -37,7 +37,7 @@ from .model import Model
 from .optimizers import Optimizer
 from .progress import face
 from .quality import explained
-from .shard import ROLES, Partition, Shard
+from .shard import ROLES, Partition, Reading, Shard
 from .shards import Shards, find_classes, fit_shards
 
 LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
@@ -592,7 +592,7 @@ class DaskCWBClassifier(_Dask, CWBClassifier):
     """
 
     def _far_loss(self, shards: Shards, given: Given) -> Any:
-        classes = find_classes(shards, as_loss("multinomial"), given.column("y"))
+        classes = find_classes(shards, Reading.of(given, as_loss("multinomial")))
         self.classes_ = np.array(classes)
         return self._loss()
 

@@ -72,6 +72,16 @@ class Given:
         table = read(self.table).take(rows)
         return Given(table, weights=self.weights, apart=self.apart, **taken)
 
+    def of_weight(self, table: Table, w: Floats) -> tuple[Given, Floats, NDArray[np.bool_] | None]:
+        """Without rows of weight zero: they are absent, whatever else they say. With the weights of
+        the others, and marks of them (None: all)."""
+        if all_weigh_one(w) or not np.any(w == 0):
+            return self, w, None
+        for what in ("y", "offset", "exposure", "validation"):
+            _check_length(getattr(self, what), what, table)
+        present = w > 0
+        return self.take(present), w[present], present
+
     @property
     def has_offset_arrays(self) -> bool:
         given = (self.offset, self.exposure)
@@ -192,8 +202,8 @@ def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
     if values.ndim != 1:
         raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
     if np.any(values < 0):
-        row = int(np.flatnonzero(values < 0)[0])
-        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]:g}")
+        i = int(np.flatnonzero(values < 0)[0])
+        raise ValueError(f"{what}, row {table.row(i)}: expected a number >= 0, got {values[i]:g}")
     with np.errstate(over="ignore"):
         if not np.isfinite(values.sum()):
             raise ValueError(f"{what}: their sum is too large for a 64-bit float; rescale them")
@@ -210,15 +220,10 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
     w = read_weights(given.weights, table)
-    least, present = 1.0 if given.weights is None else w.min(), None
-    if least == 0.0 and not np.any(w > 0):
+    if given.weights is not None and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
-    if least == 0.0:  # such rows are absent, whatever else they say
-        for what in ("y", "offset", "exposure", "validation"):
-            _check_length(getattr(given, what), what, table)
-        present = w > 0
-        given, w = given.take(present), w[present]
-        table = read(given.table)
+    given, w, present = given.of_weight(table, w)
+    table = read(given.table)
     y, found = read_y(given.y, table, loss, classes or None)
     loss = loss.with_classes(found) if found else loss
     if given.offset is None and given.exposure is None:
@@ -371,8 +376,10 @@ def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: 
             )
         values = numbers_for(exposure, "exposure", data)
         if np.any(values <= 0):
-            row = int(np.flatnonzero(values <= 0)[0])
-            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]:g}")
+            i = int(np.flatnonzero(values <= 0)[0])
+            raise ValueError(
+                f"exposure, row {data.row(i)}: expected a number > 0, got {values[i]:g}"
+            )
         out += np.log(values)[:, None]
     return out
 
@@ -394,6 +401,6 @@ def numbers_for(given: Any, what: str, data: Table) -> Floats:
         raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
     bad = ~np.isfinite(values)
     if bad.any():
-        row = int(np.argwhere(bad)[0][0])
+        row = data.row(int(np.argwhere(bad)[0][0]))
         raise ValueError(f"{what}, row {row}: expected a finite number, got {values[bad][0]:g}")
     return values

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,12 +33,12 @@ from .bins import (
     ones,
     pair_in,
 )
-from .data import read_offset, read_weights, read_y
+from .data import Given, read_offset, read_weights, read_y
 from .design import core_set
 from .losses import Loss
 from .memory import Room
 from .moments import MomentSet, Pieces
-from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read
+from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read, read_piece
 from .unify import Unified, gather
 
 TARGET = "\0 y - offset"  # asked for as if it were a column
@@ -54,6 +54,9 @@ class Partition:
     beside: dict[str, Any]  # y, weights, ... that are arrays
     held: bool = False  # of a validation table
 
+    def __str__(self) -> str:
+        return f"partition {self.number}" + " of the validation table" * self.held
+
 
 class Reading(NamedTuple):
     """How the rows are read."""
@@ -62,6 +65,14 @@ class Reading(NamedTuple):
     classes: tuple[Any, ...] | None
     named: dict[str, str]  # roles that are columns
     weighted: bool
+    needs_offset: bool  # training rows have one beside the table
+
+    @classmethod
+    def of(cls, given: Given, loss: Loss, class_weight: Any = None) -> Reading:
+        """As the rows are given; classes are not known yet."""
+        named = {role: name for role in ROLES if (name := given.column(role)) is not None}
+        weighted = given.weights is not None or class_weight is not None
+        return cls(loss, None, named, weighted, given.has_offset_arrays)
 
 
 class Described(NamedTuple):
@@ -186,25 +197,24 @@ class Shard:
         parts = zip(self.partitions, self.tables, strict=True)
         return [(p.number, p.held, t.names, t.n_rows) for p, t in parts]
 
-    def classes(self, y: str | None) -> list[Piece]:
+    def classes(self, reading: Reading) -> list[tuple[Piece, str]]:
         """What y may be, of every partition: its values, and no rows."""
         out = []
-        for part, table in zip(self.partitions, self.tables, strict=True):
+        parts = zip(self.partitions, self.tables, strict=True)
+        for part, table in ((p, t) for p, t in parts if not p.held):
             with _in(part):
-                piece = table.piece(y) if y else read({"y": part.beside["y"]}).piece("y")
-                if piece.sort != "text":
-                    known = piece.cells[~np.isnan(piece.cells)]
-                    out.append(piece._replace(cells=np.unique(known)))
-                else:
-                    used = np.unique(piece.cells[piece.cells >= 0])
-                    values = [piece.values[c] for c in used]
-                    out.append(piece._replace(cells=np.arange(len(values)), values=values))
+                given, *_ = _present(part, table, reading)
+                y = given.y
+                piece = read(given.table).piece(y) if isinstance(y, str) else read_piece(y, "y")
+                out.append((_values_of(piece), str(part)))
         return out
 
     def read(self, reading: Reading) -> list[list[int]]:
         """Reads what is beside the columns; of every partition the number of rows that have a
         weight, by class (without classes: one number)."""
         self.reading, self.loss = reading, reading.loss
+        own = (part.beside for part in self.partitions if part.held)
+        self.weighted = reading.weighted or any("weights" in beside for beside in own)
         q = self.loss.n_outputs
         read_parts = [
             self._read_part(p, t) for p, t in zip(self.partitions, self.tables, strict=True)
@@ -248,29 +258,20 @@ class Shard:
 
     def _read_part(self, part: Partition, table: Table) -> Any:
         """Which rows have a weight, and their y, weights and offset."""
-        loss, classes, named, weighted = self.reading
-
-        def of(role: str) -> Any:
-            return named[role] if role in named else part.beside.get(role)
-
+        loss, classes = self.reading.loss, self.reading.classes
         with _in(part):
-            present = slice(None)
-            w = np.ones(table.n_rows)
-            if weighted:
-                given = of("weights")
-                w = read_weights(given, table)
-            if table.n_rows == 0:
-                return present, np.empty(0), w, np.empty((0, loss.n_outputs))
-            y, offset, exposure = of("y"), of("offset"), of("exposure")
-            if weighted and not part.held and np.any(w == 0):
-                present = w > 0
-                table = table.take(present)
-                w = w[present]
-                y, offset, exposure = (_taken(x, present) for x in (y, offset, exposure))
-            if table.n_rows == 0:
-                return present, np.empty(0), w, np.empty((0, loss.n_outputs))
-            values, _ = read_y(y, table, loss, classes)
-            return present, values, w, read_offset(table, offset, exposure, loss, loss.n_outputs)
+            given, w, present = _present(part, table, self.reading)
+            rows = slice(None) if present is None else present
+            if len(w) == 0:
+                return rows, np.empty(0), w, np.empty((0, loss.n_outputs))
+            table = read(given.table)
+            y, _ = read_y(given.y, table, loss, classes)
+            return (
+                rows,
+                y,
+                w,
+                read_offset(table, given.offset, given.exposure, loss, loss.n_outputs),
+            )
 
     def _joined(self) -> Table:
         """All rows as one table, whose columns are put together when they are asked for."""
@@ -284,17 +285,14 @@ class Shard:
 
     def _gathered(self, name: str, unified: Unified | None = None) -> Column:
         parts = zip(self.partitions, self.tables, self.kept, strict=True)
-        pieces = (
-            (table.piece(name).take(rows), f"partition {part.number}")
-            for part, table, rows in parts
-        )
+        pieces = ((table.piece(name).take(rows), str(part)) for part, table, rows in parts)
         return gather(name, self.n_rows, pieces, unified)
 
     def _where(self, row: int) -> str:
         k = int(np.searchsorted(self.begin, row, side="right")) - 1
         kept, within = self.kept[k], row - int(self.begin[k])
         within = within if isinstance(kept, slice) else int(np.flatnonzero(kept)[within])
-        return f"{within} of partition {self.partitions[k].number}"
+        return f"{within} of {self.partitions[k]}"
 
     def validation(self, named: str | None) -> Any:
         """Weights that a column, or arrays beside the table, hold out; whether they are marks."""
@@ -330,12 +328,12 @@ class Shard:
         if how == "weights":
             of_held = self._given_held
             held = of_held > 0
-        elif self.reading.weighted:
+        elif self.weighted:
             of_held = np.where(held, w, 0.0)
         self.training = held if how == "none" else ~held
         if how == "none":
             self.training = np.ones(n, bool)
-        plain = not self.reading.weighted
+        plain = not self.weighted
         training: RowWeights = self.training if plain else np.where(self.training, w, 0.0)
         everything: RowWeights
         if plain and of_held.dtype == np.bool_:
@@ -521,12 +519,15 @@ class Shard:
         """Makes the rows that verbs are for; bases for cross-Grams."""
         self._sorted = None
         self.bases = [_core.Basis(*rows, n_coef) for rows, n_coef in bases]
+        y, sets, parts = self.y, self.sets, self.parts
+        if not self.n_rows:  # the engine needs a row, which weighs nothing
+            y, sets, parts = np.ones(1), [_one_row(s) for s in sets], [np.zeros(1)] * len(parts)
         self.rows = _core.LocalRows(
-            self.loss.core(self.y),
-            np.ascontiguousarray(self.y),
+            self.loss.core(y),
+            np.ascontiguousarray(y),
             np.ascontiguousarray(self.offset.T) if self.offset.any() else None,
-            [core_set(s) for s in self.sets],
-            [np.ascontiguousarray(as_part(w)) for w in self.parts],
+            [core_set(s) for s in sets],
+            [np.ascontiguousarray(as_part(w)) for w in parts],
             self.n_threads,
         )
 
@@ -553,11 +554,40 @@ class CrossOf(NamedTuple):
     part: int
 
 
-def _taken(given: Any, rows: NDArray[np.bool_]) -> Any:
-    if given is None or isinstance(given, str):
-        return given
-    array = np.asarray(given)
-    return array[rows] if array.ndim else given
+def _present(
+    part: Partition, table: Table, reading: Reading
+) -> tuple[Given, Floats, NDArray[np.bool_] | None]:
+    """What rows of a partition say that have a weight; these weights, and marks of them.
+
+    An offset that the validation table has replaces that of the columns that were named.
+    """
+    own = {**reading.named, **part.beside}
+    if part.held:
+        if "offset" in part.beside:
+            own.pop("exposure", None)
+        elif reading.needs_offset:
+            raise ValueError(
+                "the rows of the fit have an offset or exposure, these have none; pass "
+                "(table, y, weights, offset)"
+            )
+    given = Given(table, **{role: own.get(role) for role in ROLES if role != "validation"})
+    w = read_weights(given.weights, table)
+    return (given, w, None) if part.held else given.of_weight(table, w)
+
+
+def _one_row(bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
+    """Some row in the first of the bins."""
+    if isinstance(bins, MomentSet):
+        return replace(bins, piece=np.zeros(1, bins.piece.dtype), t=np.zeros(1))
+    return replace(bins, index=np.zeros(1, bins.index.dtype))
+
+
+def _values_of(piece: Piece) -> Piece:
+    """A piece that has every value once."""
+    if piece.sort != "text":
+        return piece._replace(cells=np.unique(piece.cells[~np.isnan(piece.cells)]))
+    used = np.unique(piece.cells[piece.cells >= 0])
+    return piece._replace(cells=np.arange(len(used)), values=[piece.values[c] for c in used])
 
 
 @contextmanager
@@ -566,5 +596,4 @@ def _in(part: Partition) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        which = " of the validation table" if part.held else ""
-        raise type(error)(f"partition {part.number}{which}: {error}") from None
+        raise type(error)(f"{part}: {error}") from None

@@ -71,7 +71,6 @@ from .model import SPREAD_RANKS, Model, Settings, Spread
 from .moments import MomentSet, Pieces, are_cubics, most_bins
 from .progress import Progress
 from .shard import (
-    ROLES,
     TARGET,
     ByCode,
     ByPair,
@@ -228,7 +227,7 @@ class FarNumbers(Elsewhere):
             return self._of_few
         total = self._weight
         grid = np.arange(n_bins + 1) / n_bins * total
-        values, w = self._resolved(grid)
+        _, w = self._resolved(grid)
         atom = w >= (1.0 - 1e-12) / n_bins * total  # what is not resolved weighs less
         after = np.cumsum(w)[atom]
         sizes = w[atom]
@@ -409,10 +408,9 @@ class FarTable(Table):
         position = {level: i for i, level in enumerate(whole.levels)}
         met = np.zeros(len(position), bool)
         for d in found:
-            for level, n in zip(
-                d.values or (), [] if d.training is None else d.training, strict=True
-            ):
-                met[position[level]] |= n > 0
+            if d.sort == "text":
+                for level, n in zip(d.values, d.training, strict=True):
+                    met[position[level]] |= n > 0
         missing, everywhere = (
             sum(getattr(d, w) for d in found) for w in ("missing", "any_missing")
         )
@@ -478,20 +476,20 @@ def read_far(
 ) -> FarData:
     """Reads y, weights, offset and validation rows where they are."""
     table = FarTable(names, 0, shards)
-    named = {role: name for role in ROLES if (name := given.column(role)) is not None}
-    for name in named.values():
+    reading = Reading.of(given, loss, class_weight)
+    for name in reading.named.values():
         if name not in table:
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
-    classes = None
     if loss.name in ("binomial", "multinomial"):
-        classes = find_classes(shards, loss, named.get("y"))
+        classes = find_classes(shards, reading)
         loss = loss.with_classes(classes)
-    weighted = given.weights is not None or class_weight is not None
-    counts = shards.tell("read", Reading(loss, classes, named, weighted))
-    if class_weight is not None and classes:
-        shards.tell("reweigh", class_weights(class_weight, classes, shards.total("class_weights")))
+        reading = reading._replace(loss=loss, classes=classes)
+    counts = shards.tell("read", reading)
+    if class_weight is not None and reading.classes:
+        totals = shards.total("class_weights")
+        shards.tell("reweigh", class_weights(class_weight, reading.classes, totals))
     n_rows = sum(n for shard in counts for part in shard for n in part)
     if n_rows == 0:
         raise ValueError(
@@ -506,7 +504,7 @@ def read_far(
     watched: Any = None if kind == "none" else VALIDATION
     split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
     return FarData(
-        shards, FarTable(names, n_rows, shards), loss, classes or (), kind,
+        shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
         Sample(None, None, n_training), split, n_rows, [w for _, w in replies],
     )  # fmt: skip
 
@@ -535,16 +533,15 @@ def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tupl
     return first[2]
 
 
-def find_classes(shards: Shards, loss: Loss, y: str | None) -> tuple[Any, ...]:
+def find_classes(shards: Shards, reading: Reading) -> tuple[Any, ...]:
     """The classes of y, by the code that finds them in a column."""
-    unified, values = Unified("y"), []
-    for piece in (p for found in shards.ask("classes", y) for p in found):
-        cells = unified.add(piece)
-        values.append(cells)
+    unified = Unified("y")
+    pieces = [piece for found in shards.ask("classes", reading) for piece in found]
+    values = [unified.add(piece, where) for piece, where in pieces]
     whole = unified.finish()
-    if isinstance(whole, Labels):
-        return loss.read_y(whole)[1]
-    return loss.read_y(replace(whole, values=np.concatenate(values)))[1]
+    if isinstance(whole, Numbers):
+        whole = replace(whole, values=np.concatenate(values))
+    return reading.loss.read_y(whole)[1]
 
 
 def _split(shards: Shards, given: Given, counts: Any, seed: int) -> tuple[str, list[Any]]:
