@@ -96,6 +96,8 @@ def fit(
     search: str = "auto",
     progress: Any = None,
     checkpoint: Any = None,
+    min_rows_per_bin: int | None = None,
+    sites: str | None = None,
 ) -> Model:
     """Fits a sum of terms by componentwise gradient boosting.
 
@@ -158,6 +160,12 @@ def fit(
         A file that has the path of the fit so far, written every ten seconds or so and at the end.
         If it is there the fit goes on from it, to exactly the model that it would have been; a file
         of another fit is an error. Not with bags.
+    min_rows_per_bin : int, optional
+        Bins with fewer rows are merged with their neighbours before the fit, and rare levels count
+        as unseen, so that no sum over a bin tells of a few rows. Not with pairs or bags.
+    sites : name of a column, optional
+        Where rows are from: a bin then needs so many rows in every place that has some of it, as
+        on the workers of a cluster. The column is no feature.
 
     Returns
     -------
@@ -187,14 +195,15 @@ def fit(
     if bags is not None:
         from .bags import check_bags, draw_bags, fit_bags
 
-        check_bags(bags, validation, callback, checkpoint)
+        check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
         with reading(table, bar):
             binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
         draw = draw_bags(bags, validation, binned.data, seed)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    given = Given(table, y, weights, offset, exposure, validation)
+    check_min_rows(min_rows_per_bin, sites)
+    given = Given(table, y, weights, offset, exposure, validation, (), min_rows_per_bin, sites)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     with collector_at_rest(), reading(table, bar):
@@ -474,6 +483,8 @@ def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
         exposure=given.column("exposure"),
         held=given.column("validation"),
         needs_offset=given.has_offset_arrays,
+        min_rows_per_bin=given.min_rows,
+        sites=given.sites,
     )
 
 
@@ -728,7 +739,7 @@ class Problem:
         """
         known: Path | None = None
         if checkpoint is not None:
-            known = checkpoint.begin(identity(model, len(self.split.training)))
+            known = checkpoint.begin(identity(model, self.rows.n_rows()))
         if known is not None:
             self.check_path(model, known, f"checkpoint {checkpoint}")
             path = self.cut(model, known, n_iter)
@@ -1027,6 +1038,15 @@ def _check_watched(optimizer: Optimizer, split: Split) -> None:
         raise ValueError(
             "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
         )
+
+
+def check_min_rows(rows: Any, sites: Any = None) -> None:
+    if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
+        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {rows!r}")
+    if sites is not None and not isinstance(sites, str):
+        raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
+    if sites is not None and rows is None:
+        raise ValueError("sites: it says where rows are counted for min_rows_per_bin; give both")
 
 
 def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:

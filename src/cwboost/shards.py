@@ -28,8 +28,12 @@ from .binned import Binned
 from .bins import (
     AUTO_POINTS,
     Bins,
+    Cuts,
     Elsewhere,
     IndexSet,
+    Least,
+    Levels,
+    Points,
     Sample,
     Seen,
     Values,
@@ -374,6 +378,27 @@ class FarLabels(Labels):
         return self._training  # type: ignore[attr-defined, no-any-return]
 
 
+class FarLeast(Least):
+    """What is asked of bins, every shard being a place."""
+
+    def __init__(self, rows: int, shards: Shards) -> None:
+        super().__init__(rows)
+        self.shards = shards
+
+    def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
+        recipe = ByPoints(column.name, points, points.points[:0], seen)
+        return np.stack(self.shards.ask("counts", recipe))
+
+    def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
+        recipe = _by_code(self.shards, column.name, encoder, seen)
+        return recipe.values, np.stack(self.shards.ask("counts", recipe))
+
+
+def _by_code(shards: Shards, name: str, encoder: Cuts | Levels, seen: Seen) -> ByCode:
+    found = shards.ask("occurring", name, encoder, seen)
+    return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), seen)
+
+
 class FarTable(Table):
     """The columns of all shards, described when they are first asked for."""
 
@@ -503,9 +528,10 @@ def read_far(
         raise ValueError("validation: all rows are held out; none is left for training")
     watched: Any = None if kind == "none" else VALIDATION
     split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
+    least = None if given.min_rows is None else FarLeast(given.min_rows, shards)
     return FarData(
         shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
-        Sample(None, None, n_training), split, n_rows, [w for _, w in replies],
+        Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],
     )  # fmt: skip
 
 
@@ -621,10 +647,12 @@ def _recipe(
     name, encoder, rule, tensor = axis
     facts = seen[name]
     if not isinstance(encoder, Values):
-        found = shards.ask("occurring", name, encoder, facts)
-        return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), facts)
+        return _by_code(shards, name, encoder, facts)
     assert rule is not None
     values: Any = data.table[name].values  # type: ignore[union-attr]
+    if data.sample.least is not None:
+        points = rule.merged(data.table[name], data.sample, facts)
+        return ByPoints(name, points, points.points[:0], facts)
     many, n = most_bins(data.n_rows), data.n_rows
     cubics = rule.n == "exact" and not tensor and are_cubics(bases)
     if cubics and n > many and values.distinct(many, True) is None:
