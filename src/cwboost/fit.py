@@ -728,7 +728,7 @@ class Problem:
         """
         known: Path | None = None
         if checkpoint is not None:
-            known = checkpoint.begin(identity(model, len(self.split.training)))
+            known = checkpoint.begin(identity(model, self.rows.n_rows()))
         if known is not None:
             self.check_path(model, known, f"checkpoint {checkpoint}")
             path = self.cut(model, known, n_iter)
@@ -878,13 +878,13 @@ class Problem:
     def scores(self, model: Model) -> Floats:
         """(q, n) scores of all rows by a model of this problem, at the bins."""
         self.rows.run(score_batch(model, self.binned))
-        return self.rows.read(SLOT_F)
+        return np.asarray(self.rows.read(SLOT_F))
 
     def residuals(self, model: Model) -> Floats:
         """(q, n) residuals of all rows by a model of this problem."""
         self.scores(model)
         self.rows.run([_core.Residual(SLOT_F, SLOT_R, [ALL])])
-        return self.rows.read(SLOT_R)
+        return np.asarray(self.rows.read(SLOT_R))
 
     def shares(self, model: Model, moved: Sequence[int]) -> Floats:
         """Importance of every term on the training rows, given the numbers of those that have been
