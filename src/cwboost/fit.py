@@ -202,7 +202,7 @@ def fit(
         check_pairs(wanted, data.table, given.columns)
         how.check(data.loss, data.split)
         begin = Begin.of(data, data.split, start, scale)
-        settings = _settings(given, data, rule, seed)
+        settings = settings_of(given, data, rule, seed)
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
 
@@ -400,7 +400,7 @@ def read_all(
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     data, chosen = read_rows(given, learners, as_loss(loss), 0)
-    return Unbinned(data, chosen, _settings(given, data, rule, 0))
+    return Unbinned(data, chosen, settings_of(given, data, rule, 0))
 
 
 def bin_again(
@@ -461,7 +461,7 @@ def prepare(
     return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
-def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
+def settings_of(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
     return Settings(
         bins=rule,
         patience=None,

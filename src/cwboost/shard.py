@@ -396,14 +396,14 @@ class Shard:
         rows, w = self.training[known], self.parts[TRAINING][known]
         return Counted(
             distinct,
-            np.bincount(code, w, minlength=n),
+            np.bincount(code, w, minlength=n).astype(np.float64),
             np.bincount(code[rows], minlength=n),
             np.bincount(code, minlength=n),
         )
 
     def _numbers(self, name: str) -> Floats:
         if name == TARGET:
-            return self.y - self.offset[:, 0]
+            return np.asarray(self.y - self.offset[:, 0])
         column = self.table.unchecked(name)
         assert isinstance(column, Numbers)
         return column.values
@@ -542,7 +542,7 @@ def _present(
                 "the rows of the fit have an offset or exposure, these have none; pass "
                 "(table, y, weights, offset)"
             )
-    given = Given(table, **{role: own.get(role) for role in ROLES if role != "validation"})
+    given = Given(table, *(own.get(role) for role in ROLES if role != "validation"))
     w = read_weights(given.weights, table)
     return (given, w, None) if part.held else given.of_weight(table, w)
 

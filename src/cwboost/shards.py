@@ -35,6 +35,7 @@ from .bins import (
     pair_values,
     quantiles,
 )
+from .checkpoint import Checkpoint
 from .checks import is_number, threads_for
 from .data import Given, Split
 from .design import (
@@ -56,14 +57,12 @@ from .fit import (
     TRAINING,
     VALIDATION,
     Begin,
-    Checkpoint,
     How,
-    _settings,
-    check_pairs,
     run_stages,
+    settings_of,
 )
 from .formula import is_formula, parse, target_of
-from .interactions import Pairs
+from .interactions import Pairs, check_pairs
 from .losses import Loss, TargetRows
 from .memory import Room
 from .model import SPREAD_RANKS, Model, Settings, Spread
@@ -152,7 +151,8 @@ def _merged(found: Sequence[Described]) -> Counted | None:
         return None
     values, code = np.unique(np.concatenate([c.values for c in few]), return_inverse=True)
     _, *counts = (np.concatenate(parts) for parts in zip(*few, strict=True))
-    return Counted(values, *(np.bincount(code, c, minlength=len(values)) for c in counts))
+    sums: list[Any] = [np.bincount(code, c, minlength=len(values)) for c in counts]
+    return Counted(values, *sums)
 
 
 class FarNumbers(Elsewhere):
@@ -270,8 +270,8 @@ class FarNumbers(Elsewhere):
 
     def _told(self, intervals: Sequence[Interval], total: float) -> tuple[Floats, Floats]:
         """What the intervals hold, and between two of them all at its first number."""
-        low, high = (_numbers([x[j] for x in intervals]) for j in (0, 1))
-        before, after = (np.array([x[j] for x in intervals]) for j in (4, 5))
+        low, high = (_numbers([getattr(x, end) for x in intervals]) for end in ("low", "high"))
+        before, after = np.array([(x.before, x.after) for x in intervals]).T
         found = self.shards.ask("between", self.name, low, high)
         following = np.min([a for *_, a in found], axis=0)
         rest = np.append(before[1:], total) - after  # between an interval and the next
@@ -280,7 +280,8 @@ class FarNumbers(Elsewhere):
         values = np.concatenate([*(v for v, _, _ in found), following[gap], first])
         weights = np.concatenate([*(w for _, w, _ in found), rest[gap], before[: len(first)]])
         distinct, code = np.unique(values, return_inverse=True)
-        return distinct, np.bincount(code, weights, minlength=len(distinct))
+        sums: Any = np.bincount(code, weights, minlength=len(distinct))
+        return distinct, sums
 
 
 class Interval(NamedTuple):
@@ -414,7 +415,7 @@ class FarTarget(TargetRows):
         self.shards, self.n_rows = shards, n_rows
         found = shards.ask("offsets")
         self._has_offset = any(there for there, _ in found)
-        self._largest = max(top for _, top in found)
+        self._largest = float(max(top for _, top in found))
 
     def total(self, of: Callable[[Floats, Floats, Floats], Any]) -> Any:
         return self.shards.total("total", of)
@@ -847,5 +848,5 @@ def fit_shards(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
     )
     plans = plan_terms(list(chosen), table, data.sample, seen)
-    binned = FarBinned.of(data, plans, seen, _settings(given, data, rule, seed))  # type: ignore[arg-type]
+    binned = FarBinned.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
