@@ -68,6 +68,13 @@ class Reading(NamedTuple):
     weighted: bool
     needs_offset: bool  # training rows have one beside the table
 
+    @classmethod
+    def of(cls, given: Given, loss: Loss, class_weight: Any = None) -> Reading:
+        """As the rows are given; classes are not known yet."""
+        named = {role: name for role in ROLES if (name := given.column(role)) is not None}
+        weighted = given.weights is not None or class_weight is not None
+        return cls(loss, None, named, weighted, given.has_offset_arrays)
+
 
 class Counted(NamedTuple):
     """The distinct numbers of a column, where they are few."""
@@ -230,6 +237,26 @@ class Shard:
             [len(y)] if kinds is None else [int(np.count_nonzero(y == c)) for c in kinds]
             for _, y, _, _ in read_parts
         ]
+
+    def present(self, weights: str | None) -> int:
+        """Rows that have a weight, validation tables left out."""
+        total = 0
+        for part, table in zip(self.partitions, self.tables, strict=True):
+            if not part.held:
+                given = weights or part.beside.get("weights")
+                with _in(part):
+                    total += int(np.count_nonzero(read_weights(given, table)))
+        return total
+
+    def class_weights(self) -> Floats:
+        """The weight of the rows of every class, validation tables left out."""
+        n = int(self.begin[sum(not part.held for part in self.partitions)])  # they are last
+        y, w = self.y[:n], self.weights[:n]
+        return np.array([float(w[y == kind].sum()) for kind in self._class_values()])
+
+    def reweigh(self, of_class: Floats) -> None:
+        """Multiplies the weights of rows with those of their classes."""
+        self.weights = self.weights * of_class[np.searchsorted(self._class_values(), self.y)]
 
     def _class_values(self) -> list[float]:
         n = len(self.reading.classes or ())

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import compute_class_weight
 
 from . import _core
 from .bases import Basis
@@ -69,7 +70,6 @@ from .model import SPREAD_RANKS, Model, Settings, Spread
 from .moments import MomentSet, Pieces, are_cubics, most_bins
 from .progress import Progress
 from .shard import (
-    ROLES,
     TARGET,
     ByCode,
     ByPair,
@@ -453,21 +453,30 @@ class FarData:
     weights: list[list[float]]  # of the parts, shard by shard
 
 
-def read_far(shards: Shards, given: Given, names: Sequence[str], loss: Loss, seed: int) -> FarData:
+def read_far(
+    shards: Shards,
+    given: Given,
+    names: Sequence[str],
+    loss: Loss,
+    seed: int,
+    class_weight: Any = None,
+) -> FarData:
     """Reads y, weights, offset and validation rows where they are."""
     table = FarTable(names, 0, shards)
-    named = {role: name for role in ROLES if (name := given.column(role)) is not None}
-    for name in named.values():
+    reading = Reading.of(given, loss, class_weight)
+    for name in reading.named.values():
         if name not in table:
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
-    reading = Reading(loss, None, named, given.weights is not None, given.has_offset_arrays)
     if loss.name in ("binomial", "multinomial"):
-        classes = _classes(shards, reading)
+        classes = find_classes(shards, reading)
         loss = loss.with_classes(classes)
         reading = reading._replace(loss=loss, classes=classes)
     counts = shards.tell("read", reading)
+    if class_weight is not None and reading.classes:
+        totals = shards.total("class_weights")
+        shards.tell("reweigh", class_weights(class_weight, reading.classes, totals))
     n_rows = sum(n for shard in counts for part in shard for n in part)
     if n_rows == 0:
         raise ValueError(
@@ -487,6 +496,14 @@ def read_far(shards: Shards, given: Given, names: Sequence[str], loss: Loss, see
     )  # fmt: skip
 
 
+def class_weights(class_weight: Any, classes: tuple[Any, ...], totals: Floats) -> Floats:
+    """Weights of classes as scikit-learn means them, from the weight of the rows of each."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return np.asarray(totals.sum() / (len(totals) * np.where(totals > 0, totals, 1.0)))
+    labels = np.array(classes)
+    return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
+
+
 def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tuple[str, ...]:
     """Of the columns, which all partitions must have."""
     first = next((p for p in partitions if not p[1]), partitions[0])
@@ -503,7 +520,7 @@ def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tupl
     return first[2]
 
 
-def _classes(shards: Shards, reading: Reading) -> tuple[Any, ...]:
+def find_classes(shards: Shards, reading: Reading) -> tuple[Any, ...]:
     """The classes of y, by the code that finds them in a column."""
     unified = Unified("y")
     pieces = [piece for found in shards.ask("classes", reading) for piece in found]
@@ -815,6 +832,7 @@ def fit_shards(
     bar: Progress,
     kept: Checkpoint | None,
     began: float,
+    class_weight: Any = None,
 ) -> Model:
     """The model of the rows of all shards, by the code of a fit to rows in this process."""
     if wanted is not None and not isinstance(wanted, list):
@@ -831,7 +849,7 @@ def fit_shards(
                 f"learners: the formula {formula!r} says which there are; give one or the other"
             )
         given = replace(given, y=target_of(formula, FarTable(names, 0, shards)))
-    data = read_far(shards, given, names, loss, seed)
+    data = read_far(shards, given, names, loss, seed, class_weight)
     how.check(data.loss, data.split)
     table, apart = data.table, given.columns
     target = [name for name in (given.column("y"),) if name is not None]

@@ -1,0 +1,629 @@
+"""Rows on the workers of a Dask cluster: the same fit, and only sums travel.
+
+Knows how dask collections become shards, how shards are asked, and what happens when a worker is
+lost. Knows nothing of bins or boosting; `cwboost.shards` does. Needs the extra `dask`.
+
+Every worker has one shard, an actor that holds the partitions that were computed there. When a
+worker is lost, its partitions are computed again from the graph, another worker makes a shard of
+them, and the shard is told again all that it had been told: it then holds what it held before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from dask import delayed, is_dask_collection
+from dask.array import concatenate, from_delayed
+from distributed import Client, Future, get_client, wait
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from .bins import as_bins
+from .checkpoint import Checkpoint
+from .checks import is_number
+from .data import Given
+from .estimators import CWBClassifier, CWBRegressor
+from .fit import How, _check_counts, _seed
+from .interactions import check_interactions
+from .losses import as_loss
+from .model import Model
+from .optimizers import Optimizer
+from .progress import face
+from .quality import explained
+from .shard import ROLES, Partition, Reading, Shard
+from .shards import Shards, find_classes, fit_shards
+
+LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
+TRIES = 5  # to make a shard anew
+log = logging.getLogger(__name__)
+
+
+def fit(
+    client: Client,
+    table: Any,
+    y: Any = None,
+    learners: Any = None,
+    loss: Any = "squared",
+    optimizer: Optimizer | None = None,
+    n_iter: int = 200,
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    start: Any = None,
+    scale: Any = "auto",
+    validation: Any = None,
+    patience: int | None = 50,
+    callback: Callable[..., Any] | None = None,
+    time_limit: float | None = None,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    *,
+    exposure: Any = None,
+    interactions: Any = None,
+    search: str = "auto",
+    progress: Any = None,
+    checkpoint: Any = None,
+    timeout: float = 600.0,
+) -> Model:
+    """`cwboost.fit` for rows on the workers of a cluster: the same model, whatever the partitions.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    table : dask DataFrame, or dask Array with two dimensions
+        Its partitions are computed once and stay where they are.
+    y : name of a column, formula, dask Series or Array
+    weights, offset, exposure : name of a column, dask Series or Array, optional
+    validation : fraction, name of a column, dask mask or weights, or (table, y[, weights, offset])
+    interactions : list of pairs of names, optional
+    n_threads : int, optional
+        Of every worker; by default as many as the worker has.
+    timeout : float
+        Seconds after which a worker that does not answer is an error. (One that the scheduler
+        counts as lost is not: another reads its partitions again.)
+    learners, loss, optimizer, n_iter, bins, start, scale, patience, callback, time_limit, \
+random_state, search, progress, checkpoint
+        As of `cwboost.fit`.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd, numpy as np, pandas as pd
+    >>> from distributed import Client
+    >>> import cwboost.dask
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    ...                 processes=False)
+    >>> x = np.linspace(0, 6, 200)
+    >>> table = dd.from_pandas(pd.DataFrame({"x": x, "y": np.sin(x)}), npartitions=3)
+    >>> model = cwboost.dask.fit(client, table, "y", n_iter=20)
+    >>> model.choices[-1]
+    'x'
+    >>> client.close()
+    """
+    began, bar = time.perf_counter(), face(progress)
+    _check_counts(n_iter, patience, time_limit, n_threads)
+    how = How.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
+    rule, seed, loss = as_bins(bins), _seed(random_state), as_loss(loss)
+    wanted = check_interactions(interactions)
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
+    given = Given({}, y, weights, offset, exposure, validation)
+    with _shards(client, table, given, n_threads, timeout) as shards:
+        return fit_shards(
+            shards, given, learners, "smooth", (), loss, rule, how, seed, wanted, callback, bar,
+            kept, began,
+        )  # fmt: skip
+
+
+# --- collections ----------------------------------------------------------------------------------
+
+
+def _blocks(collection: Any, what: str) -> list[Any]:
+    """The partitions of a collection, delayed."""
+    if not is_dask_collection(collection) or not hasattr(collection, "to_delayed"):
+        raise TypeError(
+            f"{what}: expected a dask DataFrame, Series or Array, got "
+            f"{type(collection).__name__}; for data in this process use cwboost.fit"
+        )
+    if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "rechunk"):
+        if collection.numblocks[1] > 1:
+            collection = collection.rechunk({1: -1})
+        return list(collection.to_delayed()[:, 0])
+    blocks = collection.to_delayed()
+    return list(blocks.ravel()) if isinstance(blocks, np.ndarray) else list(blocks)
+
+
+def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> list[Any]:
+    """Partitions of a table with those of what is beside it, delayed."""
+    what = "the validation table" if held else "the table"
+    blocks = _blocks(table, what)
+    along = {}
+    for role, given in beside.items():
+        if given is None or isinstance(given, str) or is_number(given):
+            along[role] = [given] * len(blocks)
+            continue
+        along[role] = _blocks(given, role)
+        if len(along[role]) != len(blocks):
+            raise ValueError(
+                f"{role} has {len(along[role])} partitions, {what} has {len(blocks)}; repartition "
+                "one of them so that they have the same rows"
+            )
+    return [
+        delayed(Partition, pure=False)(
+            k, block, {role: parts[k] for role, parts in along.items()}, held
+        )
+        for k, block in enumerate(blocks)
+    ]
+
+
+def _all_partitions(table: Any, given: Given) -> list[Any]:
+    arrays = {
+        role: value
+        for role in ROLES
+        if (value := getattr(given, role)) is not None and not isinstance(value, str)
+    }
+    validation = arrays.pop("validation", None)
+    if validation is not None and is_dask_collection(validation):
+        arrays["validation"] = validation
+    elif not isinstance(validation, tuple) and not is_number(validation) and validation is not None:
+        raise TypeError(
+            "validation: expected a fraction, the name of a column, a dask mask or weights over "
+            f"the rows, or a tuple (table, y[, weights, offset]); got {type(validation).__name__}"
+        )
+    parts = _partitions(table, arrays, held=False)
+    if isinstance(validation, tuple):
+        parts += _partitions(validation[0], _beside_held(validation, given), held=True)
+    return parts
+
+
+def _beside_held(validation: tuple[Any, ...], given: Given) -> dict[str, Any]:
+    """What a validation table has beside it."""
+    if not 2 <= len(validation) <= 4:
+        raise ValueError(
+            "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
+            f"got a tuple of {len(validation)}"
+        )
+    _, y, weights, offset = (*validation, None, None)[:4]
+    if offset is None and given.has_offset_arrays:
+        raise ValueError(
+            "validation: the rows of the fit have an offset or exposure, these have none; pass "
+            "(table, y, weights, offset)"
+        )
+    own = {"y": y}
+    if weights is not None:
+        own["weights"] = weights
+    elif given.weights is not None and not isinstance(given.weights, str):
+        own["weights"] = None
+    if offset is not None:
+        own |= {"offset": offset, "exposure": None}
+    return own
+
+
+# --- shards on workers ----------------------------------------------------------------------------
+
+
+@contextmanager
+def _shards(
+    client: Client, table: Any, given: Given, n_threads: int | None, timeout: float
+) -> Iterator[DaskShards]:
+    if not isinstance(client, Client):
+        raise TypeError(f"client: expected a distributed.Client, got {type(client).__name__}")
+    if client.asynchronous:
+        raise TypeError("client: expected one that is not asynchronous")
+    if not is_number(timeout) or timeout <= 0:
+        raise ValueError(f"timeout: expected a positive number of seconds, got {timeout!r}")
+    shards = DaskShards(client, _all_partitions(table, given), n_threads, timeout)
+    try:
+        yield shards
+    finally:
+        shards.close()
+
+
+class DaskShards(Shards):
+    """One shard per worker that has partitions."""
+
+    def __init__(
+        self, client: Client, partitions: Sequence[Any], n_threads: int | None, timeout: float
+    ) -> None:
+        super().__init__()
+        self.client, self.n_threads, self.timeout = client, n_threads, timeout
+        self._check_cluster()
+        if not partitions:
+            raise ValueError("the table has no partitions")
+        futures = client.compute(list(partitions))
+        self._wait_for(futures)
+        self.of_shards = [group for group in self._by_worker(futures) if group]
+        self.addresses: list[str] = []
+        self.actors: list[Any] = []
+        for group, address in zip(self.of_shards, self._homes, strict=True):
+            self.addresses.append(address)
+            self.actors.append(self._make(group, address))
+
+    @property
+    def n_shards(self) -> int:
+        return len(self.of_shards)
+
+    def close(self) -> None:
+        """Workers may forget the rows."""
+        self.actors, self.of_shards = [], []
+
+    # --- where partitions are ---------------------------------------------------------------------
+
+    def _wait_for(self, futures: Sequence[Future]) -> None:
+        """Until all are computed, or the first fails."""
+        left = list(futures)
+        while left:
+            try:
+                done = wait(left, timeout=LOOK_AGAIN, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                self._check_cluster()
+                continue
+            left = list(done.not_done)
+            for future in done.done:
+                if future.status == "error":
+                    raise _unread(futures.index(future)) from future.exception()
+                if future.status != "finished":
+                    raise ConnectionError(self._lost(f"partition {futures.index(future)}"))
+
+    def _by_worker(self, futures: Sequence[Future]) -> list[list[Future]]:
+        """Partitions where they are; of those that are in several places, in the first."""
+        homes = self.client.who_has(futures)
+        workers = self._workers()
+        of_worker: dict[str, list[Future]] = {address: [] for address in workers}
+        for future in futures:
+            places = [a for a in homes.get(future.key, ()) if a in of_worker]
+            of_worker[places[0] if places else next(iter(of_worker))].append(future)
+        self._homes = [address for address, group in of_worker.items() if group]
+        return [of_worker[address] for address in self._homes]
+
+    def _workers(self) -> dict[str, int]:
+        """Workers that are there, and their threads."""
+        self._check_cluster()
+        found: dict[str, int] = self.client.nthreads()
+        return found
+
+    def _check_cluster(self) -> None:
+        if self.client.status != "running":
+            raise ConnectionError(self._lost("the fit"))
+
+    def _lost(self, what: str) -> str:
+        return (
+            f"{what} is lost: the scheduler cannot be reached, or the client was closed or its "
+            f"work cancelled (client: {self.client.status}); begin again with a new client, or go "
+            "on from the file if checkpoint= was given"
+        )
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        asked = [self._ask(k, method, given) for k, given in enumerate(arguments)]
+        out = []
+        for k, (future, given) in enumerate(zip(asked, arguments, strict=True)):
+            try:
+                out.append(self._result(future, self.addresses[k]))
+            except WorkerLostError:
+                out.append(self._anew(k, method, given))
+        return out
+
+    def _ask(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
+        """What will be the answer; None: the worker is lost."""
+        try:
+            return getattr(self.actors[number], method)(*given)
+        except RuntimeError:  # distributed knows already that it is
+            return None
+
+    def _result(self, future: Any, address: str) -> Any:
+        """What a worker answers; WorkerLostError if it is not there any more."""
+        began = time.monotonic()
+        while future is not None:
+            try:
+                return future.result(timeout=LOOK_AGAIN)
+            except TimeoutError:
+                if address not in self._workers():
+                    break
+                if time.monotonic() - began > self.timeout:
+                    raise TimeoutError(
+                        f"worker {address} has not answered for {self.timeout:g} seconds; look at "
+                        "its log, or raise timeout="
+                    ) from None
+            except (OSError, CancelledError):
+                break
+        self._check_cluster()
+        raise WorkerLostError(address)
+
+    def _make(self, group: Sequence[Future], address: str) -> Any:
+        threads = self.n_threads or self._workers().get(address, 1)
+        future = self.client.submit(
+            Shard, list(group), threads, actor=True, workers=[address], pure=False
+        )
+        return self._result(future, address)
+
+    def _anew(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
+        """The answer of a shard that is made anew, told all that it had been told."""
+        lost = {self.addresses[number]}
+        for _ in range(TRIES):
+            address = self._home(lost)
+            log.warning("worker %s is lost; %s has its rows", self.addresses[number], address)
+            try:
+                actor = self._make(self.of_shards[number], address)
+                self._result(actor.replay(self.history(number)), address)
+                self.actors[number], self.addresses[number] = actor, address
+                return self._result(getattr(actor, method)(*given), address)
+            except WorkerLostError:
+                lost.add(address)
+        raise ConnectionError(
+            f"the rows of worker {self.addresses[number]} could not be brought back: {TRIES} "
+            "workers were lost one after the other"
+        )
+
+    def _home(self, lost: Container[str]) -> str:
+        """The worker with the fewest shards; waits for one if there is none."""
+        began = time.monotonic()
+        while not (there := [a for a in self._workers() if a not in lost]):
+            if time.monotonic() - began > self.timeout:
+                raise ConnectionError(
+                    f"no worker is left, and none has come for {self.timeout:g} seconds"
+                )
+            time.sleep(0.2)
+        return min(there, key=lambda address: (self.addresses.count(address), address))
+
+
+class WorkerLostError(Exception):
+    """A worker is gone, with all that it held."""
+
+
+def _unread(number: int) -> Exception:
+    return ValueError(f"partition {number} of the rows could not be computed (see above)")
+
+
+# --- estimators -----------------------------------------------------------------------------------
+
+
+class _Dask:
+    """What both estimators are: a fit to collections, and predictions that are computed later."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        validation: Any = None,
+        *,
+        client: Client | None = None,
+        checkpoint: Any = None,
+        timeout: float = 600.0,
+    ) -> Self:
+        """Fits the model to the rows of dask collections.
+
+        Parameters
+        ----------
+        X : dask DataFrame, or dask Array with two dimensions
+        y : dask Series or Array
+        sample_weight : dask Series or Array, optional
+        offset, exposure : name of a column, dask Series or Array, optional
+        validation : dask mask, or (X, y[, sample_weight[, offset]]), optional
+            The rows to hold out, or further rows, instead of a share at random.
+        client : distributed.Client, optional
+            By default the current one.
+        checkpoint, timeout
+            As of `cwboost.dask.fit`.
+        """
+        self._refuse()
+        client = get_client() if client is None else client
+        seed = _seed(self.random_state)
+        offset, exposure = self._or_own(offset, exposure)
+        given = Given({}, y, sample_weight, offset, exposure, validation)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
+        self._name_columns(X)
+        began, kept = time.perf_counter(), None if checkpoint is None else Checkpoint(checkpoint)
+        with _shards(client, X, given, self._n_threads(), timeout) as shards:
+            loss = self._far_loss(shards, given)
+            rows = sum(shards.ask("present", given.column("weights")))
+            if given.validation is None:
+                given = replace(given, validation=self._held_out(None, None, rows, None, seed))
+            watched = given.validation is not None
+            asked = self._n_iter_asked(watched)
+            _check_counts(asked, self.patience, self.time_limit, None)
+            how = How.checked(
+                self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
+                "auto",
+            )  # fmt: skip
+            exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+            model = fit_shards(
+                shards, given, self.learners, self.terms, exclude, loss, as_bins(self.bins), how,
+                seed, self._interactions(), None, face(self._shown()), kept, began,
+                getattr(self, "class_weight", None),
+            )  # fmt: skip
+        self.model_, self._asked = model, asked
+        self._fitted_with = self._settings()
+        return self
+
+    def _far_loss(self, shards: Shards, given: Given) -> Any:
+        raise NotImplementedError
+
+    def _refuse(self) -> None:
+        """Settings that need all rows in one place."""
+        for name in ("bags", "warm_start"):
+            if getattr(self, name):
+                raise ValueError(f"{name}: not with rows on a cluster; set it to its default")
+        if self.validation == "last":
+            raise ValueError(
+                "validation: 'last' is for rows in one place; pass a mask to fit(..., validation=)"
+            )
+
+    def _name_columns(self, X: Any) -> None:
+        columns = getattr(X, "columns", None)
+        if columns is None:
+            self.n_features_in_ = int(X.shape[1])
+            self.__dict__.pop("feature_names_in_", None)
+            return
+        self.n_features_in_ = len(columns)
+        self.feature_names_in_ = np.asarray(list(columns), dtype=object)
+
+    # --- predictions ------------------------------------------------------------------------------
+
+    def _later(self, method: str, X: Any, given: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+        """A dask Array of what a method says of every partition, computed by the workers."""
+        check_is_fitted(self)
+        for name, value in given.items():
+            if value is not None and not is_number(value):
+                raise TypeError(
+                    f"{name}: of rows on a cluster it must be a column; make the estimator with "
+                    f"{name}= its name"
+                )
+        dtype = self.classes_.dtype if method == "predict" and self._is_classifier else np.float64
+        blocks, estimator = _blocks(X, "X"), delayed(self)
+        sizes = X.chunks[0] if hasattr(X, "chunks") else [float("nan")] * len(blocks)
+        answer = delayed(_answer, pure=False)
+        parts = [
+            from_delayed(
+                answer(estimator, method, block, dict(given), shape, dtype), (n, *shape), dtype
+            )
+            for block, n in zip(blocks, sizes, strict=True)
+        ]
+        return concatenate(parts, allow_unknown_chunksizes=True)
+
+    @property
+    def _is_classifier(self) -> bool:
+        return isinstance(self, CWBClassifier)
+
+    def transform(self, X: Any) -> Any:
+        """What each chosen term adds to the score of every row; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().transform(X)
+        return self._later("transform", X, {}, (len(self.get_feature_names_out()),))
+
+
+def _answer(
+    estimator: Any, method: str, part: Any, given: Mapping[str, Any], shape: Any, dtype: Any
+) -> Any:
+    return getattr(estimator, method)(part, **given) if len(part) else np.empty((0, *shape), dtype)
+
+
+def _gathered(collection: Any) -> Any:
+    return None if collection is None else np.asarray(collection.compute())
+
+
+class DaskCWBRegressor(_Dask, CWBRegressor):
+    """`CWBRegressor` for dask collections: rows stay on the workers, only sums travel.
+
+    Parameters are those of `CWBRegressor`; bags, warm_start and validation="last" need rows in one
+    place, and interactions must be named. `predict` of a dask collection is a dask Array, computed
+    by the workers when it is asked for; of other tables it is what `CWBRegressor.predict` gives.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from distributed import Client
+    >>> from cwboost.dask import DaskCWBRegressor
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    ...                 processes=False)
+    >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
+    >>> y = da.sin(6 * X[:, 0])
+    >>> regressor = DaskCWBRegressor().fit(X, y, client=client)
+    >>> regressor.feature_importances_.round(2)
+    array([1., 0.])
+    >>> bool(abs(regressor.predict(X) - y).max().compute() < 0.1)
+    True
+    >>> client.close()
+    """
+
+    def _far_loss(self, shards: Shards, given: Given) -> Any:  # noqa: ARG002
+        return self._loss()
+
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Any:
+        """(n_samples,) predictions in the units of y; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict(X, offset, exposure)
+        return self._later("predict", X, {"offset": offset, "exposure": exposure}, ())
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> float:
+        """Share of the deviance explained, D^2; scores and y of a collection come to the client."""
+        if not is_dask_collection(X):
+            return float(super().score(X, y, sample_weight, offset, exposure))
+        given = {"offset": offset, "exposure": exposure}
+        score, base = (
+            _gathered(self._later(method, X, given, ())) for method in ("_scores", "_offsets")
+        )
+        target, w = _gathered(y).astype(np.float64), _gathered(sample_weight)
+        w = np.ones(len(target)) if w is None else w
+        return explained(self.model_.loss, target, score, base[:, None], w)
+
+    def _scores(self, X: Any, offset: Any, exposure: Any) -> Any:
+        return self.model_.predict(self._read(X), kind="score", offset=offset, exposure=exposure)
+
+    def _offsets(self, X: Any, offset: Any, exposure: Any) -> Any:
+        return self.model_._offset(self._read(X), offset, exposure)[:, 0]
+
+
+class DaskCWBClassifier(_Dask, CWBClassifier):
+    """`CWBClassifier` for dask collections: rows stay on the workers, only sums travel.
+
+    Parameters are those of `CWBClassifier`; bags, warm_start and validation="last" need rows in
+    one place, and interactions must be named. Predictions for a dask collection are dask Arrays.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from distributed import Client
+    >>> from cwboost.dask import DaskCWBClassifier
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    ...                 processes=False)
+    >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
+    >>> classifier = DaskCWBClassifier().fit(X, X[:, 0] > 0.5, client=client)
+    >>> classifier.predict(np.array([[0.1, 0.5], [0.9, 0.5]]))
+    array([False,  True])
+    >>> client.close()
+    """
+
+    def _far_loss(self, shards: Shards, given: Given) -> Any:
+        classes = find_classes(shards, Reading.of(given, as_loss("multinomial")))
+        self.classes_ = np.array(classes)
+        return self._loss()
+
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
+        """Log odds of `classes_[1]`, or a score per class; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().decision_function(X, offset)
+        shape = () if len(self.classes_) == 2 else (len(self.classes_),)
+        return self._later("decision_function", X, {"offset": offset}, shape)
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Any:
+        """Logarithms of the probabilities; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict_log_proba(X, offset)
+        return self._later("predict_log_proba", X, {"offset": offset}, (len(self.classes_),))
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
+        """Probabilities of the classes; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict_proba(X, offset)
+        return self._later("predict_proba", X, {"offset": offset}, (len(self.classes_),))
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """The most probable class; a dask Array for a collection."""
+        if not is_dask_collection(X):
+            return super().predict(X, offset)
+        return self._later("predict", X, {"offset": offset}, ())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        if not is_dask_collection(X):
+            return float(super().score(X, y, sample_weight, offset))
+        found = _gathered(self.predict(X, offset))
+        return float(accuracy_score(_gathered(y), found, sample_weight=_gathered(sample_weight)))
