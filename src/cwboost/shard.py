@@ -569,7 +569,8 @@ def _present(
                 "the rows of the fit have an offset or exposure, these have none; pass "
                 "(table, y, weights, offset)"
             )
-    given = Given(table, *(own.get(role) for role in ROLES if role != "validation"))
+    y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
+    given = Given(table, y, weights, offset, exposure)
     w = read_weights(given.weights, table)
     return (given, w, None) if part.held else given.of_weight(table, w)
 
