@@ -283,11 +283,12 @@ class Bins:
 
     def make(
         self,
-        values: Floats | Elsewhere,
+        values: Any,
         sample: Sample | None = None,
         seen: Seen | None = None,
     ) -> Points:
-        """Points for the numbers that the sample (all rows) has in a column."""
+        """Points for the numbers (an array, or Elsewhere) that the sample (all rows) has in a
+        column."""
         sample = Sample.of(len(values)) if sample is None else sample
         seen = look(Numbers("", values), sample) if seen is None else seen
         few = distinct(values, sample, AUTO_POINTS) if self.n == "auto" else None
@@ -372,7 +373,7 @@ class Points:
     def thinned(self, extra: Floats) -> Floats:
         """Points for the numbers outside: if they are many, some of them."""
         if self.spacing != "exact" and len(extra) > MAX_EXTRA_POINTS:
-            return extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
+            extra = extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
         return extra
 
     def place(self, values: Floats, seen: Seen, extra: Floats, room: Room) -> IndexSet:
@@ -454,14 +455,14 @@ def _width(n_bins: int) -> type[np.unsignedinteger[Any]]:
 class Coded(NamedTuple):
     """A code per row, and what each stands for; -1 is the last."""
 
-    index: NDArray[Any]
+    codes: NDArray[Any]
     values: Floats
 
     def occurring(self) -> Floats:
         """What occurs, in the order of the values (NaN last), equal ones as one."""
-        index, n = self.index, len(self.values)
-        counts = np.bincount(index + 1 if index.dtype.kind == "i" else index, minlength=n)
-        if index.dtype.kind == "i":
+        codes, signed = self.codes, self.codes.dtype.kind == "i"
+        counts = np.bincount(codes + 1 if signed else codes, minlength=len(self.values))
+        if signed:
             counts = np.roll(counts, -1)
         return np.unique(self.values[np.flatnonzero(counts)], equal_nan=True)
 
@@ -469,7 +470,7 @@ class Coded(NamedTuple):
         """A bin for each of some increasing values, all that occur among them (NaN last)."""
         to = np.searchsorted(values, self.values)  # NaN is the largest
         to = np.minimum(to, len(values) - 1).astype(_width(len(values)))
-        return IndexSet(to[self.index], values)
+        return IndexSet(to[self.codes], values)
 
     def compact(self) -> IndexSet:
         """The bins that have rows."""
@@ -491,7 +492,8 @@ def pair(a: IndexSet, b: IndexSet) -> IndexSet:
 
 
 def _joint(a: IndexSet, b: IndexSet) -> NDArray[np.int64]:
-    return a.index.astype(np.int64) * b.n_bins + b.index
+    joint: NDArray[np.int64] = a.index.astype(np.int64) * b.n_bins + b.index
+    return joint
 
 
 def cells(a: IndexSet, b: IndexSet) -> NDArray[np.int64]:

@@ -211,7 +211,7 @@ def fit(
         check_pairs(wanted, data.table, given.columns)
         how.check(data.loss, data.split)
         begin = Begin.of(data, data.split, start, scale)
-        settings = _settings(given, data, rule, seed)
+        settings = settings_of(given, data, rule, seed)
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
 
@@ -409,7 +409,7 @@ def read_all(
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     data, chosen = read_rows(given, learners, as_loss(loss), 0)
-    return Unbinned(data, chosen, _settings(given, data, rule, 0))
+    return Unbinned(data, chosen, settings_of(given, data, rule, 0))
 
 
 def bin_again(
@@ -470,7 +470,7 @@ def prepare(
     return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
-def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
+def settings_of(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
     return Settings(
         bins=rule,
         patience=None,
@@ -889,13 +889,13 @@ class Problem:
     def scores(self, model: Model) -> Floats:
         """(q, n) scores of all rows by a model of this problem, at the bins."""
         self.rows.run(score_batch(model, self.binned))
-        return self.rows.read(SLOT_F)
+        return np.asarray(self.rows.read(SLOT_F))
 
     def residuals(self, model: Model) -> Floats:
         """(q, n) residuals of all rows by a model of this problem."""
         self.scores(model)
         self.rows.run([_core.Residual(SLOT_F, SLOT_R, [ALL])])
-        return self.rows.read(SLOT_R)
+        return np.asarray(self.rows.read(SLOT_R))
 
     def shares(self, model: Model, moved: Sequence[int]) -> Floats:
         """Importance of every term on the training rows, given the numbers of those that have been

@@ -441,7 +441,7 @@ class Tweedie(Loss):
     def scale_of(self, rows: TargetRows, start: Floats) -> float:
         p = self.power
 
-        def curvature(y: Floats, offset: Floats) -> Floats:
+        def curvature(y: Floats, offset: Floats) -> Any:
             f = offset[:, 0] + start[0]
             return (p - 1) * y * np.exp((1 - p) * f) + (2 - p) * np.exp((2 - p) * f)
 

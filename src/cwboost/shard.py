@@ -41,6 +41,7 @@ from .moments import MomentSet, Pieces
 from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read, read_piece
 from .unify import Unified, gather
 
+TRAINING = 0  # the first part
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
 
@@ -75,23 +76,28 @@ class Reading(NamedTuple):
         return cls(loss, None, named, weighted, given.has_offset_arrays)
 
 
+class Counted(NamedTuple):
+    """The distinct numbers of a column, where they are few."""
+
+    values: Floats
+    weights: Floats  # of the training rows that have them
+    training: NDArray[np.int64]  # number of these rows
+    everywhere: NDArray[np.int64]  # number of all rows that have them
+
+
 class Described(NamedTuple):
     """What a shard has in a column."""
 
-    sort: str  # as of Piece
-    exact: bool
-    low: float  # of the training rows; above `high`: there are none
-    high: float
-    least: float  # of all rows
-    largest: float
+    piece: Piece  # without rows; of text with all values
+    where: str  # in words
     missing: int  # training rows
     any_missing: int  # all rows
-    values: Any  # the distinct numbers if they are few, or the values of text; None: many
-    order: Sequence[Any] | None  # of text, as its type declares
-    weights: Floats | None  # of the training rows, by value
-    training: NDArray[np.int64] | None  # number of these rows, by value
-    everywhere: NDArray[np.int64] | None  # number of all rows, by value
-    where: str  # in words
+    met: NDArray[np.bool_] | None = None  # of text, which values training rows have
+    low: float = np.inf  # of the training rows; above `high`: there are none
+    high: float = -np.inf
+    least: float = np.inf  # of all rows
+    largest: float = -np.inf
+    few: Counted | None = None
 
 
 # --- how a column is binned -----------------------------------------------------------------------
@@ -387,51 +393,44 @@ class Shard:
     def _described(self, name: str) -> Described:
         where = ", ".join(str(p.number) for p in self.partitions[:5])
         where = f"partitions {where}" + ", ..." * (len(self.partitions) > 5)
-        unified = Unified(name)
-        column: Column
         if name == TARGET:
-            column, unified.sort = Numbers(name, self._numbers(name)), "numbers"
-        else:
-            column = self._gathered(name, unified)
-        rows, weights = self.sample.marks, self.sample.weights
-        if isinstance(column, Labels):
-            codes = column.codes
-            inside = codes if rows is None else codes[rows]
-            w = None if weights is None else weights if rows is None else weights[rows]
-            n = len(column.levels)
-            counts, everywhere = (np.bincount(c + 1, minlength=n + 1) for c in (inside, codes))
-            of_levels = counts if w is None else np.bincount(inside + 1, w, minlength=n + 1)
-            return Described(
-                "text", True, np.inf, -np.inf, np.inf, -np.inf, int(counts[0]), int(everywhere[0]),
-                list(column.levels), unified.order,
-                of_levels[1:].astype(np.float64), counts[1:], everywhere[1:], where,
-            )  # fmt: skip
-        low, high, missing, any_missing, _, infinite = _core.survey(column.values, rows)
+            return self._numbers_described(Numbers(name, self._numbers(name)), "numbers", where)
+        unified = Unified(name)
+        column = self._gathered(name, unified)
+        if isinstance(column, Numbers):
+            return self._numbers_described(column, unified.sort, where)
+        of_value = unified.finish()
+        assert isinstance(of_value, Labels)
+        met = np.isin(of_value.codes, column.codes_of(self.sample.marks))
+        piece = Piece("text", np.arange(len(met)), unified.values, unified.order)
+        missing, everywhere = (int(np.sum(column.missing[rows])) for rows in (self.training, ...))
+        return Described(piece, where, missing, everywhere, met)
+
+    def _numbers_described(self, column: Numbers, sort: str, where: str) -> Described:
+        values = column.values
+        low, high, missing, everywhere, _, infinite = _core.survey(values, self.sample.marks)
         if infinite:
             check_finite(column, self.table)
-        least, largest = _core.survey(column.values, None)[:2]
-        few = _core.distinct(column.values, None, AUTO_POINTS)
-        of_few: Any = (None, None, None)
-        if few is not None:
-            of_few = self._by_value(column.values, few)
-        return Described(
-            unified.sort, column.exact, low, high, least, largest, missing, any_missing,
-            few, None, *of_few, where,
-        )  # fmt: skip
+        least, largest = _core.survey(values, None)[:2]
+        distinct = _core.distinct(values, None, AUTO_POINTS)
+        few = None if distinct is None else self._counted(values, distinct)
+        piece = Piece(sort, np.empty(0), exact=column.exact)
+        return Described(piece, where, missing, everywhere, None, low, high, least, largest, few)
 
-    def _by_value(self, values: Floats, few: Floats) -> Any:
+    def _counted(self, values: Floats, distinct: Floats) -> Counted:
         known = ~np.isnan(values)
-        code = np.searchsorted(few, values[known])
-        rows = self.training[known]
-        counts, everywhere = (np.bincount(c, minlength=len(few)) for c in (code[rows], code))
-        if self.sample.weights is None:
-            return counts.astype(np.float64), counts, everywhere
-        w = self.sample.weights[known][rows]
-        return np.bincount(code[rows], w, minlength=len(few)), counts, everywhere
+        code, n = np.searchsorted(distinct, values[known]), len(distinct)
+        rows, w = self.training[known], self.parts[TRAINING][known]
+        return Counted(
+            distinct,
+            np.bincount(code, w, minlength=n).astype(np.float64),
+            np.bincount(code[rows], minlength=n),
+            np.bincount(code, minlength=n),
+        )
 
     def _numbers(self, name: str) -> Floats:
         if name == TARGET:
-            return self.y - self.offset[:, 0]
+            return np.asarray(self.y - self.offset[:, 0])
         column = self.table.unchecked(name)
         assert isinstance(column, Numbers)
         return column.values
@@ -443,7 +442,7 @@ class Shard:
             rows = self.training & ~np.isnan(values)
             values = values[rows] + 0.0
             order = np.argsort(values, kind="stable")
-            w = self.parts[0][rows].astype(np.float64)
+            w = self.parts[TRAINING][rows].astype(np.float64)
             self._sorted = name, Sorted(values[order], np.cumsum(w[order]))
         return self._sorted[1]
 
@@ -499,7 +498,7 @@ class Shard:
         """Bins the rows once more in each of some ways; weights of these bins."""
         first = len(self.sets)
         self.sets += [recipe.bins(self.table) for recipe in recipes]
-        return self._weights(self.sets[first:], 0)
+        return self._weights(self.sets[first:], TRAINING)
 
     def weigh(self, part: int) -> list[Floats]:
         """Weights of all bins of all sets."""
@@ -570,7 +569,8 @@ def _present(
                 "the rows of the fit have an offset or exposure, these have none; pass "
                 "(table, y, weights, offset)"
             )
-    given = Given(table, **{role: own.get(role) for role in ROLES if role != "validation"})
+    y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
+    given = Given(table, y, weights, offset, exposure)
     w = read_weights(given.weights, table)
     return (given, w, None) if part.held else given.of_weight(table, w)
 
