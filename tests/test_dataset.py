@@ -11,8 +11,12 @@ import gc
 import json
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 import tracemalloc
 import warnings
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,7 +33,7 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 from cwboost import dataset as dataset_module
-from cwboost import memory, parquet, progress, store
+from cwboost import memory, parquet, progress, store, whole
 from cwboost.cli import main
 from cwboost.table import Labels, Numbers, read
 
@@ -100,7 +104,7 @@ HOW = {
 def assert_same(a, b):
     """Two models, bit by bit."""
     assert a.choices == b.choices
-    assert a.start == b.start
+    np.testing.assert_array_equal(a.start, b.start)
     for name in ("risk", "validation_risk", "shares"):
         one, other = getattr(a, name), getattr(b, name)
         assert (one is None) == (other is None)
@@ -181,6 +185,28 @@ def test_cv_and_tune_are_those_of_the_table(frame, folder):
     assert a.best.parameters == b.best.parameters
     assert a.best.scores == b.best.scores
     assert_same(a.fit(), b.fit())
+
+
+def test_a_classifier_takes_classes_of_text(frame, tmp_path):
+    """In an order of their own, with one that no row has; and only those that it knows."""
+    job = pd.Categorical(frame.job.fillna("pilot"), ["pilot", "nurse", "été", "cook"], ordered=True)
+    table = frame[["x", "i"]].assign(job=job)
+    table.to_parquet(tmp_path / "f.parquet")
+    dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="job")
+    a = cb.CWBClassifier(n_iter=5).fit(dataset)
+    b = cb.CWBClassifier(n_iter=5).fit(table[["x", "i"]], table.job.astype(object))
+    assert a.classes_.tolist() == b.classes_.tolist() == ["cook", "pilot", "été"]
+    assert a.classes_.dtype == b.classes_.dtype
+    assert_same(a.model_, b.model_)
+    assert_same(a.extend(2, dataset).model_, b.extend(2, table[["x", "i"]], table.job).model_)
+    other = cb.Dataset.from_batches([{"x": [1.0], "i": [2], "job": ["king"]}], y="job")
+    with pytest.raises(ValueError, match="class king does not occur in the training rows"):
+        a.extend(1, other)
+    one = cb.Dataset.from_batches([{"x": [1.0, 2.0], "job": ["king", "king"]}], y="job")
+    with pytest.raises(ValueError, match="y has one class only, king"):
+        cb.CWBClassifier().fit(one)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        cb.CWBRegressor().fit(dataset)
 
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
@@ -337,6 +363,36 @@ def test_only_needed_columns_are_read(folder, asked):
     assert not asked  # footers only
     cb.fit(dataset, learners=[cb.Spline("x")], n_iter=3)
     assert {name for names, _ in asked for name in names} == {"n", "x"}
+
+
+def test_a_default_fit_reads_a_column_of_numbers_twice_and_its_first_rows(folder, asked):
+    cb.fit(cb.Dataset.from_parquet(folder, y="n", columns=["x"]), n_iter=3)
+    times = Counter(group for names, group in asked if names == ("x",))
+    first = min(times)
+    assert times.pop(first) == 3
+    assert set(times.values()) == {2}
+
+
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("kind", ["parquet", "saved"])
+def test_columns_that_name_rows_are_warned_of(tmp_path, sort, kind):
+    """Also where the first rows alone do not tell; a number that comes twice tells."""
+    n = 3000
+    rng = np.random.default_rng(1)
+    order = np.arange(n) if sort else rng.permutation(n)
+    again = order.copy()
+    again[-1] = again[0]
+    late = np.where(np.arange(n) < n // 2, np.nan, rng.normal(size=n))
+    table = {"id": order + 7, "again": again, "late": late, "y": order % 3}
+    pq.write_table(pa.table(table), tmp_path / "f.parquet", row_group_size=500)
+    dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="y")
+    if kind == "saved":
+        dataset = dataset.save(tmp_path / "d")
+    with pytest.warns(UserWarning, match="has another whole number in every row") as found:
+        model = cb.fit(dataset, n_iter=3)
+    assert [str(each.message).split()[1] for each in found] == ["'id'"]
+    with pytest.warns(UserWarning, match="'id'"):
+        assert_same(cb.fit(table, "y", n_iter=3), model)
 
 
 def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
@@ -542,6 +598,45 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
         assert str(tmp_path / target) in str(e.value)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
     assert before == {path: path.read_bytes() for path in before}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import cwboost as cb
+rename, number = Path.rename, int(sys.argv[2])
+def killed(self, target):
+    global number
+    number -= 1
+    if number < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.rename = killed
+cb.Dataset.from_batches([{"x": [1.0, 2.0]}], folder=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize("renames", [0, 1])
+def test_kill_9_while_saving_keeps_what_was_there(
+    saved, tmp_path, tmp_path_factory, renames, monkeypatch
+):
+    """Before the old folder is moved away, and between that and the new one taking its place."""
+    before = (tmp_path / "d" / "dataset.json").read_bytes()
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "d"), str(renames)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "d").exists() == (renames == 0)
+    again = shutil.copytree(tmp_path, tmp_path_factory.mktemp("copy"), dirs_exist_ok=True)
+    assert cb.Dataset.open(tmp_path / "d").n_rows == N
+    assert (tmp_path / "d" / "dataset.json").read_bytes() == before
+    left = {path.suffix for path in tmp_path.iterdir()} - {""}
+    assert left == {".tmp"}
+    # Or it is saved again: what was left goes, but what may still be written to.
+    for abandoned in (False, True):
+        monkeypatch.setattr(whole, "ABANDONED", -1.0 if abandoned else 60.0)
+        assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
+        left = {path.suffix for path in again.iterdir()} - {""}
+        assert left == (set() if abandoned else {".tmp"})
 
 
 def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):

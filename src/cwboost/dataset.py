@@ -33,6 +33,8 @@ class Source(Protocol):
 
     def column(self, name: str) -> Column: ...
 
+    def head(self, name: str) -> Column: ...
+
 
 class Dataset:
     """Rows that need not fit into memory: made by `from_parquet`, `from_arrow`, `from_duckdb`,
@@ -76,6 +78,7 @@ class Dataset:
             source.n_rows,
             self._read,
             again=lambda _: not small,
+            head=None if small else source.head,
             roles=self.roles,
             told=[],
             **more,

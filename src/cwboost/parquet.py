@@ -9,9 +9,9 @@ from __future__ import annotations
 import glob
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import accumulate
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,7 +228,13 @@ class ParquetFiles:
         """All rows of a column."""
         return gather(name, self.n_rows, self._pieces(name))
 
-    def _pieces(self, name: str) -> Iterator[tuple[Piece, str]]:
+    def head(self, name: str) -> Column:
+        """The first rows of a column."""
+        with closing(self._pieces(name)) as pieces:
+            first = list(islice(pieces, 1))
+        return gather(name, sum(len(piece.cells) for piece, _ in first), first)
+
+    def _pieces(self, name: str) -> Generator[tuple[Piece, str]]:
         for batch, group in self.batches([name]):
             where = self.place(group)
             with _located(where):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from .bins import IndexSet, Sample
 from .table import Column, Labels, Numbers, Piece, Table
 from .unify import Unified
-from .whole import whole
+from .whole import recover, whole
 
 FORMAT, VERSION = "cwboost dataset", 1
 INDEX = "dataset.json"
@@ -155,6 +155,7 @@ class Store:
     """A Dataset in a folder."""
 
     def __init__(self, folder: Any) -> None:
+        recover(folder)
         self.folder = Path(folder).resolve()
         said = _read_index(self.folder)
         self.n_rows: int = said["n_rows"]
@@ -176,16 +177,24 @@ class Store:
 
     def column(self, name: str) -> Column:
         """All cells of a column."""
-        said = self._said[name]
-        levels = said.get("levels")
-        out: NDArray[Any] = np.empty(self.n_rows, np.float64 if levels is None else np.int64)
+        text = "levels" in self._said[name]
+        out: NDArray[Any] = np.empty(self.n_rows, np.int64 if text else np.float64)
         begin = 0
         for cells in self._pieces(name):
             out[begin : begin + len(cells)] = cells
             begin += len(cells)
-        if levels is None:
-            return Numbers(name, out, said["boolean"], said["exact"])
-        return Labels(name, out, tuple(levels))
+        return self._column(name, out)
+
+    def head(self, name: str) -> Column:
+        """The first cells of a column."""
+        cells = np.asarray(next(self._pieces(name), np.empty(0)))
+        return self._column(name, cells)
+
+    def _column(self, name: str, cells: NDArray[Any]) -> Column:
+        said = self._said[name]
+        if "levels" in said:
+            return Labels(name, cells, tuple(said["levels"]))
+        return Numbers(name, cells.astype(np.float64, copy=False), said["boolean"], said["exact"])
 
     def _pieces(self, name: str) -> Iterator[NDArray[Any]]:
         """Floats, or codes of levels, piece by piece."""
@@ -213,15 +222,8 @@ class Store:
         """Some columns of all rows, piece by piece."""
         iterators = [self._pieces(name) for name in names]
         for _, n in next(iter(self._said.values()))["pieces"] if self._said else ():
-            made: dict[str, Column] = {}
-            for name, pieces in zip(names, iterators, strict=True):
-                said, cells = self._said[name], next(pieces)
-                if "levels" in said:
-                    made[name] = Labels(name, cells, tuple(said["levels"]))
-                else:
-                    made[name] = Numbers(
-                        name, cells.astype(np.float64), said["boolean"], said["exact"]
-                    )
+            cells = dict(zip(names, map(next, iterators), strict=True))
+            made = {name: self._column(name, each) for name, each in cells.items()}
             yield Table(names, n, made.__getitem__)
         for pieces in iterators:
             next(pieces, None)  # compares the checksum
