@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import os
 import pickle
 import shutil
 import signal
@@ -408,6 +409,9 @@ def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
     assert min(groups) == np.flatnonzero(wanted)[0] // 300
     with pytest.raises(ValueError, match=r"filters: expected a list of \(column, operator, value"):
         cb.Dataset.from_parquet(tmp_path, filters="i > 3")
+    for bad in [("i", ">", "many")], [("i", "~", 3)], [("i", "in", 3)]:
+        with pytest.raises(ValueError, match=r"filters: \[\('i', .*\)\] cannot be: "):
+            cb.Dataset.from_parquet(tmp_path, filters=bad)
 
 
 def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
@@ -487,6 +491,54 @@ def test_a_damaged_column_is_named_with_file_and_row_group(folder, tmp_path):
         dataset.save(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
     assert cb.fit(dataset, learners=[cb.Spline("i")], n_iter=2).n_iter == 2  # others are fine
+
+
+def test_a_footer_that_contradicts_itself_is_refused(tmp_path):
+    file = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"x": np.arange(12345.0)}), file)
+    raw = bytearray(file.read_bytes())
+    in_row_group = raw.rindex(bytes([0xF2, 0xC0, 0x01]))  # 12345 as Thrift writes it
+    raw[in_row_group + 2] = 0x41
+    file.write_bytes(bytes(raw))
+    message = r"f\.parquet: damaged: its row groups have \d+ rows, the file says 12345"
+    with pytest.raises(ValueError, match=message):
+        cb.Dataset.from_parquet(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "f.parquet")
+    with pytest.raises(ValueError, match=r"f\.parquet: this is no file on a disk"):
+        cb.Dataset.from_parquet(tmp_path)
+
+
+DAMAGES = {
+    "cut": lambda raw, at, rng: raw[:at],
+    "flipped": lambda raw, at, rng: raw[:at] + bytes([raw[at] ^ 16]) + raw[at + 1 :],
+    "noise": lambda raw, at, rng: raw[:at] + rng.bytes(min(64, len(raw) - at)) + raw[at + 64 :],
+    "longer": lambda raw, at, rng: raw[:at] + rng.bytes(3) + raw[at:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_anywhere_is_named_or_harmless(frame, tmp_path, damage):
+    """In files with checksums: never a crash, another table, or an error that names no file."""
+    whole_rows = cb.Dataset.from_batches([frame])
+    good = frame.iloc[2000:]
+    frame.iloc[:2000].to_parquet(tmp_path / "a.parquet")
+    good.to_parquet(tmp_path / "b.parquet", row_group_size=300, write_page_checksum=True)
+    raw, rng = (tmp_path / "b.parquet").read_bytes(), np.random.default_rng(1)
+    named = 0
+    for at in rng.integers(0, len(raw), 25):
+        (tmp_path / "b.parquet").write_bytes(DAMAGES[damage](raw, int(at), rng))
+        try:
+            found = cb.Dataset.from_parquet(tmp_path).table
+            for name in found.names:
+                assert_same_column(found[name], whole_rows.table[name])
+        except (TypeError, ValueError) as error:
+            assert "b.parquet" in str(error)  # noqa: PT017
+            named += 1
+    assert named > 15
 
 
 def test_files_that_do_not_fit_together_are_named(frame, folder, tmp_path):

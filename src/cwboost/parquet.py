@@ -102,7 +102,7 @@ class ParquetFiles:
                 schema, names = found, _names(found, file) if columns is None else list(columns)
             _check_schema(found, schema, [*names, *of_filters], file, self.files[0])
             schema = _known_types(found, schema)
-        self.names, self.filters = tuple(names), filters
+        self.names, self.filters, self._schema = tuple(names), filters, schema
         self.groups = self._find_groups()
         self._ends = list(accumulate(group.n_rows for group in self.groups))
         self.n_rows = self._ends[-1] if self._ends else 0
@@ -120,6 +120,8 @@ class ParquetFiles:
     def _open(self, file: Path, footer: Any = None) -> Any:
         if file.is_dir():
             raise IsADirectoryError(f"{file}: this is a folder; expected a Parquet file")
+        if not file.is_file():  # a pipe would be waited for
+            raise ValueError(f"{file}: this is no file on a disk; expected a Parquet file")
         try:
             return self._parquet.ParquetFile(file, metadata=footer, page_checksum_verification=True)
         except PermissionError:
@@ -133,7 +135,12 @@ class ParquetFiles:
         """The row groups that have wanted rows."""
         every = []
         for f, footer in enumerate(self._footers):
-            counts = (footer.row_group(k).num_rows for k in range(footer.num_row_groups))
+            counts = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
+            if min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
+                raise ValueError(
+                    f"{self.files[f]}: damaged: its row groups have {sum(counts)} rows, the file "
+                    f"says {footer.num_rows}"
+                )
             every += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
         return every if self.filters is None else list(self._fitting(every))
 
@@ -144,7 +151,11 @@ class ParquetFiles:
         import pyarrow.dataset
         import pyarrow.fs
 
-        expression = self._parquet.filters_to_expression(self.filters)
+        try:
+            expression = self._parquet.filters_to_expression(self.filters)
+            self._schema.empty_table().filter(expression)
+        except (pyarrow.ArrowException, TypeError, ValueError) as error:
+            raise ValueError(f"filters: {self.filters!r} cannot be: {error}") from None
         names, form = _filtered(self.filters), pyarrow.dataset.ParquetFileFormat()
         made: dict[int, set[int]] = {}
         for group in groups:
@@ -198,6 +209,7 @@ class ParquetFiles:
             for batch in opened.iter_batches(
                 BATCH, row_groups=[group.number], columns=list(names), use_threads=len(names) > 1
             ):
+                batch.validate(full=True)  # levels that there are, text that is text
                 end = begin + batch.num_rows
                 if group.rows is not None:
                     batch = batch.filter(pyarrow.array(group.rows[begin:end]))
@@ -205,24 +217,18 @@ class ParquetFiles:
                 if batch.num_rows:
                     yield batch
         except (pyarrow.ArrowException, OSError) as error:
+            for name in names if len(names) > 1 else ():  # which of them is it?
+                with self._open(self.files[group.file]) as again:
+                    for _ in self._batches_of(again, [name], group):
+                        pass
             raise ValueError(
-                f"{self.place(group)}, {self._guilty(names, group)}: cut off or damaged "
-                f"({_reason(error)}); write the file again"
+                f"{self.place(group)}, column {names[0]!r}: cut off or damaged ({_reason(error)}); "
+                "write the file again"
             ) from None
         if found != group.n_rows:
             raise ValueError(
                 f"{self.place(group)}: damaged: expected {group.n_rows} rows, got {found}"
             )
-
-    def _guilty(self, names: Sequence[str], group: Group) -> str:
-        """Which of several columns cannot be read."""
-        for name in names if len(names) > 1 else ():
-            try:
-                with self._open(self.files[group.file]) as opened:
-                    opened.read_row_group(group.number, columns=[name], use_threads=False)
-            except Exception:
-                return f"column {name!r}"
-        return f"column {names[0]!r}" if len(names) == 1 else "columns"
 
     def column(self, name: str) -> Column:
         """All rows of a column."""

@@ -50,10 +50,23 @@ def whole(file: Any) -> Iterator[Path]:
     target = Path(file).resolve()
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        yield temporary
-        temporary.replace(target)
+        with _full_disk_told(file):
+            yield temporary
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _full_disk_told(what: Any) -> Iterator[None]:
+    """The error of a full disk says what could not be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        told = "no space is left on the disk, and nothing is written; free some, or use another"
+        raise OSError(error.errno, told, str(what)) from None
 
 
 @contextmanager
@@ -75,26 +88,27 @@ def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
     target = Path(folder).resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(DIGITS // 2)}.tmp")
     old = temporary.with_suffix(".old")
-    temporary.mkdir()
     try:
-        yield temporary
-        try:
-            if target.exists():
-                target.rename(old)
-            temporary.rename(target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                old.rename(target)
-            raise
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        what = "no space is left on the disk, and nothing is written; free some, or use another"
-        raise OSError(error.errno, what, str(folder)) from None
+        with _full_disk_told(folder):
+            temporary.mkdir()
+            yield temporary
+            _replace(target, temporary, old)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     for left in (*_left(target, ".old"), *filter(_is_abandoned, _left(target, ".tmp"))):
         shutil.rmtree(left, ignore_errors=True)
+
+
+def _replace(target: Path, new: Path, old: Path) -> None:
+    """Moves what is there, if something is, out of the way of the new."""
+    try:
+        if target.exists():
+            target.rename(old)
+        new.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
 
 
 def recover(folder: Any) -> None:
