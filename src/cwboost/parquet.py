@@ -93,7 +93,8 @@ class ParquetFiles:
         self.files = find_files(given)
         self._stamps = [self._stamp(file) for file in self.files]
         self._footers: list[Any] = []
-        of_filters, schema = [] if filters is None else _filtered(filters), None
+        schema: Any = None
+        of_filters = [] if filters is None else _filtered(filters)
         for file in self.files:
             with self._open(file) as opened:
                 found = opened.schema_arrow
@@ -232,7 +233,11 @@ class ParquetFiles:
 
     def column(self, name: str) -> Column:
         """All rows of a column."""
-        return gather(name, self.n_rows, self._pieces(name))
+        import pyarrow
+
+        column = gather(name, self.n_rows, self._pieces(name))
+        pyarrow.default_memory_pool().release_unused()  # what decoding took
+        return column
 
     def head(self, name: str) -> Column:
         """The first rows of a column."""
