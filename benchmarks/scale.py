@@ -115,8 +115,9 @@ def run(arguments: argparse.Namespace) -> None:
     write(Path(rows), arguments.rows)
     how = {"n_iter": arguments.iterations, "threads": arguments.threads}
     print(f"{arguments.rows:,} rows, {COLUMNS} columns, {arguments.iterations} iterations of a")
-    print(f"binomial Hybrid, {arguments.threads} threads; at most {MOST} bytes per row are to be")
-    print(f"taken beside the bins ({CELL} bytes per cell):\n")
+    print(f"binomial Hybrid, {arguments.threads} threads. At most {MOST} bytes per row are to be")
+    print(f"taken beside the bins ({CELL} bytes per cell); some 0.1 GB of buffers, whatever the")
+    print("number of rows, are counted with them:\n")
     print("| rows from | iterations | first after | all | added | beside bins, per row | process |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     show("Parquet", told("fitted", {"folder": rows, "saved": False, **how}))

@@ -732,6 +732,14 @@ def test_damage_is_noticed(saved, tmp_path):
         cb.Dataset.open(tmp_path / "d")
 
 
+def test_damaged_text_is_noticed(frame, tmp_path):
+    cb.Dataset.from_batches([frame[["job", "n"]]], y="n", folder=tmp_path / "d")
+    column = tmp_path / "d" / "columns" / "0.bin"
+    column.write_bytes(column.read_bytes()[:-1] + b"\x63")  # a level that there is not
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: the checksum of column 'job'"):
+        cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2)
+
+
 def test_a_damaged_or_later_index_is_refused(saved, tmp_path):
     index = tmp_path / "d" / "dataset.json"
     good = json.loads(index.read_text())
@@ -754,6 +762,19 @@ def test_damaged_bins_are_made_again(frame, saved, tmp_path):
         flip(path, path.stat().st_size - 1)
     in_memory = cb.fit(frame[["x", "i", "n"]], "n", n_iter=2)
     assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
+
+
+def test_bins_of_which_something_else_is_said_are_made_again(frame, saved, tmp_path):
+    in_memory = cb.fit(frame[["x", "i", "n"]], "n", n_iter=2)
+    said = sorted((tmp_path / "d" / "bins").rglob("*.json"))
+    good = [json.loads(path.read_text()) for path in said]
+    for key, bad in {"n_bins": 3, "dtype": "<u4", "n_rows": N - 1, "key": "", "crc32": 0}.items():
+        for path, each in zip(said, good, strict=True):
+            path.write_text(json.dumps(each | {key: bad}))
+        assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
+    for text in "[]", "3", "{}":
+        said[0].write_text(text)
+        assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
 
 
 def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeypatch):

@@ -107,8 +107,9 @@ class Dataset:
 
         Parameters
         ----------
-        files : path, folder, pattern such as "trips/*.parquet", or a list of them
-            Files of a folder or a pattern are taken in the order of their names.
+        files : path, folder, pattern, or a list of them
+            A pattern is such as ``"trips/*.parquet"``. Files of a folder or a pattern are taken in
+            the order of their names.
         y, weights, offset, exposure : name of a column, optional
             What fits take them for, unless they are told otherwise.
         columns : list of names, optional

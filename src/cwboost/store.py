@@ -210,7 +210,7 @@ class Store:
             at += len(raw)
             check = 0 if sound else zlib.crc32(raw, check)
             cells = np.frombuffer(raw, narrow)
-            yield cells if to is None else to[cells]
+            yield cells if to is None else to.take(cells, mode="wrap")  # -1 is the last
         if not sound and check != said["crc32"]:
             raise ValueError(
                 f"{self._path(said)}: damaged: the checksum of column {name!r} is not that of its "
@@ -267,6 +267,11 @@ def _read_index(folder: Path) -> Any:
 # --- bins -----------------------------------------------------------------------------------------
 
 
+def _check_of(said: Mapping[str, Any]) -> int:
+    """A checksum to go on from: of what is said of bins."""
+    return zlib.crc32(json.dumps(said).encode())
+
+
 class Shelf:
     """Where the bins of a sample of the rows are kept: those of all rows, and of the last split.
 
@@ -289,13 +294,15 @@ class Shelf:
             data = _mapped(path)
             if said["key"] != key or said["n_rows"] != self._n_rows:
                 return None
-            if (path, said["crc32"]) not in self._sound and zlib.crc32(data) != said["crc32"]:
-                return None
-            self._sound.add((path, said["crc32"]))
+            check = said.pop("crc32")
+            if (path, check) not in self._sound:
+                if zlib.crc32(data, _check_of(said)) != check:
+                    return None
+                self._sound.add((path, check))
             n_bins, index = said["n_bins"], np.dtype(said["dtype"])
             values = np.frombuffer(data[: 8 * n_bins], np.float64)
             return IndexSet(np.frombuffer(data[8 * n_bins :], index), values)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def keep(self, key: str, bins: IndexSet) -> IndexSet:
@@ -303,16 +310,16 @@ class Shelf:
         path = self._path(key)
         try:
             self._make_room()
-            check = 0
+            said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
+            said["dtype"] = bins.index.dtype.str
+            check = _check_of(said)
             with whole(path) as temporary, temporary.open("wb") as stream:
                 for array in (bins.values, bins.index):
                     raw = np.ascontiguousarray(array).data.cast("B")
                     stream.write(raw)
                     check = zlib.crc32(raw, check)
-            said = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
-            said |= {"dtype": bins.index.dtype.str, "crc32": check}
             with whole(path.with_suffix(".json")) as temporary:
-                temporary.write_text(json.dumps(said), encoding="utf-8")
+                temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
         except OSError as error:
             warnings.warn(
                 f"{self._folder}: bins are not kept for later fits ({error.strerror})",
