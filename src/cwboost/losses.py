@@ -267,7 +267,7 @@ def _read_classes(
             for v in distinct
         ]
     else:
-        used = np.unique(y.codes)
+        used = np.flatnonzero(np.bincount(y.codes))
         found = [y.levels[c] for c in used]
         codes = np.searchsorted(used, y.codes)
     if classes is None:
