@@ -859,8 +859,10 @@ class Problem:
         return known if known.stopped in ENDED else None
 
     def check_path(self, model: Model, path: Path, what: str) -> None:
-        """Raises unless the rows have the risks that a path of this problem ends with."""
-        m = path.n_iter
+        """Raises unless the rows have the risks that a path of this problem ends with, or that it
+        has before a step that leapt: those leave rounding in the rows that coefficients have not.
+        """
+        m = int(np.append(path.halvings > 0, True).argmax())
         last = replace(model, terms=with_coefficients(model.terms, path, m, self.optimizer, model))
         parts = [TRAINING] if self.split.validation is None else [TRAINING, VALIDATION]
         batch = [*score_batch(last, self.binned), _core.Residual(SLOT_F, SLOT_R, parts)]
