@@ -411,7 +411,7 @@ def columns(draw):
     return values, weights
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(columns(), st.integers(1, 4), st.sampled_from([1, 3, 64]), st.booleans())
 def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
     values, weights = column
@@ -461,7 +461,7 @@ def test_a_lost_shard_begins_anew(loss, optimizer):
     how |= {"interactions": [("x", "yes")], "weights": make_weights(2, 250)}
     whole = shards_of(table, y, **how)
     model = far.fit(whole, y, **how)
-    for call in range(1, whole.calls + 1, 3):
+    for call in range(1 + len(loss) % 3, whole.calls + 1, whole.calls // 10):
         shards = shards_of(table, y, **how)
         shards.lose_at = (call, call + 1)
         found = far.fit(shards, y, **how)
