@@ -42,6 +42,7 @@ from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, 
 from .unify import Unified, gather
 
 TRAINING = 0  # the first part
+SOME = 64  # numbers that are looked for elsewhere
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
 
@@ -290,9 +291,13 @@ class Shard:
         )
 
     def _gathered(self, name: str, unified: Unified | None = None) -> Column:
-        parts = zip(self.partitions, self.tables, self.kept, strict=True)
-        pieces = ((table.piece(name).take(rows), str(part)) for part, table, rows in parts)
-        return gather(name, self.n_rows, pieces, unified)
+        return gather(name, self.n_rows, self._pieces(name), unified)
+
+    def _pieces(self, name: str) -> Iterator[tuple[Piece, str]]:
+        for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
+            with _in(part):
+                piece = table.piece(name).take(rows)
+            yield piece, str(part)
 
     def _where(self, row: int) -> str:
         k = int(np.searchsorted(self.begin, row, side="right")) - 1
@@ -463,10 +468,12 @@ class Shard:
         return np.array([weights.sum(), weights @ values])
 
     def count(self, name: str, values: Floats) -> NDArray[np.int64]:
-        """Rows that have each of some values, and at the end known rows."""
+        """Rows that have each of some increasing values, and at the end known rows."""
         column = self._numbers(name)
-        counts = [int(np.count_nonzero(column == v)) for v in values]
-        return np.array([*counts, int(np.count_nonzero(~np.isnan(column)))])
+        code = np.searchsorted(values, column)
+        hit = np.append(values, np.nan)[code] == column
+        counts = np.bincount(code[hit], minlength=len(values))
+        return np.append(counts, np.count_nonzero(~np.isnan(column)))
 
     def median(self, name: str) -> float | None:
         """Of all rows; None: there is none."""
@@ -475,13 +482,14 @@ class Shard:
             return None
         return float(_core.quantiles(values, None, None, np.array([0.5]))[0])
 
-    def counting(self, name: str) -> tuple[bool, float, float]:
-        """Whether every row has another whole number, and the range."""
+    def counting(self, name: str) -> tuple[bool, float, float, Floats]:
+        """Whether every row has another whole number, the range, and some of them."""
         values = self._numbers(name)
         if np.isnan(values).any() or np.any(values != np.round(values)):
-            return False, 0.0, 0.0
+            return False, 0.0, 0.0, values[:0]
         each = len(np.unique(values)) == len(values)
-        return each, float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+        low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+        return each, low, high, values[:SOME]
 
     # --- bins -------------------------------------------------------------------------------------
 
