@@ -567,7 +567,7 @@ def test_columns_of_nothing():
     with pytest.warns(UserWarning, match="constant") as local:
         model = cb.fit(table, y, learners, n_iter=15)
     with pytest.warns(UserWarning, match="constant") as other:
-        found = far.fit(in_parts(table, y, [90, 150, 151], 2), y, learners, n_iter=15)
+        found = far.fit(in_parts(table, y, [90, 150, 151], 4), y, learners, n_iter=15)
     assert [str(w.message) for w in other] == [str(w.message) for w in local]
     same(model, found)
     for empty in ("none", "no text"):
