@@ -439,8 +439,8 @@ class FarTable(Table):
 class FarTarget(TargetRows):
     """The training rows of all shards, for a start and a scale."""
 
-    def __init__(self, shards: Shards, n_rows: int) -> None:
-        self.shards, self.n_rows = shards, n_rows
+    def __init__(self, shards: Shards, n_rows: int, private: bool) -> None:
+        self.shards, self.n_rows, self.private = shards, n_rows, private
         found = shards.ask("offsets")
         self._has_offset = any(there for there, _ in found)
         self._largest = float(max(top for _, top in found))
@@ -462,6 +462,11 @@ class FarTarget(TargetRows):
         return self._has_offset
 
     def whole(self) -> tuple[Floats, Floats, Floats]:
+        if self.private:
+            raise ValueError(
+                "min_rows_per_bin: the start of a loss written in Python is found from y itself, "
+                "which must not leave its place; give start="
+            )
         y, w, offset = zip(*self.shards.ask("whole"), strict=True)
         return np.concatenate(y), np.concatenate(w), np.concatenate(offset)
 
@@ -891,7 +896,8 @@ def fit_shards(
         chosen = parse(formula, table, exclude=apart)[1]
     chosen = check_learners(chosen, table)
     check_pairs(wanted, table, given.columns)
-    begin = Begin.of_rows(data.loss, FarTarget(shards, data.n_rows), how.start, how.scale)
+    rows = FarTarget(shards, data.n_rows, private=data.sample.least is not None)
+    begin = Begin.of_rows(data.loss, rows, how.start, how.scale)
     seen = look_at(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
     )
