@@ -118,13 +118,10 @@ class Shards(ABC):
 
     def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
         """Something that shards remember; `each`: a last argument of their own."""
-        given = [arguments if each is None else (*arguments, x) for x in each or self._nobody()]
+        given = [arguments] * self.n_shards if each is None else [(*arguments, x) for x in each]
         replies = self.call(method, given)
         self._told.append((method, given))
         return replies
-
-    def _nobody(self) -> list[None]:
-        return [None] * self.n_shards
 
     def run(self, batch: Sequence[Any]) -> list[list[_core.Reply]]:
         """Verbs; replies shard by shard."""
@@ -142,6 +139,7 @@ class Shards(ABC):
         return [*told, *(("run", (batch,)) for batch in self._batches)]
 
     def total(self, method: str, *arguments: Any) -> Any:
+        """Sum of the answers to a question."""
         return reduce(add, self.ask(method, *arguments))
 
 
@@ -164,7 +162,7 @@ class FarNumbers(Elsewhere):
 
     def __init__(self, name: str, shards: Shards, n_rows: int, found: Sequence[Described]) -> None:
         self.name, self.shards, self.n_rows = name, shards, n_rows
-        self._found, self._few = found, _merged(found) if found else None
+        self._found, self._few = found, _merged(found)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -172,10 +170,8 @@ class FarNumbers(Elsewhere):
     def survey(self) -> tuple[float, float, int, int, bool, bool]:
         low, high = min(d.low for d in self._found), max(d.high for d in self._found)
         least, largest = self.ends
-        missing, everywhere = (
-            sum(d.missing for d in self._found),
-            sum(d.any_missing for d in self._found),
-        )
+        missing = sum(d.missing for d in self._found)
+        everywhere = sum(d.any_missing for d in self._found)
         beyond = low <= high and (least < low or largest > high)
         return low, high, missing, everywhere, bool(beyond), False
 
