@@ -99,10 +99,11 @@ MAY_IMPORT = {
 DRAWING = {"plots"} | {
     f"plots_{topic}" for topic in ("cv", "information", "interactions", "stability", "tuning")
 }
-TOP = {"cli", "estimators", "estimators_cv", *DRAWING}
+TOP = {"cli", "dask", "estimators", "estimators_cv", *DRAWING}
 KNOWS_NARWHALS = {"table"}
 KNOWS_MATPLOTLIB = DRAWING
 KNOWS_OPTUNA = {"tune_optuna"}
+KNOWS_DASK = {"dask"}
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),
@@ -222,6 +223,7 @@ def test_nobody_imports_the_top(top):
         ("narwhals", KNOWS_NARWHALS),
         ("matplotlib", KNOWS_MATPLOTLIB),
         ("optuna", KNOWS_OPTUNA),
+        ("distributed", KNOWS_DASK),
     ],
 )
 def test_one_file_knows_a_library(library, knowing):
