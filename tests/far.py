@@ -66,9 +66,9 @@ def near(table, beside, n_parts=5, n_shards=2, held=()):
 def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bins="auto",
         weights=None, offset=None, exposure=None, start=None, scale="auto", validation=None,
         patience=50, random_state=0, search="auto", interactions=None, callback=None,
-        checkpoint=None):  # fmt: skip
+        checkpoint=None, min_rows_per_bin=None):  # fmt: skip
     """As `cb.fit`; what is given as an array is in the partitions."""
-    given = Given({}, y, weights, offset, exposure, validation)
+    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
     how = How.checked(optimizer, n_iter, patience, start, scale, None, search)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     return fit_shards(

@@ -6,7 +6,7 @@ Knows all the ways in which people give them; knows nothing of terms, bins or th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .bins import RowWeights, Sample, all_weigh_one, ones
+from .bins import Least, LeastHere, RowWeights, Sample, all_weigh_one, ones
 from .checks import is_number
 from .losses import Loss
 from .table import Column, Floats, Numbers, Table, known_table, read, read_column
@@ -33,6 +33,8 @@ class Given:
     exposure: Any = None
     validation: Any = None
     apart: tuple[str, ...] = ()  # columns with another part, such as groups
+    min_rows: int | None = None  # of a bin, in every place that has some of it
+    sites: str | None = None  # column that says in which place a row is
 
     def __post_init__(self) -> None:
         """A Dataset knows some of them."""
@@ -53,7 +55,7 @@ class Given:
     @property
     def columns(self) -> list[str]:
         """Names of all columns that have a part of their own and are no features."""
-        roles = ("y", "weights", "offset", "exposure", "validation")
+        roles = ("y", "weights", "offset", "exposure", "validation", "sites")
         named = [name for name in map(self.column, roles) if name is not None]
         return list(dict.fromkeys([*named, *self.apart, *self._roles.values()]))
 
@@ -70,7 +72,7 @@ class Given:
 
         taken = {what: some(what) for what in ("y", "offset", "exposure", "validation")}
         table = read(self.table).take(rows)
-        return Given(table, weights=self.weights, apart=self.apart, **taken)
+        return replace(self, table=table, **taken)
 
     def of_weight(self, table: Table, w: Floats) -> tuple[Given, Floats, NDArray[np.bool_] | None]:
         """Without rows of weight zero: they are absent, whatever else they say. With the weights of
@@ -127,6 +129,7 @@ class Data:
     validation: Literal["none", "fraction", "rows"]
     weighted: bool  # False: all training rows weigh 1
     present: NDArray[np.bool_] | None = None  # marks them among the rows given; None: all are
+    least: Least | None = None  # rows that a bin must have
 
     @cached_property
     def split(self) -> Split:
@@ -149,7 +152,7 @@ class Data:
         """The training rows."""
         marks = self.training if self.has_validation else None
         n_rows = int(self.training.sum()) if self.has_validation else len(self.y)
-        return Sample(marks, self.weights if self.weighted else None, n_rows)
+        return Sample(marks, self.weights if self.weighted else None, n_rows, self.least)
 
     @property
     def n_given(self) -> int:
@@ -161,7 +164,7 @@ class Data:
         return values if self.present is None else np.asarray(values[self.present])
 
 
-def _column(given: Any, what: str, table: Table) -> Column:
+def column_of(given: Any, what: str, table: Table) -> Column:
     """A column of the table by name, or an array as long as it."""
     column = table[given] if isinstance(given, str) else read_column(given, what)
     if len(column) != table.n_rows:
@@ -170,7 +173,7 @@ def _column(given: Any, what: str, table: Table) -> Column:
 
 
 def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
-    column = _column(y, "y", table)
+    column = column_of(y, "y", table)
     check_known(column, table)
     values, found = loss.read_y(column, classes)
     top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
@@ -253,7 +256,16 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
         kind,  # type: ignore[arg-type]
         weighted,
         present,
+        _least(given, table),
     )
+
+
+def _least(given: Given, table: Table) -> Least | None:
+    """What is asked of bins, and where the rows are."""
+    if given.min_rows is None or given.sites is None:
+        return None if given.min_rows is None else LeastHere(given.min_rows)
+    labels = table[given.sites].labels()
+    return LeastHere(given.min_rows, labels.codes + 1)  # a missing site is one, too
 
 
 def _check_length(given: Any, what: str, table: Table) -> None:
@@ -285,7 +297,7 @@ def _validation_weights(
             "validation: expected a fraction, a mask or weights over the rows, or a tuple "
             "(table, y[, weights, offset]); got a list"
         )
-    column = _column(validation, "validation", table)
+    column = column_of(validation, "validation", table)
     held = read_weights(column, table, "validation")
     if not np.any(held > 0):
         raise ValueError("validation: no row is held out; mark at least one")

@@ -28,14 +28,19 @@ from .binned import Binned
 from .bins import (
     AUTO_POINTS,
     Bins,
+    Cuts,
     Elsewhere,
     IndexSet,
+    Least,
+    Levels,
+    Points,
     Sample,
     Seen,
     Values,
     pair_values,
     quantiles,
 )
+from .checkpoint import Checkpoint
 from .checks import is_number, threads_for
 from .data import Given, Split
 from .design import (
@@ -57,14 +62,12 @@ from .fit import (
     TRAINING,
     VALIDATION,
     Begin,
-    Checkpoint,
     How,
-    _settings,
-    check_pairs,
     run_stages,
+    settings_of,
 )
-from .formula import is_formula, parse, target_of
-from .interactions import Pairs
+from .formula import is_formula, parse, target_of, tokenize
+from .interactions import Pairs, check_pairs
 from .losses import Loss, TargetRows
 from .memory import Room
 from .model import SPREAD_RANKS, Model, Settings, Spread
@@ -76,13 +79,14 @@ from .shard import (
     ByPair,
     ByPieces,
     ByPoints,
+    Counted,
     CrossOf,
     Described,
     Reading,
     Recipe,
 )
 from .smoothing import System
-from .table import Codes, Column, Floats, Labels, Numbers, Piece, Table, format_number
+from .table import Codes, Column, Floats, Labels, Numbers, Table, format_number
 from .terms import make_learners
 from .unify import Unified
 
@@ -144,16 +148,15 @@ class Shards(ABC):
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _merged(found: Sequence[Described]) -> Any:
-    """Distinct values of all shards with weights, training rows and all rows of each."""
-    if any(d.values is None for d in found):
+def _merged(found: Sequence[Described]) -> Counted | None:
+    """The distinct numbers of all shards; None: there are many."""
+    few = [d.few for d in found if d.few is not None]
+    if len(few) < len(found):
         return None
-    values, code = np.unique(np.concatenate([d.values for d in found]), return_inverse=True)
-    sums = []
-    for what in ("weights", "training", "everywhere"):
-        parts = [getattr(d, what) for d in found]
-        sums.append(np.bincount(code, np.concatenate(parts), minlength=len(values)))
-    return values, *sums
+    values, code = np.unique(np.concatenate([c.values for c in few]), return_inverse=True)
+    _, *counts = (np.concatenate(parts) for parts in zip(*few, strict=True))
+    sums: list[Any] = [np.bincount(code, c, minlength=len(values)) for c in counts]
+    return Counted(values, *sums)
 
 
 class FarNumbers(Elsewhere):
@@ -183,14 +186,10 @@ class FarNumbers(Elsewhere):
 
     def distinct(self, limit: int, everywhere: bool) -> Floats | None:
         if self._few is not None:
-            values, _, training, _ = self._few
-            values = values if everywhere else values[training > 0]
+            values = self._few.values if everywhere else self._of_few[0]
             return values if len(values) <= limit else None
-        if limit <= AUTO_POINTS:
-            return None if everywhere else self._asked(limit, everywhere)
-        return self._asked(limit, everywhere)
-
-    def _asked(self, limit: int, everywhere: bool) -> Floats | None:
+        if everywhere and limit <= AUTO_POINTS:
+            return None
         found = self.shards.ask("distinct", self.name, limit, everywhere)
         if any(values is None for values in found):
             return None
@@ -203,7 +202,7 @@ class FarNumbers(Elsewhere):
 
     def mostly_one(self) -> bool:
         if self._few is not None:
-            counts = self._few[3]
+            counts = self._few.everywhere
             return bool(2 * counts.max(initial=0) > counts.sum())
         medians = [m for m in self.shards.ask("median", self.name) if m is not None]
         candidates = np.unique(medians)  # whoever has more than half has it in some shard
@@ -211,9 +210,12 @@ class FarNumbers(Elsewhere):
         return bool(2 * max(counts, default=0) > known)
 
     def counts_rows(self) -> bool:
-        found = self.shards.ask("counting", self.name)
-        spread = max(high for *_, high in found) - min(low for _, low, _ in found)
-        return all(each for each, *_ in found) and bool(spread < 2 * self.n_rows)
+        each, low, high, some = zip(*self.shards.ask("counting", self.name), strict=True)
+        if not all(each) or not max(high) - min(low) < 2 * self.n_rows:
+            return False
+        values = np.unique(np.concatenate(some))
+        *counts, _ = self.shards.total("count", self.name, values)
+        return bool(max(counts) == 1)  # one shard's numbers are no other's
 
     # --- ranks ------------------------------------------------------------------------------------
 
@@ -243,8 +245,9 @@ class FarNumbers(Elsewhere):
 
     @property
     def _of_few(self) -> tuple[Floats, Floats]:
-        values, weights, training, _ = self._few
-        return values[training > 0], weights[training > 0]
+        assert self._few is not None
+        inside = self._few.training > 0
+        return self._few.values[inside], self._few.weights[inside]
 
     @cached_property
     def _weight(self) -> float:
@@ -274,8 +277,8 @@ class FarNumbers(Elsewhere):
 
     def _told(self, intervals: Sequence[Interval], total: float) -> tuple[Floats, Floats]:
         """What the intervals hold, and between two of them all at its first number."""
-        low, high = (_numbers([x[j] for x in intervals]) for j in (0, 1))
-        before, after = (np.array([x[j] for x in intervals]) for j in (4, 5))
+        low, high = (_numbers([getattr(x, end) for x in intervals]) for end in ("low", "high"))
+        before, after = np.array([(x.before, x.after) for x in intervals]).T
         found = self.shards.ask("between", self.name, low, high)
         following = np.min([a for *_, a in found], axis=0)
         rest = np.append(before[1:], total) - after  # between an interval and the next
@@ -284,7 +287,8 @@ class FarNumbers(Elsewhere):
         values = np.concatenate([*(v for v, _, _ in found), following[gap], first])
         weights = np.concatenate([*(w for _, w, _ in found), rest[gap], before[: len(first)]])
         distinct, code = np.unique(values, return_inverse=True)
-        return distinct, np.bincount(code, weights, minlength=len(distinct))
+        sums: Any = np.bincount(code, weights, minlength=len(distinct))
+        return distinct, sums
 
 
 class Interval(NamedTuple):
@@ -374,6 +378,27 @@ class FarLabels(Labels):
         return self._training  # type: ignore[attr-defined, no-any-return]
 
 
+class FarLeast(Least):
+    """What is asked of bins, every shard being a place."""
+
+    def __init__(self, rows: int, shards: Shards) -> None:
+        super().__init__(rows)
+        self.shards = shards
+
+    def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
+        recipe = ByPoints(column.name, points, points.points[:0], seen)
+        return np.stack(self.shards.ask("counts", recipe))
+
+    def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
+        recipe = _by_code(self.shards, column.name, encoder, seen)
+        return recipe.values, np.stack(self.shards.ask("counts", recipe))
+
+
+def _by_code(shards: Shards, name: str, encoder: Cuts | Levels, seen: Seen) -> ByCode:
+    found = shards.ask("occurring", name, encoder, seen)
+    return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), seen)
+
+
 class FarTable(Table):
     """The columns of all shards, described when they are first asked for."""
 
@@ -397,25 +422,15 @@ class FarTable(Table):
 
     def _column(self, name: str, found: Sequence[Described]) -> Column:
         unified = Unified(name)
-        for d in found:
-            text = d.sort == "text"
-            cells = np.arange(len(d.values)) if text else np.empty(0)
-            unified.add(Piece(d.sort, cells, d.values if text else (), d.order, d.exact), d.where)
-        whole, shards = unified.finish(), self.shards
+        numbers = [unified.add(d.piece, d.where) for d in found]
+        whole = unified.finish()
         if isinstance(whole, Numbers):
-            numbers: Any = FarNumbers(name, shards, self.n_rows, found)
-            return FarColumn(name, numbers, whole.boolean, whole.exact)
-        position = {level: i for i, level in enumerate(whole.levels)}
-        met = np.zeros(len(position), bool)
-        for d in found:
-            if d.sort == "text":
-                for level, n in zip(d.values, d.training, strict=True):
-                    met[position[level]] |= n > 0
-        missing, everywhere = (
-            sum(getattr(d, w) for d in found) for w in ("missing", "any_missing")
-        )
-        inside = np.flatnonzero(met)
-        return FarLabels(name, whole.levels, inside, missing > 0, everywhere > 0, self.n_rows)
+            values: Any = FarNumbers(name, self.shards, self.n_rows, found)
+            return FarColumn(name, values, whole.boolean, whole.exact)
+        met = [number[d.met] for number, d in zip(numbers, found, strict=True) if d.met is not None]
+        inside = np.unique(whole.codes[np.concatenate(met)])
+        missing, everywhere = (any(counts) for counts in zip(*(d[2:4] for d in found), strict=True))
+        return FarLabels(name, whole.levels, inside, missing, everywhere, self.n_rows)
 
 
 # --- y and the parts ------------------------------------------------------------------------------
@@ -428,7 +443,7 @@ class FarTarget(TargetRows):
         self.shards, self.n_rows = shards, n_rows
         found = shards.ask("offsets")
         self._has_offset = any(there for there, _ in found)
-        self._largest = max(top for _, top in found)
+        self._largest = float(max(top for _, top in found))
 
     def total(self, of: Callable[[Floats, Floats, Floats], Any]) -> Any:
         return self.shards.total("total", of)
@@ -503,9 +518,10 @@ def read_far(
         raise ValueError("validation: all rows are held out; none is left for training")
     watched: Any = None if kind == "none" else VALIDATION
     split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
+    least = None if given.min_rows is None else FarLeast(given.min_rows, shards)
     return FarData(
         shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
-        Sample(None, None, n_training), split, n_rows, [w for _, w in replies],
+        Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],
     )  # fmt: skip
 
 
@@ -518,14 +534,14 @@ def class_weights(class_weight: Any, classes: tuple[Any, ...], totals: Floats) -
 
 
 def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tuple[str, ...]:
-    """Of the columns, which all partitions must have."""
+    """Of the columns, which all partitions must have; a validation table may lack some that nobody
+    asks for."""
     first = next((p for p in partitions if not p[1]), partitions[0])
     for number, held, names, _ in partitions:
         lacking = [name for name in first[2] if name not in names]
-        if lacking or (len(names) != len(first[2]) and not held):
-            which = f"partition {number}" + " of the validation table" * held
+        if not held and (lacking or len(names) != len(first[2])):
             raise ValueError(
-                f"{which}: expected the columns {', '.join(first[2][:10])} of partition "
+                f"partition {number}: expected the columns {', '.join(first[2][:10])} of partition "
                 f"{first[0]}, got {', '.join(names[:10])}"
             )
     if not first[2]:
@@ -621,10 +637,12 @@ def _recipe(
     name, encoder, rule, tensor = axis
     facts = seen[name]
     if not isinstance(encoder, Values):
-        found = shards.ask("occurring", name, encoder, facts)
-        return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), facts)
+        return _by_code(shards, name, encoder, facts)
     assert rule is not None
     values: Any = data.table[name].values  # type: ignore[union-attr]
+    if data.sample.least is not None:
+        points = rule.merged(data.table[name], data.sample, facts)
+        return ByPoints(name, points, points.points[:0], facts)
     many, n = most_bins(data.n_rows), data.n_rows
     cubics = rule.n == "exact" and not tensor and are_cubics(bases)
     if cubics and n > many and values.distinct(many, True) is None:
@@ -866,11 +884,10 @@ def fit_shards(
     how.check(data.loss, data.split)
     table, apart = data.table, given.columns
     target = [name for name in (given.column("y"),) if name is not None]
+    table.describe(_wanted(table, formula, learners, [*apart, *exclude]))
     if formula is None:
-        table.describe(name for name in table.names if name not in apart)
         chosen = make_learners(table, learners, [*target, *exclude], terms, apart=apart)
     else:
-        table.describe(table.names)
         chosen = parse(formula, table, exclude=apart)[1]
     chosen = check_learners(chosen, table)
     check_pairs(wanted, table, given.columns)
@@ -879,5 +896,17 @@ def fit_shards(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
     )
     plans = plan_terms(list(chosen), table, data.sample, seen)
-    binned = FarBinned.of(data, plans, seen, _settings(given, data, rule, seed))  # type: ignore[arg-type]
+    binned = FarBinned.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
+
+
+def _wanted(table: Table, formula: str | None, learners: Any, exclude: Sequence[str]) -> list[str]:
+    """Columns that terms will ask for, to be described at once; any other is when it is."""
+    named: set[str] | None = None
+    if formula is not None:
+        words = {token.text for token in tokenize(formula)}
+        named = None if "." in words else words
+    elif isinstance(learners, list | tuple) and not any(x is Ellipsis for x in learners):
+        named = {name for x in learners for name in getattr(x, "columns", ())}
+    names = (name for name in table.names if name not in exclude)
+    return [name for name in names if named is None or name in named]
