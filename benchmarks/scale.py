@@ -4,9 +4,9 @@ Simulated rows (20 columns, the paper's effects in ten of them, a coin for y) ar
 FOLDER as Parquet files of a million rows, unless they are there already. Then, each in a process
 of its own: a Hybrid of the binomial loss streams them and runs 200 iterations; the Dataset is
 saved; and the same fit from the saved Dataset, the first time and again. Told are the seconds
-until the first iteration and in all, and the bytes per row that the fit adds to the process at its
-peak, beside the two bytes per cell that the bins take. Knows nothing of how cwboost works but its
-public names.
+until the first iteration and in all, what the fit adds to the memory of the process at its peak,
+how much of it per row beside the two bytes per cell that the bins take, and the peak of the whole
+process. Knows nothing of how cwboost works but its public names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .process import Memory, call
+from .process import Memory, call, peak
 from .simulate import Simulation, coin
 
 ROWS = 10_000_000
@@ -81,10 +81,10 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
         "rows": n,
         "first": first[0] - began,
         "seconds": ended - began,
-        "gigabytes": None if added is None else added / 1000,
-        "beside": None if added is None else added * 1e6 / n - CELL * COLUMNS,
         "iterations": model.n_iter,
-        "risk": float(model.risk[-1]),
+        "added": None if added is None else added / 1000,
+        "beside": None if added is None else added * 1e6 / n - CELL * COLUMNS,
+        "process": None if added is None else peak() / 1000,
     }
 
 
@@ -115,16 +115,17 @@ def run(arguments: argparse.Namespace) -> None:
     write(Path(rows), arguments.rows)
     how = {"n_iter": arguments.iterations, "threads": arguments.threads}
     print(f"{arguments.rows:,} rows, {COLUMNS} columns, {arguments.iterations} iterations of a")
-    print(f"binomial Hybrid, {arguments.threads} threads; at most {MOST} bytes per row are to be")
-    print(f"taken beside the bins ({CELL} bytes per cell):\n")
-    print("| rows from | first iteration | all | memory | bytes per row beside bins | risk |")
-    print("|---|--:|--:|--:|--:|--:|")
+    print(f"binomial Hybrid, {arguments.threads} threads. At most {MOST} bytes per row are to be")
+    print(f"taken beside the bins ({CELL} bytes per cell); some 0.1 GB of buffers, whatever the")
+    print("number of rows, are counted with them:\n")
+    print("| rows from | iterations | first after | all | added | beside bins, per row | process |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
     show("Parquet", told("fitted", {"folder": rows, "saved": False, **how}))
     if arguments.saved:
         to = f"{rows}-saved"
         found = told("saved_as", {"folder": rows, "to": to})
         print(
-            f"| (saving) | | {found['seconds']:.1f} s | {found['gigabytes']:.2f} GB | "
+            f"| (saving) | | | {found['seconds']:.1f} s | {found['gigabytes']:.2f} GB | "
             f"{found['on_disk']:.2f} GB on disk | |"
         )
         for name in ("saved Dataset", "the same again"):
@@ -133,11 +134,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def show(name: str, found: dict[str, Any]) -> None:
-    memory = "-" if found["gigabytes"] is None else f"{found['gigabytes']:.2f} GB"
-    beside = "-" if found["beside"] is None else f"{found['beside']:.1f}"
+    known = found["added"] is not None
+    memory = (
+        f"{found['added']:.2f} GB | {found['beside']:.1f} bytes | {found['process']:.2f} GB"
+        if known
+        else "- | - | -"
+    )
     print(
-        f"| {name} | {found['first']:.1f} s | {found['seconds']:.1f} s | {memory} | {beside} | "
-        f"{found['risk']:.6f} |",
+        f"| {name} | {found['iterations']} | {found['first']:.1f} s | {found['seconds']:.1f} s | "
+        f"{memory} |",
         flush=True,
     )
 

@@ -9,6 +9,7 @@ import cloudpickle
 import numpy as np
 
 from cwboost.bins import as_bins
+from cwboost.checkpoint import Checkpoint
 from cwboost.data import Given
 from cwboost.fit import How
 from cwboost.losses import as_loss
@@ -64,10 +65,13 @@ def near(table, beside, n_parts=5, n_shards=2, held=()):
 
 def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bins="auto",
         weights=None, offset=None, exposure=None, start=None, scale="auto", validation=None,
-        patience=50, random_state=0, search="auto", interactions=None, callback=None, terms="smooth"):  # fmt: skip
-    given = Given({}, y, weights, offset, exposure, validation)
+        patience=50, random_state=0, search="auto", interactions=None, callback=None,
+        checkpoint=None, min_rows_per_bin=None):  # fmt: skip
+    """As `cb.fit`; what is given as an array is in the partitions."""
+    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
     how = How.checked(optimizer, n_iter, patience, start, scale, None, search)
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
     return fit_shards(
-        shards, given, learners, terms, (), as_loss(loss), as_bins(bins), how, random_state,
-        interactions, callback, face(False), None, time.perf_counter(),
+        shards, given, learners, "smooth", (), as_loss(loss), as_bins(bins), how, random_state,
+        interactions, callback, face(False), kept, time.perf_counter(),
     )  # fmt: skip

@@ -148,16 +148,14 @@ def test_without_validation_rows_and_with_weights(file):
     same_after_a_cut(file, [5, 30], n_iter=60, weights=weights, search="certified")
 
 
-@pytest.mark.parametrize("optimizer", [cb.Plain(0.3), cb.Accelerated(0.05)])
-def test_halved_steps(file, optimizer):
+@pytest.mark.parametrize(
+    ("optimizer", "scale"),
+    [(cb.Plain(0.3), 20.0), (cb.Plain(0.3), 1e9), (cb.Accelerated(0.05), 20.0)],
+)
+def test_halved_steps(file, optimizer, scale):
     """A step that leapt leaves rounding in the rows, which must be the same after a cut."""
-    given = {
-        "optimizer": optimizer,
-        "scale": 20.0,
-        "n_iter": 30,
-        "validation": 0.3,
-        "patience": None,
-    }
+    given = {"optimizer": optimizer, "scale": scale, "n_iter": 30, "validation": 0.3}
+    given["patience"] = None
     y = make_y(TABLE, "poisson")
     assert cb.fit(TABLE, y, loss="poisson", **given).path.halvings[:9].any()
     same_after_a_cut(file, [9, 12], "poisson", **given)
@@ -252,8 +250,7 @@ def test_ctrl_c_keeps_what_was_fitted(file):
 
     def callback(iteration):
         if iteration == 12:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.1)
+            signal.raise_signal(signal.SIGINT)
         return False
 
     with pytest.raises(cb.Interrupted) as stop:
@@ -328,7 +325,7 @@ def test_kill_9(tmp_path):
             time.sleep(0.005)
         time.sleep(0.2)
         process.kill()
-        assert process.wait() == -signal.SIGKILL
+        assert process.wait() != 0
     done = Checkpoint(file).stages[0].path.n_iter
     assert 0 < done < 400
     assert not results[0].exists()

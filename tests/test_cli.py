@@ -620,7 +620,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
     (folder / "full").mkdir()
     (folder / "full" / "file").write_text("")
     assert main(["export", "m.json", "--to", "full"]) == 1
-    assert "expected a new or an empty folder" in capsys.readouterr().err
+    assert "there is a folder with other things in it" in capsys.readouterr().err
 
 
 # --- failures -------------------------------------------------------------------------------------

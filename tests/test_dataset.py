@@ -9,10 +9,15 @@ from __future__ import annotations
 import errno
 import gc
 import json
+import os
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 import tracemalloc
 import warnings
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,7 +34,7 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 from cwboost import dataset as dataset_module
-from cwboost import memory, parquet, progress, store
+from cwboost import memory, parquet, progress, store, whole
 from cwboost.cli import main
 from cwboost.table import Labels, Numbers, read
 
@@ -100,7 +105,7 @@ HOW = {
 def assert_same(a, b):
     """Two models, bit by bit."""
     assert a.choices == b.choices
-    assert a.start == b.start
+    np.testing.assert_array_equal(a.start, b.start)
     for name in ("risk", "validation_risk", "shares"):
         one, other = getattr(a, name), getattr(b, name)
         assert (one is None) == (other is None)
@@ -181,6 +186,28 @@ def test_cv_and_tune_are_those_of_the_table(frame, folder):
     assert a.best.parameters == b.best.parameters
     assert a.best.scores == b.best.scores
     assert_same(a.fit(), b.fit())
+
+
+def test_a_classifier_takes_classes_of_text(frame, tmp_path):
+    """In an order of their own, with one that no row has; and only those that it knows."""
+    job = pd.Categorical(frame.job.fillna("pilot"), ["pilot", "nurse", "été", "cook"], ordered=True)
+    table = frame[["x", "i"]].assign(job=job)
+    table.to_parquet(tmp_path / "f.parquet")
+    dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="job")
+    a = cb.CWBClassifier(n_iter=5).fit(dataset)
+    b = cb.CWBClassifier(n_iter=5).fit(table[["x", "i"]], table.job.astype(object))
+    assert a.classes_.tolist() == b.classes_.tolist() == ["cook", "pilot", "été"]
+    assert a.classes_.dtype == b.classes_.dtype
+    assert_same(a.model_, b.model_)
+    assert_same(a.extend(2, dataset).model_, b.extend(2, table[["x", "i"]], table.job).model_)
+    other = cb.Dataset.from_batches([{"x": [1.0], "i": [2], "job": ["king"]}], y="job")
+    with pytest.raises(ValueError, match="class king does not occur in the training rows"):
+        a.extend(1, other)
+    one = cb.Dataset.from_batches([{"x": [1.0, 2.0], "job": ["king", "king"]}], y="job")
+    with pytest.raises(ValueError, match="y has one class only, king"):
+        cb.CWBClassifier().fit(one)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        cb.CWBRegressor().fit(dataset)
 
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
@@ -339,6 +366,36 @@ def test_only_needed_columns_are_read(folder, asked):
     assert {name for names, _ in asked for name in names} == {"n", "x"}
 
 
+def test_a_default_fit_reads_a_column_of_numbers_twice_and_its_first_rows(folder, asked):
+    cb.fit(cb.Dataset.from_parquet(folder, y="n", columns=["x"]), n_iter=3)
+    times = Counter(group for names, group in asked if names == ("x",))
+    first = min(times)
+    assert times.pop(first) == 3
+    assert set(times.values()) == {2}
+
+
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("kind", ["parquet", "saved"])
+def test_columns_that_name_rows_are_warned_of(tmp_path, sort, kind):
+    """Also where the first rows alone do not tell; a number that comes twice tells."""
+    n = 3000
+    rng = np.random.default_rng(1)
+    order = np.arange(n) if sort else rng.permutation(n)
+    again = order.copy()
+    again[-1] = again[0]
+    late = np.where(np.arange(n) < n // 2, np.nan, rng.normal(size=n))
+    table = {"id": order + 7, "again": again, "late": late, "y": order % 3}
+    pq.write_table(pa.table(table), tmp_path / "f.parquet", row_group_size=500)
+    dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="y")
+    if kind == "saved":
+        dataset = dataset.save(tmp_path / "d")
+    with pytest.warns(UserWarning, match="has another whole number in every row") as found:
+        model = cb.fit(dataset, n_iter=3)
+    assert [str(each.message).split()[1] for each in found] == ["'id'"]
+    with pytest.warns(UserWarning, match="'id'"):
+        assert_same(cb.fit(table, "y", n_iter=3), model)
+
+
 def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
     ordered = frame.sort_values("i", ignore_index=True)
     ordered.to_parquet(tmp_path / "f.parquet", row_group_size=300)
@@ -352,6 +409,9 @@ def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
     assert min(groups) == np.flatnonzero(wanted)[0] // 300
     with pytest.raises(ValueError, match=r"filters: expected a list of \(column, operator, value"):
         cb.Dataset.from_parquet(tmp_path, filters="i > 3")
+    for bad in [("i", ">", "many")], [("i", "~", 3)], [("i", "in", 3)]:
+        with pytest.raises(ValueError, match=r"filters: \[\('i', .*\)\] cannot be: "):
+            cb.Dataset.from_parquet(tmp_path, filters=bad)
 
 
 def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
@@ -431,6 +491,54 @@ def test_a_damaged_column_is_named_with_file_and_row_group(folder, tmp_path):
         dataset.save(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
     assert cb.fit(dataset, learners=[cb.Spline("i")], n_iter=2).n_iter == 2  # others are fine
+
+
+def test_a_footer_that_contradicts_itself_is_refused(tmp_path):
+    file = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"x": np.arange(12345.0)}), file)
+    raw = bytearray(file.read_bytes())
+    in_row_group = raw.rindex(bytes([0xF2, 0xC0, 0x01]))  # 12345 as Thrift writes it
+    raw[in_row_group + 2] = 0x41
+    file.write_bytes(bytes(raw))
+    message = r"f\.parquet: damaged: its row groups have \d+ rows, the file says 12345"
+    with pytest.raises(ValueError, match=message):
+        cb.Dataset.from_parquet(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "f.parquet")
+    with pytest.raises(ValueError, match=r"f\.parquet: this is no file on a disk"):
+        cb.Dataset.from_parquet(tmp_path)
+
+
+DAMAGES = {
+    "cut": lambda raw, at, rng: raw[:at],
+    "flipped": lambda raw, at, rng: raw[:at] + bytes([raw[at] ^ 16]) + raw[at + 1 :],
+    "noise": lambda raw, at, rng: raw[:at] + rng.bytes(min(64, len(raw) - at)) + raw[at + 64 :],
+    "longer": lambda raw, at, rng: raw[:at] + rng.bytes(3) + raw[at:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_anywhere_is_named_or_harmless(frame, tmp_path, damage):
+    """In files with checksums: never a crash, another table, or an error that names no file."""
+    whole_rows = cb.Dataset.from_batches([frame])
+    good = frame.iloc[2000:]
+    frame.iloc[:2000].to_parquet(tmp_path / "a.parquet")
+    good.to_parquet(tmp_path / "b.parquet", row_group_size=300, write_page_checksum=True)
+    raw, rng = (tmp_path / "b.parquet").read_bytes(), np.random.default_rng(1)
+    named = 0
+    for at in rng.integers(0, len(raw), 25):
+        (tmp_path / "b.parquet").write_bytes(DAMAGES[damage](raw, int(at), rng))
+        try:
+            found = cb.Dataset.from_parquet(tmp_path).table
+            for name in found.names:
+                assert_same_column(found[name], whole_rows.table[name])
+        except (TypeError, ValueError) as error:
+            assert "b.parquet" in str(error)  # noqa: PT017
+            named += 1
+    assert named > 15
 
 
 def test_files_that_do_not_fit_together_are_named(frame, folder, tmp_path):
@@ -544,6 +652,45 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
     assert before == {path: path.read_bytes() for path in before}
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import cwboost as cb
+rename, number = Path.rename, int(sys.argv[2])
+def killed(self, target):
+    global number
+    number -= 1
+    if number < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.rename = killed
+cb.Dataset.from_batches([{"x": [1.0, 2.0]}], folder=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize("renames", [0, 1])
+def test_kill_9_while_saving_keeps_what_was_there(
+    saved, tmp_path, tmp_path_factory, renames, monkeypatch
+):
+    """Before the old folder is moved away, and between that and the new one taking its place."""
+    before = (tmp_path / "d" / "dataset.json").read_bytes()
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "d"), str(renames)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "d").exists() == (renames == 0)
+    again = shutil.copytree(tmp_path, tmp_path_factory.mktemp("copy"), dirs_exist_ok=True)
+    assert cb.Dataset.open(tmp_path / "d").n_rows == N
+    assert (tmp_path / "d" / "dataset.json").read_bytes() == before
+    left = {path.suffix for path in tmp_path.iterdir()} - {""}
+    assert left == {".tmp"}
+    # Or it is saved again: what was left goes, but what may still be written to.
+    for abandoned in (False, True):
+        monkeypatch.setattr(whole, "ABANDONED", -1.0 if abandoned else 60.0)
+        assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
+        left = {path.suffix for path in again.iterdir()} - {""}
+        assert left == (set() if abandoned else {".tmp"})
+
+
 def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):
     def interrupted():
         yield frame[["x"]]
@@ -585,6 +732,14 @@ def test_damage_is_noticed(saved, tmp_path):
         cb.Dataset.open(tmp_path / "d")
 
 
+def test_damaged_text_is_noticed(frame, tmp_path):
+    cb.Dataset.from_batches([frame[["job", "n"]]], y="n", folder=tmp_path / "d")
+    column = tmp_path / "d" / "columns" / "0.bin"
+    column.write_bytes(column.read_bytes()[:-1] + b"\x63")  # a level that there is not
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: the checksum of column 'job'"):
+        cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2)
+
+
 def test_a_damaged_or_later_index_is_refused(saved, tmp_path):
     index = tmp_path / "d" / "dataset.json"
     good = json.loads(index.read_text())
@@ -607,6 +762,19 @@ def test_damaged_bins_are_made_again(frame, saved, tmp_path):
         flip(path, path.stat().st_size - 1)
     in_memory = cb.fit(frame[["x", "i", "n"]], "n", n_iter=2)
     assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
+
+
+def test_bins_of_which_something_else_is_said_are_made_again(frame, saved, tmp_path):
+    in_memory = cb.fit(frame[["x", "i", "n"]], "n", n_iter=2)
+    said = sorted((tmp_path / "d" / "bins").rglob("*.json"))
+    good = [json.loads(path.read_text()) for path in said]
+    for key, bad in {"n_bins": 3, "dtype": "<u4", "n_rows": N - 1, "key": "", "crc32": 0}.items():
+        for path, each in zip(said, good, strict=True):
+            path.write_text(json.dumps(each | {key: bad}))
+        assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
+    for text in "[]", "3", "{}":
+        said[0].write_text(text)
+        assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
 
 
 def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeypatch):

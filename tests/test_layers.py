@@ -60,6 +60,8 @@ MAY_IMPORT = {
     "tune_optuna": {"bench", "schedules"},
     "plots_tuning": {"plots", "tune"},
     "fit": {"binned", "checkpoint", "formula", "interactions", "progress", "terms"},
+    "shard": {"data", "design", "unify"},
+    "shards": {"fit", "shard"},
     "bounds": {"checks"},
     "by": set(),
     "stability": {"bounds", "by", "effects", "fit", "folds", "replicates"},
@@ -99,10 +101,11 @@ MAY_IMPORT = {
 DRAWING = {"plots"} | {
     f"plots_{topic}" for topic in ("cv", "information", "interactions", "stability", "tuning")
 }
-TOP = {"cli", "estimators", "estimators_cv", *DRAWING}
+TOP = {"cli", "dask", "estimators", "estimators_cv", "shards", *DRAWING}
 KNOWS_NARWHALS = {"table"}
 KNOWS_MATPLOTLIB = DRAWING
 KNOWS_OPTUNA = {"tune_optuna"}
+KNOWS_DASK = {"dask"}
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),
@@ -222,6 +225,8 @@ def test_nobody_imports_the_top(top):
         ("narwhals", KNOWS_NARWHALS),
         ("matplotlib", KNOWS_MATPLOTLIB),
         ("optuna", KNOWS_OPTUNA),
+        ("dask", KNOWS_DASK),
+        ("distributed", KNOWS_DASK),
     ],
 )
 def test_one_file_knows_a_library(library, knowing):
@@ -253,8 +258,8 @@ KERNELS = {
     "moments": {"distinct", "place", "weigh_pieces"},
     "bases": {"spline_rows", "power_rows"},
     "smoothing": set(),
-    "learners": {"quantiles"},
-    "terms": {"distinct", "quantiles"},
+    "learners": set(),
+    "terms": {"quantiles"},
 }  # fmt: skip
 
 

@@ -278,7 +278,9 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     model = cases.kind_model("spline")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep me")
-    with pytest.raises(FileExistsError, match="new or an empty folder"):
+    with pytest.raises(
+        FileExistsError, match="a folder with other things in it; give another name"
+    ):
         to_csv(model, tmp_path / "full")
     (tmp_path / "empty").mkdir()
     to_csv(model, tmp_path / "empty")

@@ -35,7 +35,9 @@ Masks = NDArray[np.bool_]
 # --- which rows -----------------------------------------------------------------------------------
 
 
-def check_bags(bags: Any, validation: Any, callback: Any, checkpoint: Any) -> None:
+def check_bags(
+    bags: Any, validation: Any, callback: Any, checkpoint: Any, min_rows_per_bin: Any
+) -> None:
     """Before any work."""
     many = is_whole(bags) and bags >= 2
     if not many and (np.ndim(bags) != 2 or np.shape(bags)[0] < 2):
@@ -54,6 +56,8 @@ def check_bags(bags: Any, validation: Any, callback: Any, checkpoint: Any) -> No
         raise ValueError("callback: is told of the iterations of one fit, and bags= makes several")
     if checkpoint is not None:
         raise ValueError("checkpoint: has the iterations of one fit, and bags= makes several")
+    if min_rows_per_bin is not None:
+        raise ValueError("min_rows_per_bin: not with bags=; fit without one of them")
 
 
 class Draw(NamedTuple):

@@ -84,7 +84,8 @@ class Elsewhere(ABC):
 
     @abstractmethod
     def outline_of_steps(self, n_bins: int) -> tuple[Floats, Floats]:
-        """A few numbers and weights that give the same cuts for so many bins."""
+        """A few numbers and weights that have the same cuts for so many bins, where there are more
+        numbers than bins."""
 
     @abstractmethod
     def mean(self) -> float:
@@ -126,6 +127,7 @@ class Sample(NamedTuple):
     marks: NDArray[np.bool_] | None  # (n,) over all rows; None: all of them
     weights: Floats | None  # (n,) over all rows; None: all weigh 1
     n_rows: int
+    least: Least | None = None  # rows that a bin must have; None: any
 
     @classmethod
     def of(cls, n_rows: int) -> Sample:
@@ -151,6 +153,64 @@ class Sample(NamedTuple):
             return values.mean()
         known, weights = self.known(values)
         return float(np.average(known, weights=weights))
+
+
+class Least(ABC):
+    """How many rows, of all that there are, a bin must have in every place that has some of it."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    @abstractmethod
+    def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
+        """(places, bins) rows in the bins of points; the last may be that of missing cells."""
+
+    @abstractmethod
+    def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
+        """What codes occur, and (places, codes) rows that have them."""
+
+    def small(self, counts: NDArray[Any]) -> NDArray[np.bool_]:
+        """Bins that have too few rows in some place."""
+        return np.asarray(((counts > 0) & (counts < self.rows)).any(axis=0))
+
+    def refuse_missing(self, column: Column, values: Floats, counts: NDArray[Any]) -> None:
+        """Missing cells have no neighbours to be merged with."""
+        if len(values) and np.isnan(values[-1]) and self.small(counts)[-1]:
+            raise ValueError(
+                f"column {column.name!r}: missing cells are fewer than min_rows_per_bin = "
+                f"{self.rows} in one place; fill them, or leave these rows out"
+            )
+
+
+class LeastHere(Least):
+    """For rows in this process, of one place or of several."""
+
+    def __init__(self, rows: int, places: NDArray[np.int64] | None = None) -> None:
+        super().__init__(rows)
+        self.places = places
+
+    def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
+        values = VALUES.encode(column)
+        return self._counts(points.place(values, seen, points.points[:0], Room()))
+
+    def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
+        bins = encoder.bin(column, seen)
+        return bins.values, self._counts(bins)
+
+    def _counts(self, bins: IndexSet) -> NDArray[Any]:
+        if self.places is None:
+            return np.bincount(bins.index, minlength=bins.n_bins)[None]
+        n_places = int(self.places.max()) + 1
+        joint = self.places * bins.n_bins + bins.index
+        return np.bincount(joint, minlength=n_places * bins.n_bins).reshape(n_places, -1)
+
+
+def _some(small: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of neighbours that are small, every other: the rest may have enough rows then."""
+    out = small.copy()
+    for j in range(1, len(out)):
+        out[j] = small[j] and not out[j - 1]
+    return out
 
 
 class Seen(NamedTuple):
@@ -223,11 +283,12 @@ class Bins:
 
     def make(
         self,
-        values: Floats | Elsewhere,
+        values: Any,
         sample: Sample | None = None,
         seen: Seen | None = None,
     ) -> Points:
-        """Points for the numbers that the sample (all rows) has in a column."""
+        """Points for the numbers (an array, or Elsewhere) that the sample (all rows) has in a
+        column."""
         sample = Sample.of(len(values)) if sample is None else sample
         seen = look(Numbers("", values), sample) if seen is None else seen
         few = distinct(values, sample, AUTO_POINTS) if self.n == "auto" else None
@@ -246,6 +307,29 @@ class Bins:
             ranks = quantiles(values, sample, np.linspace(0.0, 1.0, size))
             return Points(np.unique(np.concatenate([[low], ranks, [high]])), "other")
         return Points(np.linspace(low, high, size), "equal")
+
+    def merged(self, column: Column, sample: Sample, seen: Seen) -> Points:
+        """Points of which every one has as many rows as the sample says."""
+        if self.n == "exact":
+            raise ValueError(
+                "bins: 'exact' tells all values apart, min_rows_per_bin merges them; take another"
+            )
+        least, points = sample.least, self.make(VALUES.encode(column), sample, seen).points
+        assert least is not None
+        while True:
+            counts = least.by_points(column, Points(points, "other"), seen)
+            least.refuse_missing(column, np.append(points, [np.nan] * seen.any_missing), counts)
+            drop = _some(least.small(counts)[: len(points)])
+            if not drop.any():
+                return Points(points, "other")
+            if len(points) == 1:
+                raise ValueError(
+                    f"column {column.name!r} has fewer values than min_rows_per_bin = {least.rows} "
+                    "in one place; lower it, or leave the column out"
+                )
+            if drop.all():
+                drop[0] = False
+            points = points[~drop]
 
     def bin(self, values: Floats, sample: Sample, seen: Seen, room: Room) -> IndexSet:
         """Bins of all rows by points that the sample decides."""
@@ -289,7 +373,7 @@ class Points:
     def thinned(self, extra: Floats) -> Floats:
         """Points for the numbers outside: if they are many, some of them."""
         if self.spacing != "exact" and len(extra) > MAX_EXTRA_POINTS:
-            return extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
+            extra = extra[np.linspace(0, len(extra) - 1, MAX_EXTRA_POINTS).astype(int)]
         return extra
 
     def place(self, values: Floats, seen: Seen, extra: Floats, room: Room) -> IndexSet:
@@ -371,14 +455,14 @@ def _width(n_bins: int) -> type[np.unsignedinteger[Any]]:
 class Coded(NamedTuple):
     """A code per row, and what each stands for; -1 is the last."""
 
-    index: NDArray[Any]
+    codes: NDArray[Any]
     values: Floats
 
     def occurring(self) -> Floats:
         """What occurs, in the order of the values (NaN last), equal ones as one."""
-        index, n = self.index, len(self.values)
-        counts = np.bincount(index + 1 if index.dtype.kind == "i" else index, minlength=n)
-        if index.dtype.kind == "i":
+        codes, signed = self.codes, self.codes.dtype.kind == "i"
+        counts = np.bincount(codes + 1 if signed else codes, minlength=len(self.values))
+        if signed:
             counts = np.roll(counts, -1)
         return np.unique(self.values[np.flatnonzero(counts)], equal_nan=True)
 
@@ -386,7 +470,7 @@ class Coded(NamedTuple):
         """A bin for each of some increasing values, all that occur among them (NaN last)."""
         to = np.searchsorted(values, self.values)  # NaN is the largest
         to = np.minimum(to, len(values) - 1).astype(_width(len(values)))
-        return IndexSet(to[self.index], values)
+        return IndexSet(to[self.codes], values)
 
     def compact(self) -> IndexSet:
         """The bins that have rows."""
@@ -408,7 +492,8 @@ def pair(a: IndexSet, b: IndexSet) -> IndexSet:
 
 
 def _joint(a: IndexSet, b: IndexSet) -> NDArray[np.int64]:
-    return a.index.astype(np.int64) * b.n_bins + b.index
+    joint: NDArray[np.int64] = a.index.astype(np.int64) * b.n_bins + b.index
+    return joint
 
 
 def cells(a: IndexSet, b: IndexSet) -> NDArray[np.int64]:
@@ -455,11 +540,12 @@ class Cuts:
         """Cuts at weighted quantiles; values with a share of 1/n_bins or more stay alone, and all
         values where there are no more than n_bins."""
         if isinstance(values, Elsewhere):
-            distinct, share = values.outline_of_steps(n_bins)
+            few = values.distinct(n_bins, False)
+            distinct, share = values.outline_of_steps(n_bins) if few is None else (few, few)
         else:
             distinct, share = _core.weigh_distinct(values, sample.marks, sample.weights)
-        few = len(distinct) <= n_bins
-        inner = distinct[:-1] if few else cls._quantiles(distinct, share, n_bins)
+            few = distinct if len(distinct) <= n_bins else None
+        inner = cls._quantiles(distinct, share, n_bins) if few is None else few[:-1]
         # Halfway to the next value: noise in the last digits must not move a row to another bin.
         last = np.unique(np.searchsorted(distinct, inner, side="right")) - 1
         low, high = distinct[last], distinct[last + 1]
@@ -488,6 +574,27 @@ class Cuts:
     def bin(self, column: Column, seen: Seen) -> IndexSet:
         """A bin per code that occurs, and one for the missing."""
         return self.coded(column, seen).compact()
+
+    def merged(self, column: Column, seen: Seen, least: Least) -> Cuts:
+        """Steps of which every one has enough rows."""
+        cuts = np.array(self.cuts)
+        while True:
+            values, counts = least.by_code(column, Cuts(tuple(cuts.tolist())), seen)
+            least.refuse_missing(column, values, counts)
+            small = np.zeros(len(cuts) + 1, bool)
+            known = ~np.isnan(values)
+            small[values[known].astype(np.intp)] = least.small(counts)[known]
+            drop = _some(small)
+            if not drop.any():
+                return Cuts(tuple(cuts.tolist()))
+            if not len(cuts):
+                raise ValueError(
+                    f"column {column.name!r} has fewer values than min_rows_per_bin = {least.rows} "
+                    "in one place; lower it, or leave the column out"
+                )
+            # A step goes to the next one, the last to the one before.
+            drop[-2] = drop[-2] or drop[-1]
+            cuts = cuts[~drop[:-1]]
 
     def coded(self, column: Column, seen: Seen) -> Coded:
         """The number of every row's step."""
@@ -528,6 +635,28 @@ class Levels:
     def bin(self, column: Column, seen: Seen) -> IndexSet:
         """A bin per number that occurs; the missing and the unseen have bins too."""
         return self.coded(column, seen).compact()
+
+    def merged(self, column: Column, seen: Seen, least: Least) -> Levels:
+        """Levels that have enough rows; the others count as unseen, and so do the rarest of the
+        rest until the unseen are enough."""
+        levels = np.array(self.levels, dtype=object)
+        while True:
+            values, counts = least.by_code(column, Levels(tuple(levels)), seen)
+            least.refuse_missing(column, values, counts)
+            small, known = least.small(counts), values >= 0
+            drop = np.zeros(len(levels), bool)
+            drop[values[known].astype(np.intp)] = small[known]
+            if not drop.any() and not (len(levels) and small[values == UNSEEN].any()):
+                return Levels(tuple(levels))
+            if not drop.any():
+                rarest = values[known][np.argmin(counts.sum(axis=0)[known])]
+                drop[int(rarest)] = True
+            if drop.all():
+                raise ValueError(
+                    f"column {column.name!r}: no level has min_rows_per_bin = {least.rows} rows "
+                    "in all places that have it; merge levels, or leave the column out"
+                )
+            levels = levels[~drop]
 
     def coded(self, column: Column, seen: Seen) -> Coded:  # noqa: ARG002
         """The number of every row's level."""

@@ -30,14 +30,14 @@ from .checkpoint import Checkpoint
 from .checks import is_number
 from .data import Given
 from .estimators import CWBClassifier, CWBRegressor
-from .fit import How, _check_counts, _seed
+from .fit import How, _check_counts, _seed, check_min_rows
 from .interactions import check_interactions
 from .losses import as_loss
 from .model import Model
 from .optimizers import Optimizer
 from .progress import face
 from .quality import explained
-from .shard import ROLES, Partition, Shard
+from .shard import ROLES, Partition, Reading, Shard
 from .shards import Shards, find_classes, fit_shards
 
 LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
@@ -70,6 +70,7 @@ def fit(
     search: str = "auto",
     progress: Any = None,
     checkpoint: Any = None,
+    min_rows_per_bin: int | None = None,
     timeout: float = 600.0,
 ) -> Model:
     """`cwboost.fit` for rows on the workers of a cluster: the same model, whatever the partitions.
@@ -85,6 +86,10 @@ def fit(
     interactions : list of pairs of names, optional
     n_threads : int, optional
         Of every worker; by default as many as the worker has.
+    min_rows_per_bin : int, optional
+        Bins with fewer rows on any worker that has some of them are merged with their neighbours
+        before the fit, and rare levels count as unseen: no sum that leaves a worker is of fewer
+        rows.
     timeout : float
         Seconds after which a worker that does not answer is an error. (One that the scheduler
         counts as lost is not: another reads its partitions again.)
@@ -112,7 +117,8 @@ random_state, search, progress, checkpoint
     rule, seed, loss = as_bins(bins), _seed(random_state), as_loss(loss)
     wanted = check_interactions(interactions)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    given = Given({}, y, weights, offset, exposure, validation)
+    check_min_rows(min_rows_per_bin)
+    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
     with _shards(client, table, given, n_threads, timeout) as shards:
         return fit_shards(
             shards, given, learners, "smooth", (), loss, rule, how, seed, wanted, callback, bar,
@@ -592,7 +598,7 @@ class DaskCWBClassifier(_Dask, CWBClassifier):
     """
 
     def _far_loss(self, shards: Shards, given: Given) -> Any:
-        classes = find_classes(shards, as_loss("multinomial"), given.column("y"))
+        classes = find_classes(shards, Reading.of(given, as_loss("multinomial")))
         self.classes_ = np.array(classes)
         return self._loss()
 

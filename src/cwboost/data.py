@@ -6,7 +6,7 @@ Knows all the ways in which people give them; knows nothing of terms, bins or th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .bins import RowWeights, Sample, all_weigh_one, ones
+from .bins import Least, LeastHere, RowWeights, Sample, all_weigh_one, ones
 from .checks import is_number
 from .losses import Loss
 from .table import Column, Floats, Numbers, Table, known_table, read, read_column
@@ -33,6 +33,8 @@ class Given:
     exposure: Any = None
     validation: Any = None
     apart: tuple[str, ...] = ()  # columns with another part, such as groups
+    min_rows: int | None = None  # of a bin, in every place that has some of it
+    sites: str | None = None  # column that says in which place a row is
 
     def __post_init__(self) -> None:
         """A Dataset knows some of them."""
@@ -53,7 +55,7 @@ class Given:
     @property
     def columns(self) -> list[str]:
         """Names of all columns that have a part of their own and are no features."""
-        roles = ("y", "weights", "offset", "exposure", "validation")
+        roles = ("y", "weights", "offset", "exposure", "validation", "sites")
         named = [name for name in map(self.column, roles) if name is not None]
         return list(dict.fromkeys([*named, *self.apart, *self._roles.values()]))
 
@@ -70,7 +72,17 @@ class Given:
 
         taken = {what: some(what) for what in ("y", "offset", "exposure", "validation")}
         table = read(self.table).take(rows)
-        return Given(table, weights=self.weights, apart=self.apart, **taken)
+        return replace(self, table=table, **taken)
+
+    def of_weight(self, table: Table, w: Floats) -> tuple[Given, Floats, NDArray[np.bool_] | None]:
+        """Without rows of weight zero: they are absent, whatever else they say. With the weights of
+        the others, and marks of them (None: all)."""
+        if all_weigh_one(w) or not np.any(w == 0):
+            return self, w, None
+        for what in ("y", "offset", "exposure", "validation"):
+            _check_length(getattr(self, what), what, table)
+        present = w > 0
+        return self.take(present), w[present], present
 
     @property
     def has_offset_arrays(self) -> bool:
@@ -117,6 +129,7 @@ class Data:
     validation: Literal["none", "fraction", "rows"]
     weighted: bool  # False: all training rows weigh 1
     present: NDArray[np.bool_] | None = None  # marks them among the rows given; None: all are
+    least: Least | None = None  # rows that a bin must have
 
     @cached_property
     def split(self) -> Split:
@@ -139,7 +152,7 @@ class Data:
         """The training rows."""
         marks = self.training if self.has_validation else None
         n_rows = int(self.training.sum()) if self.has_validation else len(self.y)
-        return Sample(marks, self.weights if self.weighted else None, n_rows)
+        return Sample(marks, self.weights if self.weighted else None, n_rows, self.least)
 
     @property
     def n_given(self) -> int:
@@ -192,8 +205,8 @@ def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
     if values.ndim != 1:
         raise ValueError(f"{what}: expected one weight per row, got shape {values.shape}")
     if np.any(values < 0):
-        row = int(np.flatnonzero(values < 0)[0])
-        raise ValueError(f"{what}, row {row}: expected a number >= 0, got {values[row]:g}")
+        i = int(np.flatnonzero(values < 0)[0])
+        raise ValueError(f"{what}, row {table.row(i)}: expected a number >= 0, got {values[i]:g}")
     with np.errstate(over="ignore"):
         if not np.isfinite(values.sum()):
             raise ValueError(f"{what}: their sum is too large for a 64-bit float; rescale them")
@@ -210,15 +223,10 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
     w = read_weights(given.weights, table)
-    least, present = 1.0 if given.weights is None else w.min(), None
-    if least == 0.0 and not np.any(w > 0):
+    if given.weights is not None and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
-    if least == 0.0:  # such rows are absent, whatever else they say
-        for what in ("y", "offset", "exposure", "validation"):
-            _check_length(getattr(given, what), what, table)
-        present = w > 0
-        given, w = given.take(present), w[present]
-        table = read(given.table)
+    given, w, present = given.of_weight(table, w)
+    table = read(given.table)
     y, found = read_y(given.y, table, loss, classes or None)
     loss = loss.with_classes(found) if found else loss
     if given.offset is None and given.exposure is None:
@@ -248,7 +256,16 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
         kind,  # type: ignore[arg-type]
         weighted,
         present,
+        _least(given, table),
     )
+
+
+def _least(given: Given, table: Table) -> Least | None:
+    """What is asked of bins, and where the rows are."""
+    if given.min_rows is None or given.sites is None:
+        return None if given.min_rows is None else LeastHere(given.min_rows)
+    labels = table[given.sites].labels()
+    return LeastHere(given.min_rows, labels.codes + 1)  # a missing site is one, too
 
 
 def _check_length(given: Any, what: str, table: Table) -> None:
@@ -371,8 +388,10 @@ def read_offset(data: Table, offset: Any, exposure: Any, loss: Loss, n_outputs: 
             )
         values = numbers_for(exposure, "exposure", data)
         if np.any(values <= 0):
-            row = int(np.flatnonzero(values <= 0)[0])
-            raise ValueError(f"exposure, row {row}: expected a number > 0, got {values[row]:g}")
+            i = int(np.flatnonzero(values <= 0)[0])
+            raise ValueError(
+                f"exposure, row {data.row(i)}: expected a number > 0, got {values[i]:g}"
+            )
         out += np.log(values)[:, None]
     return out
 
@@ -394,6 +413,6 @@ def numbers_for(given: Any, what: str, data: Table) -> Floats:
         raise ValueError(f"{what} has {len(values)} rows, the table has {data.n_rows}")
     bad = ~np.isfinite(values)
     if bad.any():
-        row = int(np.argwhere(bad)[0][0])
+        row = data.row(int(np.argwhere(bad)[0][0]))
         raise ValueError(f"{what}, row {row}: expected a finite number, got {values[bad][0]:g}")
     return values

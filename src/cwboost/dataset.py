@@ -33,6 +33,8 @@ class Source(Protocol):
 
     def column(self, name: str) -> Column: ...
 
+    def head(self, name: str) -> Column: ...
+
 
 class Dataset:
     """Rows that need not fit into memory: made by `from_parquet`, `from_arrow`, `from_duckdb`,
@@ -76,6 +78,7 @@ class Dataset:
             source.n_rows,
             self._read,
             again=lambda _: not small,
+            head=None if small else source.head,
             roles=self.roles,
             told=[],
             **more,
@@ -104,8 +107,9 @@ class Dataset:
 
         Parameters
         ----------
-        files : path, folder, pattern such as "trips/*.parquet", or a list of them
-            Files of a folder or a pattern are taken in the order of their names.
+        files : path, folder, pattern, or a list of them
+            A pattern is such as ``"trips/*.parquet"``. Files of a folder or a pattern are taken in
+            the order of their names.
         y, weights, offset, exposure : name of a column, optional
             What fits take them for, unless they are told otherwise.
         columns : list of names, optional

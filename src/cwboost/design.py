@@ -222,6 +222,11 @@ def plan_terms(
         stated = learner.smoothing is not None or learner.target_df is not None
         net_df = None if stated else aim
         if isinstance(learner, Tensor):
+            if sample.least is not None:
+                raise ValueError(
+                    f"min_rows_per_bin: the cells of {name!r}, a pair of columns, cannot be merged "
+                    "with neighbours; leave pairs out"
+                )
             return [_plan_tensor(name, learner, table, sample, seen, net_df, margins)]
         return _plan_single(name, learner, table, sample, seen, net_df)
 
@@ -252,6 +257,8 @@ def _make_basis(
 ) -> tuple[Encoder, Basis]:
     facts = seen[learner.columns[0]]
     encoder = learner.encoder(table, facts, sample)
+    if sample.least is not None and not isinstance(encoder, Values):
+        encoder = encoder.merged(table[learner.columns[0]], facts, sample.least)
     return encoder, learner.basis(table, encoder, facts, sample)
 
 
@@ -366,6 +373,9 @@ def make_sets(
             return encoder.bin(column, facts)
         assert rule is not None
         values = encoder.encode(column)
+        if sample.least is not None:
+            points = rule.merged(column, sample, facts)
+            return points.place(values, facts, points.points[:0], room)
         if tensor:
             points = rule.make(values, sample, facts)
             if len(points.points) > MAX_TENSOR_BINS:
@@ -374,7 +384,8 @@ def make_sets(
         return bin_numbers(values, rule, sample, facts, bases, room)
 
     of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
-    shelf = None if table.shelf is None else table.shelf(sample)
+    kept = table.shelf is not None and sample.least is None
+    shelf = table.shelf(sample) if table.shelf is not None and kept else None
 
     def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
         if len(axes) == 1:

@@ -282,10 +282,10 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
         if y is None and "y" in roles:
             column = table[roles["y"]]
             check_known(column, table)
-            if isinstance(self, ClassifierMixin) or isinstance(column, Labels):
-                y = natural(column)
+            if isinstance(self, ClassifierMixin):
+                y = column if isinstance(column, Labels) else natural(column)
             else:
-                y = column.values
+                y = natural(column) if isinstance(column, Labels) else column.values
         if sample_weight is None and "weights" in roles:
             sample_weight = read_weights(roles["weights"], table)
         offset = roles.get("offset") if offset is None else offset
@@ -871,9 +871,18 @@ time_limit, random_state, n_jobs, verbose
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         """Numbers of the classes, which are those of y if `reset`."""
+        if isinstance(y, Labels):  # a class is looked up once, not in every row
+            used = np.flatnonzero(np.bincount(y.codes))
+            numbers = np.zeros(len(y.levels), np.int64)
+            numbers[used] = self._numbers(np.array(y.levels, dtype=object)[used], reset)
+            return numbers[y.codes]
         y = _checked_y(self, y)
         if reset:
             check_classification_targets(y)
+        return self._numbers(y, reset)
+
+    def _numbers(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
+        if reset:
             self.classes_ = np.unique(y)
             if len(self.classes_) < 2:
                 raise ValueError(f"y has one class only, {y[0]}; a classifier needs at least two")

@@ -96,6 +96,8 @@ def fit(
     search: str = "auto",
     progress: Any = None,
     checkpoint: Any = None,
+    min_rows_per_bin: int | None = None,
+    sites: str | None = None,
 ) -> Model:
     """Fits a sum of terms by componentwise gradient boosting.
 
@@ -158,6 +160,12 @@ def fit(
         A file that has the path of the fit so far, written every ten seconds or so and at the end.
         If it is there the fit goes on from it, to exactly the model that it would have been; a file
         of another fit is an error. Not with bags.
+    min_rows_per_bin : int, optional
+        Bins with fewer rows are merged with their neighbours before the fit, and rare levels count
+        as unseen, so that no sum over a bin tells of a few rows. Not with pairs or bags.
+    sites : name of a column, optional
+        Where rows are from: a bin then needs so many rows in every place that has some of it, as
+        on the workers of a cluster. The column is no feature.
 
     Returns
     -------
@@ -187,14 +195,15 @@ def fit(
     if bags is not None:
         from .bags import check_bags, draw_bags, fit_bags
 
-        check_bags(bags, validation, callback, checkpoint)
+        check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
         with reading(table, bar):
             binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
         check_pairs(wanted, binned.data.table, Given(table, y, weights, offset, exposure).columns)
         draw = draw_bags(bags, validation, binned.data, seed)
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    given = Given(table, y, weights, offset, exposure, validation)
+    check_min_rows(min_rows_per_bin, sites)
+    given = Given(table, y, weights, offset, exposure, validation, (), min_rows_per_bin, sites)
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     with collector_at_rest(), reading(table, bar):
@@ -202,7 +211,7 @@ def fit(
         check_pairs(wanted, data.table, given.columns)
         how.check(data.loss, data.split)
         begin = Begin.of(data, data.split, start, scale)
-        settings = _settings(given, data, rule, seed)
+        settings = settings_of(given, data, rule, seed)
         binned = bin_rows(data, chosen, settings, threads_for(n_threads, len(data.y)))
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
 
@@ -400,7 +409,7 @@ def read_all(
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     data, chosen = read_rows(given, learners, as_loss(loss), 0)
-    return Unbinned(data, chosen, _settings(given, data, rule, 0))
+    return Unbinned(data, chosen, settings_of(given, data, rule, 0))
 
 
 def bin_again(
@@ -461,7 +470,7 @@ def prepare(
     return read.bin(threads_for(n_threads, len(read.data.y)))
 
 
-def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
+def settings_of(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
     return Settings(
         bins=rule,
         patience=None,
@@ -474,6 +483,8 @@ def _settings(given: Given, data: Data, rule: Bins, seed: int) -> Settings:
         exposure=given.column("exposure"),
         held=given.column("validation"),
         needs_offset=given.has_offset_arrays,
+        min_rows_per_bin=given.min_rows,
+        sites=given.sites,
     )
 
 
@@ -728,7 +739,7 @@ class Problem:
         """
         known: Path | None = None
         if checkpoint is not None:
-            known = checkpoint.begin(identity(model, len(self.split.training)))
+            known = checkpoint.begin(identity(model, self.rows.n_rows()))
         if known is not None:
             self.check_path(model, known, f"checkpoint {checkpoint}")
             path = self.cut(model, known, n_iter)
@@ -848,8 +859,10 @@ class Problem:
         return known if known.stopped in ENDED else None
 
     def check_path(self, model: Model, path: Path, what: str) -> None:
-        """Raises unless the rows have the risks that a path of this problem ends with."""
-        m = path.n_iter
+        """Raises unless the rows have the risks that a path of this problem ends with, or that it
+        has before a step that leapt: those leave rounding in the rows that coefficients have not.
+        """
+        m = int(np.append(path.halvings > 0, True).argmax())
         last = replace(model, terms=with_coefficients(model.terms, path, m, self.optimizer, model))
         parts = [TRAINING] if self.split.validation is None else [TRAINING, VALIDATION]
         batch = [*score_batch(last, self.binned), _core.Residual(SLOT_F, SLOT_R, parts)]
@@ -878,13 +891,13 @@ class Problem:
     def scores(self, model: Model) -> Floats:
         """(q, n) scores of all rows by a model of this problem, at the bins."""
         self.rows.run(score_batch(model, self.binned))
-        return self.rows.read(SLOT_F)
+        return np.asarray(self.rows.read(SLOT_F))
 
     def residuals(self, model: Model) -> Floats:
         """(q, n) residuals of all rows by a model of this problem."""
         self.scores(model)
         self.rows.run([_core.Residual(SLOT_F, SLOT_R, [ALL])])
-        return self.rows.read(SLOT_R)
+        return np.asarray(self.rows.read(SLOT_R))
 
     def shares(self, model: Model, moved: Sequence[int]) -> Floats:
         """Importance of every term on the training rows, given the numbers of those that have been
@@ -1027,6 +1040,15 @@ def _check_watched(optimizer: Optimizer, split: Split) -> None:
         raise ValueError(
             "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
         )
+
+
+def check_min_rows(rows: Any, sites: Any = None) -> None:
+    if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
+        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {rows!r}")
+    if sites is not None and not isinstance(sites, str):
+        raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
+    if sites is not None and rows is None:
+        raise ValueError("sites: it says where rows are counted for min_rows_per_bin; give both")
 
 
 def _check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:

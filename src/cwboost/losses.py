@@ -267,7 +267,7 @@ def _read_classes(
             for v in distinct
         ]
     else:
-        used = np.unique(y.codes)
+        used = np.flatnonzero(np.bincount(y.codes))
         found = [y.levels[c] for c in used]
         codes = np.searchsorted(used, y.codes)
     if classes is None:
@@ -441,7 +441,7 @@ class Tweedie(Loss):
     def scale_of(self, rows: TargetRows, start: Floats) -> float:
         p = self.power
 
-        def curvature(y: Floats, offset: Floats) -> Floats:
+        def curvature(y: Floats, offset: Floats) -> Any:
             f = offset[:, 0] + start[0]
             return (p - 1) * y * np.exp((1 - p) * f) + (2 - p) * np.exp((2 - p) * f)
 

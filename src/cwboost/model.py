@@ -251,6 +251,8 @@ class Settings:
     exposure: str | None = None
     held: str | None = None  # name of the column of validation
     needs_offset: bool = False  # offset or exposure came as arrays
+    min_rows_per_bin: int | None = None
+    sites: str | None = None  # name of the column
 
     def again(self, given: Given, what: str) -> Given:
         """Rows that are given again for `what`; what the fit was given by the name of a column need
@@ -262,7 +264,7 @@ class Settings:
         by_name = {"y": self.target, "weights": self.weights, "offset": self.offset}
         by_name["exposure"] = self.exposure
         named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
-        return replace(given, **named)
+        return replace(given, min_rows=self.min_rows_per_bin, sites=self.sites, **named)
 
 
 EditKind = Literal["zero", "rounded", "smoothed", "monotone", "set_level"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import glob
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import accumulate
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,7 +93,8 @@ class ParquetFiles:
         self.files = find_files(given)
         self._stamps = [self._stamp(file) for file in self.files]
         self._footers: list[Any] = []
-        of_filters, schema = [] if filters is None else _filtered(filters), None
+        schema: Any = None
+        of_filters = [] if filters is None else _filtered(filters)
         for file in self.files:
             with self._open(file) as opened:
                 found = opened.schema_arrow
@@ -102,7 +103,7 @@ class ParquetFiles:
                 schema, names = found, _names(found, file) if columns is None else list(columns)
             _check_schema(found, schema, [*names, *of_filters], file, self.files[0])
             schema = _known_types(found, schema)
-        self.names, self.filters = tuple(names), filters
+        self.names, self.filters, self._schema = tuple(names), filters, schema
         self.groups = self._find_groups()
         self._ends = list(accumulate(group.n_rows for group in self.groups))
         self.n_rows = self._ends[-1] if self._ends else 0
@@ -120,6 +121,8 @@ class ParquetFiles:
     def _open(self, file: Path, footer: Any = None) -> Any:
         if file.is_dir():
             raise IsADirectoryError(f"{file}: this is a folder; expected a Parquet file")
+        if not file.is_file():  # a pipe would be waited for
+            raise ValueError(f"{file}: this is no file on a disk; expected a Parquet file")
         try:
             return self._parquet.ParquetFile(file, metadata=footer, page_checksum_verification=True)
         except PermissionError:
@@ -133,7 +136,12 @@ class ParquetFiles:
         """The row groups that have wanted rows."""
         every = []
         for f, footer in enumerate(self._footers):
-            counts = (footer.row_group(k).num_rows for k in range(footer.num_row_groups))
+            counts = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
+            if min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
+                raise ValueError(
+                    f"{self.files[f]}: damaged: its row groups have {sum(counts)} rows, the file "
+                    f"says {footer.num_rows}"
+                )
             every += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
         return every if self.filters is None else list(self._fitting(every))
 
@@ -144,7 +152,11 @@ class ParquetFiles:
         import pyarrow.dataset
         import pyarrow.fs
 
-        expression = self._parquet.filters_to_expression(self.filters)
+        try:
+            expression = self._parquet.filters_to_expression(self.filters)
+            self._schema.empty_table().filter(expression)
+        except (pyarrow.ArrowException, TypeError, ValueError) as error:
+            raise ValueError(f"filters: {self.filters!r} cannot be: {error}") from None
         names, form = _filtered(self.filters), pyarrow.dataset.ParquetFileFormat()
         made: dict[int, set[int]] = {}
         for group in groups:
@@ -198,6 +210,7 @@ class ParquetFiles:
             for batch in opened.iter_batches(
                 BATCH, row_groups=[group.number], columns=list(names), use_threads=len(names) > 1
             ):
+                batch.validate(full=True)  # levels that there are, text that is text
                 end = begin + batch.num_rows
                 if group.rows is not None:
                     batch = batch.filter(pyarrow.array(group.rows[begin:end]))
@@ -205,30 +218,34 @@ class ParquetFiles:
                 if batch.num_rows:
                     yield batch
         except (pyarrow.ArrowException, OSError) as error:
+            for name in names if len(names) > 1 else ():  # which of them is it?
+                with self._open(self.files[group.file]) as again:
+                    for _ in self._batches_of(again, [name], group):
+                        pass
             raise ValueError(
-                f"{self.place(group)}, {self._guilty(names, group)}: cut off or damaged "
-                f"({_reason(error)}); write the file again"
+                f"{self.place(group)}, column {names[0]!r}: cut off or damaged ({_reason(error)}); "
+                "write the file again"
             ) from None
         if found != group.n_rows:
             raise ValueError(
                 f"{self.place(group)}: damaged: expected {group.n_rows} rows, got {found}"
             )
 
-    def _guilty(self, names: Sequence[str], group: Group) -> str:
-        """Which of several columns cannot be read."""
-        for name in names if len(names) > 1 else ():
-            try:
-                with self._open(self.files[group.file]) as opened:
-                    opened.read_row_group(group.number, columns=[name], use_threads=False)
-            except Exception:
-                return f"column {name!r}"
-        return f"column {names[0]!r}" if len(names) == 1 else "columns"
-
     def column(self, name: str) -> Column:
         """All rows of a column."""
-        return gather(name, self.n_rows, self._pieces(name))
+        import pyarrow
 
-    def _pieces(self, name: str) -> Iterator[tuple[Piece, str]]:
+        column = gather(name, self.n_rows, self._pieces(name))
+        pyarrow.default_memory_pool().release_unused()  # what decoding took
+        return column
+
+    def head(self, name: str) -> Column:
+        """The first rows of a column."""
+        with closing(self._pieces(name)) as pieces:
+            first = list(islice(pieces, 1))
+        return gather(name, sum(len(piece.cells) for piece, _ in first), first)
+
+    def _pieces(self, name: str) -> Generator[tuple[Piece, str]]:
         for batch, group in self.batches([name]):
             where = self.place(group)
             with _located(where):

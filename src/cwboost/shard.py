@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,14 +33,15 @@ from .bins import (
     ones,
     pair_in,
 )
-from .data import read_offset, read_weights, read_y
+from .data import Given, read_offset, read_weights, read_y
 from .design import core_set
 from .losses import Loss
 from .memory import Room
 from .moments import MomentSet, Pieces
-from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read
+from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, read, read_piece
 from .unify import Unified, gather
 
+TRAINING = 0  # the first part
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
 
@@ -54,6 +55,9 @@ class Partition:
     beside: dict[str, Any]  # y, weights, ... that are arrays
     held: bool = False  # of a validation table
 
+    def __str__(self) -> str:
+        return f"partition {self.number}" + " of the validation table" * self.held
+
 
 class Reading(NamedTuple):
     """How the rows are read."""
@@ -62,25 +66,38 @@ class Reading(NamedTuple):
     classes: tuple[Any, ...] | None
     named: dict[str, str]  # roles that are columns
     weighted: bool
+    needs_offset: bool  # training rows have one beside the table
+
+    @classmethod
+    def of(cls, given: Given, loss: Loss, class_weight: Any = None) -> Reading:
+        """As the rows are given; classes are not known yet."""
+        named = {role: name for role in ROLES if (name := given.column(role)) is not None}
+        weighted = given.weights is not None or class_weight is not None
+        return cls(loss, None, named, weighted, given.has_offset_arrays)
+
+
+class Counted(NamedTuple):
+    """The distinct numbers of a column, where they are few."""
+
+    values: Floats
+    weights: Floats  # of the training rows that have them
+    training: NDArray[np.int64]  # number of these rows
+    everywhere: NDArray[np.int64]  # number of all rows that have them
 
 
 class Described(NamedTuple):
     """What a shard has in a column."""
 
-    sort: str  # as of Piece
-    exact: bool
-    low: float  # of the training rows; above `high`: there are none
-    high: float
-    least: float  # of all rows
-    largest: float
+    piece: Piece  # without rows; of text with all values
+    where: str  # in words
     missing: int  # training rows
     any_missing: int  # all rows
-    values: Any  # the distinct numbers if they are few, or the values of text; None: many
-    order: Sequence[Any] | None  # of text, as its type declares
-    weights: Floats | None  # of the training rows, by value
-    training: NDArray[np.int64] | None  # number of these rows, by value
-    everywhere: NDArray[np.int64] | None  # number of all rows, by value
-    where: str  # in words
+    met: NDArray[np.bool_] | None = None  # of text, which values training rows have
+    low: float = np.inf  # of the training rows; above `high`: there are none
+    high: float = -np.inf
+    least: float = np.inf  # of all rows
+    largest: float = -np.inf
+    few: Counted | None = None
 
 
 # --- how a column is binned -----------------------------------------------------------------------
@@ -186,25 +203,24 @@ class Shard:
         parts = zip(self.partitions, self.tables, strict=True)
         return [(p.number, p.held, t.names, t.n_rows) for p, t in parts]
 
-    def classes(self, y: str | None) -> list[Piece]:
+    def classes(self, reading: Reading) -> list[tuple[Piece, str]]:
         """What y may be, of every partition: its values, and no rows."""
         out = []
-        for part, table in zip(self.partitions, self.tables, strict=True):
+        parts = zip(self.partitions, self.tables, strict=True)
+        for part, table in ((p, t) for p, t in parts if not p.held):
             with _in(part):
-                piece = table.piece(y) if y else read({"y": part.beside["y"]}).piece("y")
-                if piece.sort != "text":
-                    known = piece.cells[~np.isnan(piece.cells)]
-                    out.append(piece._replace(cells=np.unique(known)))
-                else:
-                    used = np.unique(piece.cells[piece.cells >= 0])
-                    values = [piece.values[c] for c in used]
-                    out.append(piece._replace(cells=np.arange(len(values)), values=values))
+                given, *_ = _present(part, table, reading)
+                y = given.y
+                piece = read(given.table).piece(y) if isinstance(y, str) else read_piece(y, "y")
+                out.append((_values_of(piece), str(part)))
         return out
 
     def read(self, reading: Reading) -> list[list[int]]:
         """Reads what is beside the columns; of every partition the number of rows that have a
         weight, by class (without classes: one number)."""
         self.reading, self.loss = reading, reading.loss
+        own = (part.beside for part in self.partitions if part.held)
+        self.weighted = reading.weighted or any("weights" in beside for beside in own)
         q = self.loss.n_outputs
         read_parts = [
             self._read_part(p, t) for p, t in zip(self.partitions, self.tables, strict=True)
@@ -248,29 +264,20 @@ class Shard:
 
     def _read_part(self, part: Partition, table: Table) -> Any:
         """Which rows have a weight, and their y, weights and offset."""
-        loss, classes, named, weighted = self.reading
-
-        def of(role: str) -> Any:
-            return named[role] if role in named else part.beside.get(role)
-
+        loss, classes = self.reading.loss, self.reading.classes
         with _in(part):
-            present = slice(None)
-            w = np.ones(table.n_rows)
-            if weighted:
-                given = of("weights")
-                w = read_weights(given, table)
-            if table.n_rows == 0:
-                return present, np.empty(0), w, np.empty((0, loss.n_outputs))
-            y, offset, exposure = of("y"), of("offset"), of("exposure")
-            if weighted and not part.held and np.any(w == 0):
-                present = w > 0
-                table = table.take(present)
-                w = w[present]
-                y, offset, exposure = (_taken(x, present) for x in (y, offset, exposure))
-            if table.n_rows == 0:
-                return present, np.empty(0), w, np.empty((0, loss.n_outputs))
-            values, _ = read_y(y, table, loss, classes)
-            return present, values, w, read_offset(table, offset, exposure, loss, loss.n_outputs)
+            given, w, present = _present(part, table, self.reading)
+            rows = slice(None) if present is None else present
+            if len(w) == 0:
+                return rows, np.empty(0), w, np.empty((0, loss.n_outputs))
+            table = read(given.table)
+            y, _ = read_y(given.y, table, loss, classes)
+            return (
+                rows,
+                y,
+                w,
+                read_offset(table, given.offset, given.exposure, loss, loss.n_outputs),
+            )
 
     def _joined(self) -> Table:
         """All rows as one table, whose columns are put together when they are asked for."""
@@ -284,17 +291,14 @@ class Shard:
 
     def _gathered(self, name: str, unified: Unified | None = None) -> Column:
         parts = zip(self.partitions, self.tables, self.kept, strict=True)
-        pieces = (
-            (table.piece(name).take(rows), f"partition {part.number}")
-            for part, table, rows in parts
-        )
+        pieces = ((table.piece(name).take(rows), str(part)) for part, table, rows in parts)
         return gather(name, self.n_rows, pieces, unified)
 
     def _where(self, row: int) -> str:
         k = int(np.searchsorted(self.begin, row, side="right")) - 1
         kept, within = self.kept[k], row - int(self.begin[k])
         within = within if isinstance(kept, slice) else int(np.flatnonzero(kept)[within])
-        return f"{within} of partition {self.partitions[k].number}"
+        return f"{within} of {self.partitions[k]}"
 
     def validation(self, named: str | None) -> Any:
         """Weights that a column, or arrays beside the table, hold out; whether they are marks."""
@@ -330,12 +334,12 @@ class Shard:
         if how == "weights":
             of_held = self._given_held
             held = of_held > 0
-        elif self.reading.weighted:
+        elif self.weighted:
             of_held = np.where(held, w, 0.0)
         self.training = held if how == "none" else ~held
         if how == "none":
             self.training = np.ones(n, bool)
-        plain = not self.reading.weighted
+        plain = not self.weighted
         training: RowWeights = self.training if plain else np.where(self.training, w, 0.0)
         everything: RowWeights
         if plain and of_held.dtype == np.bool_:
@@ -389,51 +393,44 @@ class Shard:
     def _described(self, name: str) -> Described:
         where = ", ".join(str(p.number) for p in self.partitions[:5])
         where = f"partitions {where}" + ", ..." * (len(self.partitions) > 5)
-        unified = Unified(name)
-        column: Column
         if name == TARGET:
-            column, unified.sort = Numbers(name, self._numbers(name)), "numbers"
-        else:
-            column = self._gathered(name, unified)
-        rows, weights = self.sample.marks, self.sample.weights
-        if isinstance(column, Labels):
-            codes = column.codes
-            inside = codes if rows is None else codes[rows]
-            w = None if weights is None else weights if rows is None else weights[rows]
-            n = len(column.levels)
-            counts, everywhere = (np.bincount(c + 1, minlength=n + 1) for c in (inside, codes))
-            of_levels = counts if w is None else np.bincount(inside + 1, w, minlength=n + 1)
-            return Described(
-                "text", True, np.inf, -np.inf, np.inf, -np.inf, int(counts[0]), int(everywhere[0]),
-                list(column.levels), unified.order,
-                of_levels[1:].astype(np.float64), counts[1:], everywhere[1:], where,
-            )  # fmt: skip
-        low, high, missing, any_missing, _, infinite = _core.survey(column.values, rows)
+            return self._numbers_described(Numbers(name, self._numbers(name)), "numbers", where)
+        unified = Unified(name)
+        column = self._gathered(name, unified)
+        if isinstance(column, Numbers):
+            return self._numbers_described(column, unified.sort, where)
+        of_value = unified.finish()
+        assert isinstance(of_value, Labels)
+        met = np.isin(of_value.codes, column.codes_of(self.sample.marks))
+        piece = Piece("text", np.arange(len(met)), unified.values, unified.order)
+        missing, everywhere = (int(np.sum(column.missing[rows])) for rows in (self.training, ...))
+        return Described(piece, where, missing, everywhere, met)
+
+    def _numbers_described(self, column: Numbers, sort: str, where: str) -> Described:
+        values = column.values
+        low, high, missing, everywhere, _, infinite = _core.survey(values, self.sample.marks)
         if infinite:
             check_finite(column, self.table)
-        least, largest = _core.survey(column.values, None)[:2]
-        few = _core.distinct(column.values, None, AUTO_POINTS)
-        of_few: Any = (None, None, None)
-        if few is not None:
-            of_few = self._by_value(column.values, few)
-        return Described(
-            unified.sort, column.exact, low, high, least, largest, missing, any_missing,
-            few, None, *of_few, where,
-        )  # fmt: skip
+        least, largest = _core.survey(values, None)[:2]
+        distinct = _core.distinct(values, None, AUTO_POINTS)
+        few = None if distinct is None else self._counted(values, distinct)
+        piece = Piece(sort, np.empty(0), exact=column.exact)
+        return Described(piece, where, missing, everywhere, None, low, high, least, largest, few)
 
-    def _by_value(self, values: Floats, few: Floats) -> Any:
+    def _counted(self, values: Floats, distinct: Floats) -> Counted:
         known = ~np.isnan(values)
-        code = np.searchsorted(few, values[known])
-        rows = self.training[known]
-        counts, everywhere = (np.bincount(c, minlength=len(few)) for c in (code[rows], code))
-        if self.sample.weights is None:
-            return counts.astype(np.float64), counts, everywhere
-        w = self.sample.weights[known][rows]
-        return np.bincount(code[rows], w, minlength=len(few)), counts, everywhere
+        code, n = np.searchsorted(distinct, values[known]), len(distinct)
+        rows, w = self.training[known], self.parts[TRAINING][known]
+        return Counted(
+            distinct,
+            np.bincount(code, w, minlength=n).astype(np.float64),
+            np.bincount(code[rows], minlength=n),
+            np.bincount(code, minlength=n),
+        )
 
     def _numbers(self, name: str) -> Floats:
         if name == TARGET:
-            return self.y - self.offset[:, 0]
+            return np.asarray(self.y - self.offset[:, 0])
         column = self.table.unchecked(name)
         assert isinstance(column, Numbers)
         return column.values
@@ -445,7 +442,7 @@ class Shard:
             rows = self.training & ~np.isnan(values)
             values = values[rows] + 0.0
             order = np.argsort(values, kind="stable")
-            w = self.parts[0][rows].astype(np.float64)
+            w = self.parts[TRAINING][rows].astype(np.float64)
             self._sorted = name, Sorted(values[order], np.cumsum(w[order]))
         return self._sorted[1]
 
@@ -501,7 +498,7 @@ class Shard:
         """Bins the rows once more in each of some ways; weights of these bins."""
         first = len(self.sets)
         self.sets += [recipe.bins(self.table) for recipe in recipes]
-        return self._weights(self.sets[first:], 0)
+        return self._weights(self.sets[first:], TRAINING)
 
     def weigh(self, part: int) -> list[Floats]:
         """Weights of all bins of all sets."""
@@ -521,12 +518,15 @@ class Shard:
         """Makes the rows that verbs are for; bases for cross-Grams."""
         self._sorted = None
         self.bases = [_core.Basis(*rows, n_coef) for rows, n_coef in bases]
+        y, sets, parts = self.y, self.sets, self.parts
+        if not self.n_rows:  # the engine needs a row, which weighs nothing
+            y, sets, parts = np.ones(1), [_one_row(s) for s in sets], [np.zeros(1)] * len(parts)
         self.rows = _core.LocalRows(
-            self.loss.core(self.y),
-            np.ascontiguousarray(self.y),
+            self.loss.core(y),
+            np.ascontiguousarray(y),
             np.ascontiguousarray(self.offset.T) if self.offset.any() else None,
-            [core_set(s) for s in self.sets],
-            [np.ascontiguousarray(as_part(w)) for w in self.parts],
+            [core_set(s) for s in sets],
+            [np.ascontiguousarray(as_part(w)) for w in parts],
             self.n_threads,
         )
 
@@ -553,11 +553,41 @@ class CrossOf(NamedTuple):
     part: int
 
 
-def _taken(given: Any, rows: NDArray[np.bool_]) -> Any:
-    if given is None or isinstance(given, str):
-        return given
-    array = np.asarray(given)
-    return array[rows] if array.ndim else given
+def _present(
+    part: Partition, table: Table, reading: Reading
+) -> tuple[Given, Floats, NDArray[np.bool_] | None]:
+    """What rows of a partition say that have a weight; these weights, and marks of them.
+
+    An offset that the validation table has replaces that of the columns that were named.
+    """
+    own = {**reading.named, **part.beside}
+    if part.held:
+        if "offset" in part.beside:
+            own.pop("exposure", None)
+        elif reading.needs_offset:
+            raise ValueError(
+                "the rows of the fit have an offset or exposure, these have none; pass "
+                "(table, y, weights, offset)"
+            )
+    y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
+    given = Given(table, y, weights, offset, exposure)
+    w = read_weights(given.weights, table)
+    return (given, w, None) if part.held else given.of_weight(table, w)
+
+
+def _one_row(bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
+    """Some row in the first of the bins."""
+    if isinstance(bins, MomentSet):
+        return replace(bins, piece=np.zeros(1, bins.piece.dtype), t=np.zeros(1))
+    return replace(bins, index=np.zeros(1, bins.index.dtype))
+
+
+def _values_of(piece: Piece) -> Piece:
+    """A piece that has every value once."""
+    if piece.sort != "text":
+        return piece._replace(cells=np.unique(piece.cells[~np.isnan(piece.cells)]))
+    used = np.unique(piece.cells[piece.cells >= 0])
+    return piece._replace(cells=np.arange(len(used)), values=[piece.values[c] for c in used])
 
 
 @contextmanager
@@ -566,5 +596,4 @@ def _in(part: Partition) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        which = " of the validation table" if part.held else ""
-        raise type(error)(f"partition {part.number}{which}: {error}") from None
+        raise type(error)(f"{part}: {error}") from None

@@ -28,14 +28,19 @@ from .binned import Binned
 from .bins import (
     AUTO_POINTS,
     Bins,
+    Cuts,
     Elsewhere,
     IndexSet,
+    Least,
+    Levels,
+    Points,
     Sample,
     Seen,
     Values,
     pair_values,
     quantiles,
 )
+from .checkpoint import Checkpoint
 from .checks import is_number, threads_for
 from .data import Given, Split
 from .design import (
@@ -57,33 +62,31 @@ from .fit import (
     TRAINING,
     VALIDATION,
     Begin,
-    Checkpoint,
     How,
-    _settings,
-    check_pairs,
     run_stages,
+    settings_of,
 )
 from .formula import is_formula, parse, target_of
-from .interactions import Pairs
+from .interactions import Pairs, check_pairs
 from .losses import Loss, TargetRows
 from .memory import Room
 from .model import SPREAD_RANKS, Model, Settings, Spread
 from .moments import MomentSet, Pieces, are_cubics, most_bins
 from .progress import Progress
 from .shard import (
-    ROLES,
     TARGET,
     ByCode,
     ByPair,
     ByPieces,
     ByPoints,
+    Counted,
     CrossOf,
     Described,
     Reading,
     Recipe,
 )
 from .smoothing import System
-from .table import Codes, Column, Floats, Labels, Numbers, Piece, Table, format_number
+from .table import Codes, Column, Floats, Labels, Numbers, Table, format_number
 from .terms import make_learners
 from .unify import Unified
 
@@ -145,16 +148,15 @@ class Shards(ABC):
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _merged(found: Sequence[Described]) -> Any:
-    """Distinct values of all shards with weights, training rows and all rows of each."""
-    if any(d.values is None for d in found):
+def _merged(found: Sequence[Described]) -> Counted | None:
+    """The distinct numbers of all shards; None: there are many."""
+    few = [d.few for d in found if d.few is not None]
+    if len(few) < len(found):
         return None
-    values, code = np.unique(np.concatenate([d.values for d in found]), return_inverse=True)
-    sums = []
-    for what in ("weights", "training", "everywhere"):
-        parts = [getattr(d, what) for d in found]
-        sums.append(np.bincount(code, np.concatenate(parts), minlength=len(values)))
-    return values, *sums
+    values, code = np.unique(np.concatenate([c.values for c in few]), return_inverse=True)
+    _, *counts = (np.concatenate(parts) for parts in zip(*few, strict=True))
+    sums: list[Any] = [np.bincount(code, c, minlength=len(values)) for c in counts]
+    return Counted(values, *sums)
 
 
 class FarNumbers(Elsewhere):
@@ -184,14 +186,10 @@ class FarNumbers(Elsewhere):
 
     def distinct(self, limit: int, everywhere: bool) -> Floats | None:
         if self._few is not None:
-            values, _, training, _ = self._few
-            values = values if everywhere else values[training > 0]
+            values = self._few.values if everywhere else self._of_few[0]
             return values if len(values) <= limit else None
-        if limit <= AUTO_POINTS:
-            return None if everywhere else self._asked(limit, everywhere)
-        return self._asked(limit, everywhere)
-
-    def _asked(self, limit: int, everywhere: bool) -> Floats | None:
+        if everywhere and limit <= AUTO_POINTS:
+            return None
         found = self.shards.ask("distinct", self.name, limit, everywhere)
         if any(values is None for values in found):
             return None
@@ -204,7 +202,7 @@ class FarNumbers(Elsewhere):
 
     def mostly_one(self) -> bool:
         if self._few is not None:
-            counts = self._few[3]
+            counts = self._few.everywhere
             return bool(2 * counts.max(initial=0) > counts.sum())
         medians = [m for m in self.shards.ask("median", self.name) if m is not None]
         candidates = np.unique(medians)  # whoever has more than half has it in some shard
@@ -228,7 +226,7 @@ class FarNumbers(Elsewhere):
             return self._of_few
         total = self._weight
         grid = np.arange(n_bins + 1) / n_bins * total
-        values, w = self._resolved(grid)
+        _, w = self._resolved(grid)
         atom = w >= (1.0 - 1e-12) / n_bins * total  # what is not resolved weighs less
         after = np.cumsum(w)[atom]
         sizes = w[atom]
@@ -244,8 +242,9 @@ class FarNumbers(Elsewhere):
 
     @property
     def _of_few(self) -> tuple[Floats, Floats]:
-        values, weights, training, _ = self._few
-        return values[training > 0], weights[training > 0]
+        assert self._few is not None
+        inside = self._few.training > 0
+        return self._few.values[inside], self._few.weights[inside]
 
     @cached_property
     def _weight(self) -> float:
@@ -275,8 +274,8 @@ class FarNumbers(Elsewhere):
 
     def _told(self, intervals: Sequence[Interval], total: float) -> tuple[Floats, Floats]:
         """What the intervals hold, and between two of them all at its first number."""
-        low, high = (_numbers([x[j] for x in intervals]) for j in (0, 1))
-        before, after = (np.array([x[j] for x in intervals]) for j in (4, 5))
+        low, high = (_numbers([getattr(x, end) for x in intervals]) for end in ("low", "high"))
+        before, after = np.array([(x.before, x.after) for x in intervals]).T
         found = self.shards.ask("between", self.name, low, high)
         following = np.min([a for *_, a in found], axis=0)
         rest = np.append(before[1:], total) - after  # between an interval and the next
@@ -285,7 +284,8 @@ class FarNumbers(Elsewhere):
         values = np.concatenate([*(v for v, _, _ in found), following[gap], first])
         weights = np.concatenate([*(w for _, w, _ in found), rest[gap], before[: len(first)]])
         distinct, code = np.unique(values, return_inverse=True)
-        return distinct, np.bincount(code, weights, minlength=len(distinct))
+        sums: Any = np.bincount(code, weights, minlength=len(distinct))
+        return distinct, sums
 
 
 class Interval(NamedTuple):
@@ -375,6 +375,27 @@ class FarLabels(Labels):
         return self._training  # type: ignore[attr-defined, no-any-return]
 
 
+class FarLeast(Least):
+    """What is asked of bins, every shard being a place."""
+
+    def __init__(self, rows: int, shards: Shards) -> None:
+        super().__init__(rows)
+        self.shards = shards
+
+    def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
+        recipe = ByPoints(column.name, points, points.points[:0], seen)
+        return np.stack(self.shards.ask("counts", recipe))
+
+    def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
+        recipe = _by_code(self.shards, column.name, encoder, seen)
+        return recipe.values, np.stack(self.shards.ask("counts", recipe))
+
+
+def _by_code(shards: Shards, name: str, encoder: Cuts | Levels, seen: Seen) -> ByCode:
+    found = shards.ask("occurring", name, encoder, seen)
+    return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), seen)
+
+
 class FarTable(Table):
     """The columns of all shards, described when they are first asked for."""
 
@@ -398,26 +419,15 @@ class FarTable(Table):
 
     def _column(self, name: str, found: Sequence[Described]) -> Column:
         unified = Unified(name)
-        for d in found:
-            text = d.sort == "text"
-            cells = np.arange(len(d.values)) if text else np.empty(0)
-            unified.add(Piece(d.sort, cells, d.values if text else (), d.order, d.exact), d.where)
-        whole, shards = unified.finish(), self.shards
+        numbers = [unified.add(d.piece, d.where) for d in found]
+        whole = unified.finish()
         if isinstance(whole, Numbers):
-            numbers: Any = FarNumbers(name, shards, self.n_rows, found)
-            return FarColumn(name, numbers, whole.boolean, whole.exact)
-        position = {level: i for i, level in enumerate(whole.levels)}
-        met = np.zeros(len(position), bool)
-        for d in found:
-            for level, n in zip(
-                d.values or (), [] if d.training is None else d.training, strict=True
-            ):
-                met[position[level]] |= n > 0
-        missing, everywhere = (
-            sum(getattr(d, w) for d in found) for w in ("missing", "any_missing")
-        )
-        inside = np.flatnonzero(met)
-        return FarLabels(name, whole.levels, inside, missing > 0, everywhere > 0, self.n_rows)
+            values: Any = FarNumbers(name, self.shards, self.n_rows, found)
+            return FarColumn(name, values, whole.boolean, whole.exact)
+        met = [number[d.met] for number, d in zip(numbers, found, strict=True) if d.met is not None]
+        inside = np.unique(whole.codes[np.concatenate(met)])
+        missing, everywhere = (any(counts) for counts in zip(*(d[2:4] for d in found), strict=True))
+        return FarLabels(name, whole.levels, inside, missing, everywhere, self.n_rows)
 
 
 # --- y and the parts ------------------------------------------------------------------------------
@@ -430,7 +440,7 @@ class FarTarget(TargetRows):
         self.shards, self.n_rows = shards, n_rows
         found = shards.ask("offsets")
         self._has_offset = any(there for there, _ in found)
-        self._largest = max(top for _, top in found)
+        self._largest = float(max(top for _, top in found))
 
     def total(self, of: Callable[[Floats, Floats, Floats], Any]) -> Any:
         return self.shards.total("total", of)
@@ -478,20 +488,20 @@ def read_far(
 ) -> FarData:
     """Reads y, weights, offset and validation rows where they are."""
     table = FarTable(names, 0, shards)
-    named = {role: name for role in ROLES if (name := given.column(role)) is not None}
-    for name in named.values():
+    reading = Reading.of(given, loss, class_weight)
+    for name in reading.named.values():
         if name not in table:
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
-    classes = None
     if loss.name in ("binomial", "multinomial"):
-        classes = find_classes(shards, loss, named.get("y"))
+        classes = find_classes(shards, reading)
         loss = loss.with_classes(classes)
-    weighted = given.weights is not None or class_weight is not None
-    counts = shards.tell("read", Reading(loss, classes, named, weighted))
-    if class_weight is not None and classes:
-        shards.tell("reweigh", class_weights(class_weight, classes, shards.total("class_weights")))
+        reading = reading._replace(loss=loss, classes=classes)
+    counts = shards.tell("read", reading)
+    if class_weight is not None and reading.classes:
+        totals = shards.total("class_weights")
+        shards.tell("reweigh", class_weights(class_weight, reading.classes, totals))
     n_rows = sum(n for shard in counts for part in shard for n in part)
     if n_rows == 0:
         raise ValueError(
@@ -505,9 +515,10 @@ def read_far(
         raise ValueError("validation: all rows are held out; none is left for training")
     watched: Any = None if kind == "none" else VALIDATION
     split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
+    least = None if given.min_rows is None else FarLeast(given.min_rows, shards)
     return FarData(
-        shards, FarTable(names, n_rows, shards), loss, classes or (), kind,
-        Sample(None, None, n_training), split, n_rows, [w for _, w in replies],
+        shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
+        Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],
     )  # fmt: skip
 
 
@@ -535,16 +546,15 @@ def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tupl
     return first[2]
 
 
-def find_classes(shards: Shards, loss: Loss, y: str | None) -> tuple[Any, ...]:
+def find_classes(shards: Shards, reading: Reading) -> tuple[Any, ...]:
     """The classes of y, by the code that finds them in a column."""
-    unified, values = Unified("y"), []
-    for piece in (p for found in shards.ask("classes", y) for p in found):
-        cells = unified.add(piece)
-        values.append(cells)
+    unified = Unified("y")
+    pieces = [piece for found in shards.ask("classes", reading) for piece in found]
+    values = [unified.add(piece, where) for piece, where in pieces]
     whole = unified.finish()
-    if isinstance(whole, Labels):
-        return loss.read_y(whole)[1]
-    return loss.read_y(replace(whole, values=np.concatenate(values)))[1]
+    if isinstance(whole, Numbers):
+        whole = replace(whole, values=np.concatenate(values))
+    return reading.loss.read_y(whole)[1]
 
 
 def _split(shards: Shards, given: Given, counts: Any, seed: int) -> tuple[str, list[Any]]:
@@ -624,10 +634,12 @@ def _recipe(
     name, encoder, rule, tensor = axis
     facts = seen[name]
     if not isinstance(encoder, Values):
-        found = shards.ask("occurring", name, encoder, facts)
-        return ByCode(name, encoder, np.unique(np.concatenate(found), equal_nan=True), facts)
+        return _by_code(shards, name, encoder, facts)
     assert rule is not None
     values: Any = data.table[name].values  # type: ignore[union-attr]
+    if data.sample.least is not None:
+        points = rule.merged(data.table[name], data.sample, facts)
+        return ByPoints(name, points, points.points[:0], facts)
     many, n = most_bins(data.n_rows), data.n_rows
     cubics = rule.n == "exact" and not tensor and are_cubics(bases)
     if cubics and n > many and values.distinct(many, True) is None:
@@ -882,5 +894,5 @@ def fit_shards(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
     )
     plans = plan_terms(list(chosen), table, data.sample, seen)
-    binned = FarBinned.of(data, plans, seen, _settings(given, data, rule, seed))  # type: ignore[arg-type]
+    binned = FarBinned.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)

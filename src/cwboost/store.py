@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from .bins import IndexSet, Sample
 from .table import Column, Labels, Numbers, Piece, Table
 from .unify import Unified
-from .whole import whole
+from .whole import recover, whole
 
 FORMAT, VERSION = "cwboost dataset", 1
 INDEX = "dataset.json"
@@ -155,6 +155,7 @@ class Store:
     """A Dataset in a folder."""
 
     def __init__(self, folder: Any) -> None:
+        recover(folder)
         self.folder = Path(folder).resolve()
         said = _read_index(self.folder)
         self.n_rows: int = said["n_rows"]
@@ -176,16 +177,24 @@ class Store:
 
     def column(self, name: str) -> Column:
         """All cells of a column."""
-        said = self._said[name]
-        levels = said.get("levels")
-        out: NDArray[Any] = np.empty(self.n_rows, np.float64 if levels is None else np.int64)
+        text = "levels" in self._said[name]
+        out: NDArray[Any] = np.empty(self.n_rows, np.int64 if text else np.float64)
         begin = 0
         for cells in self._pieces(name):
             out[begin : begin + len(cells)] = cells
             begin += len(cells)
-        if levels is None:
-            return Numbers(name, out, said["boolean"], said["exact"])
-        return Labels(name, out, tuple(levels))
+        return self._column(name, out)
+
+    def head(self, name: str) -> Column:
+        """The first cells of a column."""
+        cells = np.asarray(next(self._pieces(name), np.empty(0)))
+        return self._column(name, cells)
+
+    def _column(self, name: str, cells: NDArray[Any]) -> Column:
+        said = self._said[name]
+        if "levels" in said:
+            return Labels(name, cells, tuple(said["levels"]))
+        return Numbers(name, cells.astype(np.float64, copy=False), said["boolean"], said["exact"])
 
     def _pieces(self, name: str) -> Iterator[NDArray[Any]]:
         """Floats, or codes of levels, piece by piece."""
@@ -201,7 +210,7 @@ class Store:
             at += len(raw)
             check = 0 if sound else zlib.crc32(raw, check)
             cells = np.frombuffer(raw, narrow)
-            yield cells if to is None else to[cells]
+            yield cells if to is None else to.take(cells, mode="wrap")  # -1 is the last
         if not sound and check != said["crc32"]:
             raise ValueError(
                 f"{self._path(said)}: damaged: the checksum of column {name!r} is not that of its "
@@ -213,15 +222,8 @@ class Store:
         """Some columns of all rows, piece by piece."""
         iterators = [self._pieces(name) for name in names]
         for _, n in next(iter(self._said.values()))["pieces"] if self._said else ():
-            made: dict[str, Column] = {}
-            for name, pieces in zip(names, iterators, strict=True):
-                said, cells = self._said[name], next(pieces)
-                if "levels" in said:
-                    made[name] = Labels(name, cells, tuple(said["levels"]))
-                else:
-                    made[name] = Numbers(
-                        name, cells.astype(np.float64), said["boolean"], said["exact"]
-                    )
+            cells = dict(zip(names, map(next, iterators), strict=True))
+            made = {name: self._column(name, each) for name, each in cells.items()}
             yield Table(names, n, made.__getitem__)
         for pieces in iterators:
             next(pieces, None)  # compares the checksum
@@ -265,6 +267,11 @@ def _read_index(folder: Path) -> Any:
 # --- bins -----------------------------------------------------------------------------------------
 
 
+def _check_of(said: Mapping[str, Any]) -> int:
+    """A checksum to go on from: of what is said of bins."""
+    return zlib.crc32(json.dumps(said).encode())
+
+
 class Shelf:
     """Where the bins of a sample of the rows are kept: those of all rows, and of the last split.
 
@@ -287,13 +294,15 @@ class Shelf:
             data = _mapped(path)
             if said["key"] != key or said["n_rows"] != self._n_rows:
                 return None
-            if (path, said["crc32"]) not in self._sound and zlib.crc32(data) != said["crc32"]:
-                return None
-            self._sound.add((path, said["crc32"]))
+            check = said.pop("crc32")
+            if (path, check) not in self._sound:
+                if zlib.crc32(data, _check_of(said)) != check:
+                    return None
+                self._sound.add((path, check))
             n_bins, index = said["n_bins"], np.dtype(said["dtype"])
             values = np.frombuffer(data[: 8 * n_bins], np.float64)
             return IndexSet(np.frombuffer(data[8 * n_bins :], index), values)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def keep(self, key: str, bins: IndexSet) -> IndexSet:
@@ -301,16 +310,16 @@ class Shelf:
         path = self._path(key)
         try:
             self._make_room()
-            check = 0
+            said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
+            said["dtype"] = bins.index.dtype.str
+            check = _check_of(said)
             with whole(path) as temporary, temporary.open("wb") as stream:
                 for array in (bins.values, bins.index):
                     raw = np.ascontiguousarray(array).data.cast("B")
                     stream.write(raw)
                     check = zlib.crc32(raw, check)
-            said = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
-            said |= {"dtype": bins.index.dtype.str, "crc32": check}
             with whole(path.with_suffix(".json")) as temporary:
-                temporary.write_text(json.dumps(said), encoding="utf-8")
+                temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
         except OSError as error:
             warnings.warn(
                 f"{self._folder}: bins are not kept for later fits ({error.strerror})",

@@ -135,7 +135,8 @@ class Table:
     column as it came, `array` the whole table, where there is one. `where` says in words where a
     row is, `roles` which columns are y, weights, offset and exposure, and `shelf` gives a place
     where bins are kept for other fits. A table that reads its columns from elsewhere has `told`:
-    functions that are told the name of each.
+    functions that are told the name of each, and where that takes long `head`, for the first rows
+    of a column.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class Table:
         roles: Mapping[str, str] = MappingProxyType({}),
         shelf: Callable[[Any], Any] | None = None,
         told: list[Callable[[str], None]] | None = None,
+        head: Callable[[str], Column] | None = None,
     ) -> None:
         self.names = tuple(names)
         self.n_rows = n_rows
@@ -164,6 +166,7 @@ class Table:
         self.roles = roles
         self.shelf = shelf
         self.told = told
+        self.head = head
         self._made: dict[str, Column] = {}
         self._finite: set[str] = set()
 
@@ -243,7 +246,7 @@ class Table:
             names, self.n_rows, self.unchecked, again=lambda _: True,
             raw=self._raw, where=(lambda i: str(self.row(i))) if self._where else None,
             roles={role: name for role, name in self.roles.items() if name in names},
-            shelf=self.shelf, told=self.told,
+            shelf=self.shelf, told=self.told, head=self.head,
         )  # fmt: skip
 
     def at_a_time(self, n_threads: int) -> int:

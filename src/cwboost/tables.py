@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from .effects import Columns
 from .model import Model
 from .pieces import Axis, Pieces, link_of, outputs_of, pieces_of
 from .table import Floats
-from .whole import whole
+from .whole import check_folder, whole, whole_folder
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
@@ -282,14 +280,11 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     >>> sorted(os.listdir("scores"))
     ['01_g.csv', 'exact', 'intercept.csv', 'model.csv', 'terms.csv']
     """
-    target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(f"{target}: expected a new or an empty folder; choose another")
+    check_folder(folder)
     readable, exact = score_tables(model, n), exact_tables(model)
     files = [_file_name(i, name) for i, name in enumerate(list(readable)[1:], 1)]
     names = ["intercept.csv", *files]
-    temporary = Path(tempfile.mkdtemp(dir=target.absolute().parent, prefix=".cwboost"))
-    try:
+    with whole_folder(folder) as temporary:
         (temporary / EXACT).mkdir()
         _write_csv(temporary / "model.csv", _facts(model))
         _write_csv(temporary / "terms.csv", _index(model, files))
@@ -297,13 +292,6 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
             _write_csv(temporary / file, table)
         for file, table in zip(names, exact.values(), strict=True):
             _write_csv(temporary / EXACT / file, table)
-        temporary.chmod(0o755)
-        if target.exists():
-            target.rmdir()
-        temporary.replace(target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def _file_name(number: int, name: str) -> str:

@@ -17,6 +17,7 @@ from .learners import STEP_BINS, Category, Centered, Learner, Linear, Missing, S
 from .table import Floats, Labels, Numbers, Table
 
 ENOUGH = 1000  # rows from which on a column can be told to name its rows
+HEAD = 10_000  # rows among which most columns of whole numbers have one twice
 FEW = 10  # distinct numbers up to which a curve and its steps are one thing
 
 
@@ -113,13 +114,25 @@ def make_learners(
     out: list[Any] = list(given)
     for name in table.names:
         if name not in named and name not in exclude and name not in apart:
-            column = table.unchecked(name)
+            column = _enough_of(table, name, terms)
             if isinstance(column, Numbers) and not column.boolean:
                 out += STYLES[terms](column)
             else:
                 out.append(Category(name))
             _warn_of_identifiers(column)
     return out
+
+
+def _enough_of(table: Table, name: str, terms: str) -> Numbers | Labels:
+    """A column, or its first rows where they tell what it gets: numbers that do not count rows."""
+    head = None if table.head is None or terms == "auto" else table.head(name)
+    if (
+        isinstance(head, Numbers)
+        and not head.missing.all()
+        and not _counts_rows(head.values, table.n_rows)
+    ):
+        return head
+    return table.unchecked(name)
 
 
 def _warn_of_identifiers(column: Numbers | Labels) -> None:
@@ -136,7 +149,7 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
                 stacklevel=4,
             )
         return
-    if _counts_rows(column.values):
+    if _counts_rows(column.values, n):
         warnings.warn(
             f"column {column.name!r} has another whole number in every row, like a count of the "
             "rows: it gets a curve over them; exclude it if it only names the rows",
@@ -145,13 +158,15 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
         )
 
 
-def _counts_rows(values: Floats | Elsewhere) -> bool:
-    """Whether there is another whole number in every row, and they lie close together."""
+def _counts_rows(values: Floats | Elsewhere, n: int) -> bool:
+    """Whether there is another whole number in every row, and they lie closer together than twice
+    the number n of all rows."""
     if isinstance(values, Elsewhere):
         return values.counts_rows()
-    n = len(values)
     with np.errstate(invalid="ignore"):  # infinite numbers are refused later
-        for part in (values[:100], values):  # most columns are done with the first
+        for part in (values[:100], values[:HEAD], values):  # most columns are done with the first
             if not np.all(part == np.round(part)) or not np.ptp(part) < 2 * n:
                 return False
-    return len(np.unique(values)) == n
+            if len(np.unique(part)) < len(part):
+                return False
+    return True

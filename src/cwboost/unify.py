@@ -63,13 +63,18 @@ class Unified:
             self.order = [*known, *(x for x in piece.order if x not in set(known))]
         return np.asarray(to[piece.cells])
 
+    @property
+    def values(self) -> list[Any]:
+        """Those of text, by their numbers."""
+        return list(self._numbers)
+
     def finish(self) -> Column:
         """Text: levels, and as codes the level of each number. Else a column without rows."""
         if self.sort != "text":
             nothing = np.empty(0)
             return Numbers(self.name, nothing, self.sort == "booleans", self.exact)
         numbers = np.arange(len(self._numbers))
-        return read_categories(numbers, list(self._numbers), self.name, self.order)
+        return read_categories(numbers, self.values, self.name, self.order)
 
 
 def gather(

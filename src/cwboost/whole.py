@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import glob
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+DIGITS = 16  # of the numbers in the names of temporary folders
+ABANDONED = 86_400.0  # seconds after which nobody writes to an unfinished folder any more
 
 
 def check_file(file: Any) -> None:
@@ -44,10 +50,23 @@ def whole(file: Any) -> Iterator[Path]:
     target = Path(file).resolve()
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        yield temporary
-        temporary.replace(target)
+        with _full_disk_told(file):
+            yield temporary
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _full_disk_told(what: Any) -> Iterator[None]:
+    """The error of a full disk says what could not be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        told = "no space is left on the disk, and nothing is written; free some, or use another"
+        raise OSError(error.errno, told, str(what)) from None
 
 
 @contextmanager
@@ -55,7 +74,7 @@ def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
     """A folder to write to, beside the one wanted; what is there at the end becomes it.
 
     If the body fails, nothing is left of it. A folder that is there already is replaced only if it
-    has a file named `replaces`.
+    has a file named `replaces`. What processes that were killed have left of it is put right.
 
     Examples
     --------
@@ -64,29 +83,55 @@ def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
     >>> [path.name for path in Path("f").iterdir()]
     ['list.txt']
     """
+    recover(folder)
     check_folder(folder, replaces)
     target = Path(folder).resolve()
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(DIGITS // 2)}.tmp")
     old = temporary.with_suffix(".old")
-    temporary.mkdir()
     try:
-        yield temporary
-        try:
-            if target.exists():
-                target.rename(old)
-            temporary.rename(target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                old.rename(target)
-            raise
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        what = "no space is left on the disk, and nothing is written; free some, or use another"
-        raise OSError(error.errno, what, str(folder)) from None
+        with _full_disk_told(folder):
+            temporary.mkdir()
+            yield temporary
+            _replace(target, temporary, old)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+    for left in (*_left(target, ".old"), *filter(_is_abandoned, _left(target, ".tmp"))):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _replace(target: Path, new: Path, old: Path) -> None:
+    """Moves what is there, if something is, out of the way of the new."""
+    try:
+        if target.exists():
+            target.rename(old)
+        new.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+
+
+def recover(folder: Any) -> None:
+    """Puts back a folder that a process was killed at replacing: after it had moved it away, and
+    before the new one was in its place."""
+    target = Path(folder).resolve()
+    for old in () if target.exists() else _left(target, ".old")[:1]:
+        with contextlib.suppress(OSError):  # another process was faster
+            old.rename(target)
+
+
+def _left(target: Path, ending: str) -> list[Path]:
+    """Folders beside the target that its replacing has made."""
+    number = "[0-9a-f]" * DIGITS
+    return sorted(target.parent.glob(f".{glob.escape(target.name)}.{number}{ending}"))
+
+
+def _is_abandoned(unfinished: Path) -> bool:
+    try:
+        written = max(path.stat().st_mtime for path in (unfinished, *unfinished.rglob("*")))
+    except FileNotFoundError:  # it is being removed
+        return False
+    return time.time() - written > ABANDONED
 
 
 def check_folder(folder: Any, replaces: str | None = None) -> None:

@@ -1,0 +1,124 @@
+"""Bins with few rows are merged: no sum is of fewer rows than asked for, here and elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+import far
+
+LEAST = 25
+
+
+def problem(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    table = {
+        "smooth": rng.exponential(size=n),
+        "few": rng.integers(0, 12, n).astype(float) ** 2,
+        "gaps": np.where(rng.uniform(size=n) < 0.2, np.nan, rng.normal(size=n)),
+        "job": rng.choice(list("abcdefgh"), n, p=[0.3, 0.3, 0.2, 0.15, 0.02, 0.01, 0.01, 0.01]),
+    }
+    y = np.sin(table["smooth"]) + np.nan_to_num(table["gaps"]) + (table["job"] == "c")
+    return table, y + rng.normal(size=n)
+
+
+def sizes(monkeypatch, run):
+    """Rows in the bins of every set of a fit."""
+    found = []
+    made = cb.fit.__globals__["Binned"].make.__func__
+
+    def make(cls, data, *given):
+        binned = made(cls, data, *given)
+        found.extend(np.bincount(s.index, minlength=s.n_bins) for s in binned.sets.sets)
+        return binned
+
+    monkeypatch.setattr(cb.fit.__globals__["Binned"], "make", classmethod(make))
+    run()
+    return found
+
+
+@pytest.mark.parametrize("bins", ["auto", "sqrt", 300, cb.Bins(40, "quantile")])
+def test_every_bin_has_enough_rows(monkeypatch, bins):
+    table, y = problem()
+    how = {"bins": bins, "n_iter": 5, "validation": 0.3, "patience": None}
+
+    def run(**given):
+        return cb.fit(table, y, "auto", **how, **given)
+
+    assert min(s.min() for s in sizes(monkeypatch, run)) < LEAST
+    merged = sizes(monkeypatch, lambda: run(min_rows_per_bin=LEAST))
+    assert min(s[s > 0].min() for s in merged) >= LEAST
+    assert max(map(len, merged)) > 10  # and not all in one
+
+
+@pytest.mark.filterwarnings("ignore:levels never seen in training")
+def test_steps_and_levels_of_a_model():
+    table, y = problem()
+    model = cb.fit(table, y, [cb.Step("smooth"), cb.Category("job")], n_iter=50,
+                   min_rows_per_bin=LEAST)  # fmt: skip
+    job = model.terms["job"]
+    assert set("abcd") <= set(job.plan.encoders[0].levels) < set("abcdefgh")
+    effects = model.predict({"smooth": np.ones(2), "job": ["h", "never seen"]}, kind="score")
+    assert effects[0] == effects[1]  # a rare level is as good as unseen
+    at = np.searchsorted(model.terms["smooth"].plan.encoders[0].cuts, table["smooth"])
+    assert np.bincount(at).min() >= LEAST
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3])
+@pytest.mark.parametrize("learners", [None, "auto", "step"])
+def test_shards_merge_as_a_fit_that_knows_the_sites(n_shards, learners):
+    table, y = problem()
+    shards = far.near(table, {"y": y}, 5, n_shards)
+    parts = far.cut(len(y), 5)
+    site = np.zeros(len(y))
+    for k, (a, b) in enumerate(parts):
+        site[a:b] = k % n_shards
+    how = {"loss": "huber", "n_iter": 30, "validation": 0.3, "min_rows_per_bin": LEAST}
+    here = cb.fit({**table, "site": site}, y, learners, sites="site", **how)
+    there = far.fit(shards, y, learners, **how)
+    assert there.choices == here.choices
+    for name, term in here.terms.items():
+        np.testing.assert_allclose(there.terms[name].coef, term.coef, atol=1e-10)
+        assert there.terms[name].plan.encoders == term.plan.encoders
+    if n_shards == 1:  # where all rows are in one place nobody needs to say so
+        alone = cb.fit(table, y, learners, **how)
+        assert alone.choices == here.choices
+    if learners == "step":
+        cuts = here.terms["smooth"].plan.encoders[0].cuts
+        at = np.searchsorted(cuts, table["smooth"])
+        counts = np.array([np.bincount(at[site == s], minlength=len(cuts) + 1)
+                           for s in range(n_shards)])  # fmt: skip
+        assert counts[counts > 0].min() >= LEAST
+
+
+def test_a_fit_can_go_on(tmp_path):
+    table, y = problem()
+    how = {"min_rows_per_bin": LEAST}
+    whole = cb.fit(table, y, n_iter=30, **how)
+    part = cb.fit(table, y, n_iter=10, **how)
+    assert part.extend(20, table, y).choices == whole.choices
+    part.save(tmp_path / "model.json")
+    assert cb.load(tmp_path / "model.json").extend(20, table, y).choices == whole.choices
+
+
+def test_what_cannot_be_merged_is_refused():
+    table, y = problem(400)
+    rare = np.where(np.arange(400) < 3, np.nan, table["smooth"])
+    with pytest.raises(ValueError, match="missing cells are fewer than min_rows_per_bin = 25"):
+        cb.fit({"x": rare}, y, n_iter=1, min_rows_per_bin=LEAST)
+    with pytest.raises(ValueError, match="'exact' tells all values apart"):
+        cb.fit(table, y, n_iter=1, bins="exact", min_rows_per_bin=LEAST)
+    with pytest.raises(ValueError, match="pair of columns"):
+        cb.fit(table, y, [cb.Tensor("smooth", "few")], n_iter=1, min_rows_per_bin=LEAST)
+    with pytest.raises(ValueError, match="no level has min_rows_per_bin"):
+        cb.fit({"id": [str(i) for i in range(400)]}, y, [cb.Category("id")], n_iter=1,
+               min_rows_per_bin=LEAST)  # fmt: skip
+    with pytest.raises(ValueError, match="whole number >= 1"):
+        cb.fit(table, y, n_iter=1, min_rows_per_bin=0)
+    with pytest.raises(ValueError, match="give both"):
+        cb.fit(table, y, n_iter=1, sites="job")
+    with pytest.raises(ValueError, match="not with bags"):
+        cb.fit(table, y, n_iter=1, bags=2, min_rows_per_bin=LEAST)
+    with pytest.raises(ValueError, match="fewer values than min_rows_per_bin"):
+        cb.fit({"x": table["smooth"]}, y, n_iter=1, min_rows_per_bin=1000)

@@ -1,0 +1,776 @@
+"""A fit to rows in many places is the fit to the same rows in one.
+
+Knows: shards in this process (`far`), whose messages are pickled. Does not know: Dask.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cwboost as cb
+import far
+from cwboost.bins import Cuts, Sample, quantiles
+from cwboost.data import Given
+from cwboost.losses import as_loss
+from cwboost.moments import MomentSet
+from cwboost.shard import Partition
+from cwboost.shards import read_far
+from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the training risk was least"),
+    pytest.mark.filterwarnings("ignore:the training risk ran away"),
+    pytest.mark.filterwarnings("ignore:levels never seen in training"),
+    pytest.mark.filterwarnings("ignore:constant in the training rows"),
+]
+
+OPTIMIZERS = {
+    "plain": cb.Plain(0.2),
+    "accelerated": cb.Accelerated(0.05),
+    "hybrid": cb.Hybrid(0.1, 0.05),
+}
+ROLES = ("weights", "offset", "exposure", "validation")
+
+
+def rows_of(x, rows):
+    return x.iloc[rows] if isinstance(x, pd.Series) else x[rows]
+
+
+def taken(table, rows):
+    return {name: rows_of(column, rows) for name, column in table.items()}
+
+
+def both(table, y, n_parts=5, n_shards=2, held=(), **how):
+    """The model of rows here, and that of the same rows in shards."""
+    how = {"n_iter": 25, "patience": None, **how}
+    local = cb.fit(table, y, progress=False, **how)
+    return local, elsewhere(table, y, n_parts, n_shards, held, **how)
+
+
+def elsewhere(table, y, n_parts=5, n_shards=2, held=(), **how):
+    shards = shards_of(table, y, n_parts, n_shards, held, **how)
+    return far.fit(shards, y, **{"n_iter": 25, "patience": None, **how})
+
+
+def shards_of(table, y, n_parts=5, n_shards=2, held=(), **how):
+    beside = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
+    if y is not None and not isinstance(y, str):
+        beside["y"] = y
+    return far.near(table, beside, n_parts, n_shards, held)
+
+
+def same(local, other, coef=1e-10, risk=1e-12):
+    """Whether two models are the same but for rounding."""
+    assert list(other.terms) == list(local.terms)
+    assert other.choices == local.choices
+    assert other.corrections == local.corrections
+    assert other.best_iteration == local.best_iteration
+    for what in ("stopped", "switched_after", "rewound_to"):
+        assert getattr(other.path, what) == getattr(local.path, what)
+    assert other.classes == local.classes
+    np.testing.assert_allclose(other.start_vector, local.start_vector, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(other.scale, local.scale, rtol=1e-12)
+    size = float(np.abs(local.risk).max())
+    np.testing.assert_allclose(other.risk, local.risk, rtol=0, atol=risk * size)
+    if local.validation_risk is None:
+        assert other.validation_risk is None
+    else:
+        size = float(np.nanmax(np.abs(local.validation_risk)))
+        np.testing.assert_allclose(
+            other.validation_risk, local.validation_risk, rtol=0, atol=risk * size
+        )
+    for name, term in local.terms.items():
+        size = max(1.0, float(np.abs(term.coef).max()))
+        found = other.terms[name]
+        np.testing.assert_allclose(found.coef, term.coef, rtol=0, atol=coef * size, err_msg=name)
+        np.testing.assert_allclose(found.smoothing, term.smoothing, rtol=1e-6, err_msg=name)
+    np.testing.assert_allclose(other.shares, local.shares, rtol=0, atol=1e-9 * size)
+    assert other.settings == local.settings
+    assert list(other.columns) == list(local.columns)
+    for name, facts in local.columns.items():
+        found = other.columns[name]
+        for what in ("kind", "low", "high", "missing", "boolean"):
+            assert getattr(found, what) == getattr(facts, what), name
+
+
+# --- lossless -------------------------------------------------------------------------------------
+
+
+def many_kinds(seed=0, n=1700):
+    """Columns of all types: continuous ones have more numbers than a bin each."""
+    rng = np.random.default_rng(seed)
+    late = np.arange(n) > 0.7 * n
+    grades = pd.Series(rng.choice(["low", "middle", "high"], n))
+    return {
+        "x": rng.normal(size=n),
+        "skewed": rng.lognormal(0.0, 2.0, n),
+        "atom": np.where(rng.uniform(size=n) < 0.3, 0.0, rng.gamma(2.0, size=n)),
+        "tied": np.round(rng.normal(size=n), 1),
+        "gone": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.uniform(size=n)),
+        "text": np.where(late, rng.choice(list("uvw"), n), rng.choice(list("abu"), n)).astype(
+            object
+        ),
+        "grade": grades.astype(pd.CategoricalDtype(["low", "middle", "high"], ordered=True)),
+        "yes": rng.uniform(size=n) < 0.4,
+        "day": np.datetime64("2020-01-01") + rng.integers(0, 700, n).astype("m8[D]"),
+    }
+
+
+def target(table, loss, seed=0):
+    rng = np.random.default_rng(seed + 1)
+    x, text = table["x"], table["text"]
+    f = np.sin(2 * x) + 0.8 * (table["atom"] == 0) + 0.5 * np.nan_to_num(table["gone"], nan=1.0)
+    f = f + 0.4 * (text == "b") - 0.5 * (text == "w") + 0.3 * table["yes"]
+    f = f + 0.2 * np.log(table["skewed"]) + 0.3 * (np.asarray(table["grade"]) == "high")
+    n = len(f)
+    noise = rng.normal(size=n)
+    if loss in ("squared", "absolute", "quantile", "huber"):
+        return f + noise
+    if loss == "binomial":
+        return np.where(f + noise > 0.5, "yes", "no")
+    if loss == "multinomial":
+        return np.array(["one", "three", "two"])[np.digitize(f + noise, [0.0, 1.0])]
+    if loss == "poisson":
+        return rng.poisson(np.exp(0.5 * f)).astype(float)
+    y = rng.gamma(2.0, np.exp(0.5 * f))
+    return y if loss == "gamma" else np.where(rng.uniform(size=n) < 0.3, 0.0, y)
+
+
+def held_rows(kind, n, seed=3):
+    rng = np.random.default_rng(seed)
+    marks = rng.uniform(size=n) < 0.3
+    return {
+        "none": None,
+        "fraction": 0.3,
+        "marks": marks,
+        "weights": np.where(marks, rng.uniform(0.5, 2.0, n), 0.0),
+    }[kind]
+
+
+WATCHED = ("fraction", "marks", "weights")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_and_optimizer(loss, optimizer):
+    k = LOSSES.index(loss) + 3 * list(OPTIMIZERS).index(optimizer)
+    table = many_kinds(k)
+    n = len(table["x"])
+    how = {"loss": make_loss(loss), "optimizer": OPTIMIZERS[optimizer], "n_iter": 30}
+    how["validation"] = held_rows(WATCHED[k % 3] if optimizer != "plain" or k % 2 else "none", n)
+    if k % 2:
+        how["weights"] = make_weights(k, n, zeros=k % 4 == 1)
+    if k % 3:
+        how["offset"] = make_offset(k, n, loss)
+    if loss in ("poisson", "gamma", "tweedie") and k % 3 != 1:
+        how["exposure"] = np.random.default_rng(k).uniform(0.5, 2.0, n)
+    learners = [cb.Spline("x"), cb.Step("skewed"), cb.Step("atom"), cb.Linear("tied"), ...]
+    same(*both(table, target(table, loss, k), learners=learners, **how))
+
+
+@pytest.mark.parametrize("kind", ["none", *WATCHED])
+@pytest.mark.parametrize("weights", ["none", "all", "whole", "zeros"])
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_weights_and_validation(loss, weights, kind):
+    table = many_kinds(5, 600)
+    n = len(table["x"])
+    w = {
+        "none": None,
+        "all": make_weights(1, n),
+        "whole": np.random.default_rng(2).integers(1, 4, n).astype(float),
+        "zeros": make_weights(1, n, zeros=True),
+    }[weights]
+    y = target(table, loss)
+    learners = [cb.Spline("x", 4), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
+    how = {"learners": learners, "loss": loss, "weights": w, "validation": held_rows(kind, n)}
+    same(*both(table, y, 4, 3, **how))
+
+
+@pytest.mark.parametrize("rule", ["auto", "sqrt", "root4", "exact", 30, cb.Bins(200, "quantile")])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_rule_of_bins(rule, weighted):
+    table = many_kinds(11, 2600)
+    n = len(table["x"])
+    w = make_weights(3, n) if weighted else None
+    learners = [cb.Spline("x"), cb.Spline("skewed", 4), cb.Spline("atom"), cb.Spline("gone")]
+    how = {"learners": learners, "bins": rule, "weights": w, "validation": 0.25}
+    same(*both(table, target(table, "squared"), **how))
+
+
+@pytest.mark.parametrize("held", [None, 0.2])
+def test_moments(held):
+    """More numbers than bins pay for."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    table = {"a": rng.normal(size=n), "b": rng.standard_t(3, n)}
+    table["b"][::50] = np.nan
+    y = np.sin(table["a"]) + rng.normal(size=n)
+    learners = [cb.Spline("a"), cb.Spline("b", 4), cb.Linear("b"), cb.Missing("b")]
+    how = {"learners": learners, "bins": "exact", "validation": held, "n_iter": 25}
+    shards = shards_of(table, y)
+    same(cb.fit(table, y, patience=None, **how), far.fit(shards, y, patience=None, **how))
+    assert any(isinstance(s, MomentSet) for s in shards.shards[0].sets)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_learner(kind):
+    n, watched = 400, list(KINDS).index(kind) % 2
+    table = make_table(7, n)
+    y = make_target(7, table, "squared")
+    learners = [*KINDS[kind](), cb.Linear("e")]
+    held = held_rows("marks", n) if watched else None
+    # Splines on few numbers are singular systems, which make much of rounding.
+    same(*both(table, y, 4, learners=learners, validation=held), coef=1e-8)
+
+
+@pytest.mark.parametrize("style", ["auto", "components", "step", "linear", "smooth"])
+def test_styles(style):
+    table = many_kinds(3)
+    y = target(table, "squared")
+    same(*both(table, y, learners=style, validation=0.3), coef=1e-9)
+
+
+def test_a_named_y_and_roles_that_are_columns():
+    table = many_kinds(4, 500)
+    n = len(table["x"])
+    table["y"] = target(table, "poisson")
+    table["w"], table["o"] = make_weights(2, n, zeros=True), make_offset(2, n, "poisson")
+    table["e"], table["v"] = make_weights(4, n), held_rows("marks", n)
+    names = {"weights": "w", "offset": "o", "exposure": "e", "validation": "v"}
+    same(*both(table, "y", learners="step", loss="poisson", **names))
+
+
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_formula(loss):
+    table = many_kinds(6, 500)
+    table["y"] = target(table, loss)
+    same(*both(table, "y ~ s(x, df=4) + text + grade + step(atom)", loss=loss))
+
+
+def test_pairs():
+    table = many_kinds(8, 700)
+    y = target(table, "squared") + table["x"] * table["yes"]
+    pairs = [("x", "yes"), ("text", "tied")]
+    learners = [cb.Spline("x"), cb.Category("yes"), cb.Category("text"), cb.Spline("tied")]
+    how = {"learners": learners, "interactions": pairs, "n_iter": 15}
+    same(*both(table, y, **how, validation=0.2), coef=1e-9)
+    same(*both(table, y > 0, loss="binomial", **how), coef=1e-9)
+
+
+@pytest.mark.parametrize("wanted", [3, "auto"])
+def test_pairs_are_ranked_in_one_place(wanted):
+    table = many_kinds(8, 100)
+    with pytest.raises(ValueError, match="name them"):
+        elsewhere(table, target(table, "squared"), interactions=wanted)
+
+
+class Cosh:
+    """A loss that somebody wrote: log cosh of the residual."""
+
+    def loss(self, y, score):
+        return np.log(np.cosh(y - score))
+
+    def gradient(self, y, score):
+        return -np.tanh(y - score)
+
+    def start(self, y, weights):
+        return np.average(y, weights=weights)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_loss_in_python(optimizer):
+    table = many_kinds(9, 500)
+    y = target(table, "squared")
+    how = {"learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text")]}
+    how |= {"loss": Cosh(), "optimizer": OPTIMIZERS[optimizer], "validation": 0.3}
+    local, other = both(table, y, **how)
+    assert other.start == pytest.approx(local.start, rel=1e-12)
+    same(local, other)
+
+
+def test_start_scale_and_patience():
+    table = many_kinds(10, 500)
+    y = target(table, "huber")
+    how = {"learners": "step", "loss": "huber", "start": 0.25, "scale": 1.7, "validation": 0.4}
+    local, other = both(table, y, **how, patience=2, n_iter=300)
+    assert local.n_iter < 300
+    same(local, other)
+
+
+@pytest.mark.parametrize("search", ["full", "certified", "row-free"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_searches(search, optimizer):
+    table = many_kinds(12, 500)
+    y = target(table, "squared")
+    how = {"learners": "step", "search": search, "optimizer": OPTIMIZERS[optimizer]}
+    same(*both(table, y, validation=0.3, **how))
+    if search != "row-free":
+        same(*both(table, y > 0, loss="binomial", validation=0.3, **how))
+
+
+@pytest.mark.parametrize("beside", [(), ("weights",), ("weights", "offset")])
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_a_validation_table(loss, beside):
+    table = many_kinds(13, 900)
+    y, n = target(table, loss), 600
+    every = {"weights": make_weights(1, 900), "offset": make_offset(1, 900, loss)}
+    given = {r: every[r][:n] for r in beside}
+    rest = [every[r][n:] for r in ("weights", "offset") if r in beside]
+    first, last = taken(table, slice(0, n)), taken(table, slice(n, None))
+    held = held_partitions(last, y[n:], dict(zip(beside, rest, strict=True)))
+    learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
+    how = {"learners": learners, "loss": loss, "validation": (last, y[n:], *rest)}
+    for optimizer in OPTIMIZERS.values():
+        same(*both(first, y[:n], held=held, optimizer=optimizer, **how, **given))
+
+
+def held_partitions(table, y, beside=None, n_parts=3):
+    every = {"y": y, **(beside or {})}
+    return [
+        Partition(k, taken(table, slice(a, b)), {r: x[a:b] for r, x in every.items()}, held=True)
+        for k, (a, b) in enumerate(far.cut(len(y), n_parts, 1))
+    ]
+
+
+def test_what_the_validation_table_has_of_its_own():
+    """Weights where the other rows have none; an offset instead of columns that were named."""
+    table = many_kinds(13, 500)
+    n, w, o = 300, make_weights(1, 200), make_offset(1, 200, "poisson")
+    table["y"], table["e"] = target(table, "poisson"), make_weights(5, 500)
+    first, last = taken(table, slice(0, n)), taken(table, slice(n, None))
+    how = {"loss": "poisson", "learners": [cb.Spline("x"), cb.Category("text")]}
+    own = held_partitions(last, last["y"], {"weights": w})
+    how["validation"] = last, last["y"], w
+    same(*both(first, "y", held=own, **how))
+    same(*both(first, "y", held=own, exposure="e", **how))
+    own = held_partitions(last, last["y"], {"weights": w, "offset": o})
+    how["validation"] = last, last["y"], w, o
+    same(*both(first, "y", held=own, exposure="e", **how))
+    own = held_partitions(last, last["y"])
+    how |= {"validation": (last, last["y"]), "offset": np.ones(n)}
+    for fitted in (cb.fit, partial(elsewhere, held=own)):
+        with pytest.raises(ValueError, match="have an offset or exposure, these have none"):
+            fitted(first, "y", **how)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_of_numbers(ordered):
+    """2 comes before 10, wherever they are."""
+    table, rng = many_kinds(18, 300), np.random.default_rng(0)
+    codes = pd.Series(np.where(np.arange(300) < 150, 10, rng.choice([2, 10, 33], 300)))
+    dtype = pd.CategoricalDtype([33, 2, 10] if ordered else [2, 10, 33], ordered=ordered)
+    table["code"] = codes.astype(dtype)
+    y = target(table, "squared") + (codes == 2).to_numpy()
+    local, other = both(table, y, learners=[cb.Spline("x"), cb.Category("code")])
+    same(local, other)
+    assert other.terms["code"].plan.encoders == local.terms["code"].plan.encoders
+
+
+def test_a_checkpoint(tmp_path):
+    table = many_kinds(19, 300)
+    y = target(table, "binomial")
+    how = {"loss": "binomial", "learners": [cb.Spline("x"), cb.Category("text")], "n_iter": 20}
+    whole, file = elsewhere(table, y, **how), tmp_path / "fit"
+    stopped = elsewhere(table, y, **how, checkpoint=file, callback=lambda m: m == 7)
+    assert stopped.n_iter == 7
+    assert bits(elsewhere(table, y, **how, checkpoint=file)) == bits(whole)
+    with pytest.raises(ValueError, match=r"another fit|not the rows"):
+        elsewhere(table, y[::-1], **how, checkpoint=file)
+
+
+# --- ranks of numbers elsewhere -------------------------------------------------------------------
+
+
+@st.composite
+def columns(draw):
+    """Numbers of any size, with ties, atoms and zeros of both signs, and weights."""
+    n = draw(st.integers(1, 300))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    width = draw(st.sampled_from([0.0, 1.0, 20.0, 300.0]))
+    values = 10.0 ** rng.uniform(-width, width, n) * rng.choice([-1.0, 1.0], n)
+    if draw(st.booleans()):
+        values = np.round(rng.normal(size=n) * draw(st.sampled_from([1.0, 10.0, 1000.0])))
+    if draw(st.booleans()):
+        values = np.abs(values)
+    atoms = draw(st.lists(st.sampled_from([0.0, -0.0, 1.0, 5e-324, -1e308, 1e308]), max_size=3))
+    for atom in atoms:
+        values[rng.uniform(size=n) < rng.uniform(0.0, 0.6)] = atom
+    values[rng.uniform(size=n) < draw(st.sampled_from([0.0, 0.0, 0.3]))] = np.nan
+    values[rng.integers(n)] = 2.0  # one is known
+    weights = draw(
+        st.sampled_from(
+            [None, rng.integers(1, 5, n).astype(float), np.full(n, 0.1), rng.uniform(0.1, 3.0, n)]
+        )
+    )
+    return values, weights
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns(), st.integers(1, 4), st.sampled_from([1, 3, 64]), st.booleans())
+def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
+    values, weights = column
+    n = len(values)
+    how = {} if weights is None else {"weights": weights}
+    shards = far.near({"x": values}, {"y": np.arange(n) * 1.0, **how}, 4, n_shards)
+    data = read_far(shards, Given({}, 0, weights), ("x",), as_loss("squared"), 0)
+    numbers = data.table["x"].values
+    if not few_values:
+        numbers._few = None
+    sample = Sample(None, weights, n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cwboost.shards.FEW_ROWS", few_rows)
+        for n_bins in (2, 5, 12, 50, 128):
+            shares = np.linspace(0.0, 1.0, n_bins)
+            assert quantiles(numbers, data.sample, shares).tolist() == (
+                quantiles(values, sample, shares).tolist()
+            )
+            assert Cuts.make(numbers, data.sample, n_bins) == Cuts.make(values, sample, n_bins)
+
+
+# --- shards that are lost -------------------------------------------------------------------------
+
+
+def bits(model):
+    """All numbers of a model."""
+    arrays = [model.risk, model.start_vector, model.shares, *(t.coef for t in model.terms.values())]
+    held = model.validation_risk
+    return [x.tobytes() for x in [*arrays, *([] if held is None else [held])]]
+
+
+@pytest.mark.parametrize(
+    ("loss", "optimizer"),
+    [
+        ("squared", "hybrid"),
+        ("binomial", "accelerated"),
+        ("binomial", "hybrid"),
+        ("huber", "plain"),
+    ],
+)
+def test_a_lost_shard_begins_anew(loss, optimizer):
+    """At every call there is: reading, binning, and in the middle of the iterations."""
+    table = many_kinds(2, 250)
+    y = target(table, loss)
+    how = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "validation": 0.3, "n_iter": 12}
+    how |= {"learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Linear("tied")]}
+    how |= {"interactions": [("x", "yes")], "weights": make_weights(2, 250)}
+    whole = shards_of(table, y, **how)
+    model = far.fit(whole, y, **how)
+    for call in range(1, whole.calls + 1, 3):
+        shards = shards_of(table, y, **how)
+        shards.lose_at = (call, call + 1)
+        found = far.fit(shards, y, **how)
+        assert found.choices == model.choices
+        assert bits(found) == bits(model), call
+
+
+# --- odd partitions -------------------------------------------------------------------------------
+
+
+def in_parts(table, y, ends, n_shards, **beside):
+    """Shards of partitions that end at some rows."""
+    edges = list(zip([0, *ends], [*ends, len(y)], strict=True))
+    every = {"y": y, **beside}
+    parts = [
+        Partition(k, taken(table, slice(a, b)), {r: x[a:b] for r, x in every.items()})
+        for k, (a, b) in enumerate(edges)
+    ]
+    return far.Near([parts[s::n_shards] for s in range(n_shards)])
+
+
+ODD = {
+    "one": ([], 1),
+    "empty first": ([0, 100], 3),
+    "empty last": ([100, 300], 3),
+    "all but one empty": ([0, 0, 300, 300], 5),
+    "one row": ([1, 2, 299], 4),
+}
+
+
+@pytest.mark.parametrize("loss", ["squared", "binomial", "absolute"])
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_partitions(odd, loss):
+    table = many_kinds(14, 300)
+    y = target(table, loss)
+    learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
+    how = {"learners": learners, "loss": loss, "validation": 0.3, "n_iter": 15, "patience": None}
+    same(cb.fit(table, y, **how), far.fit(in_parts(table, y, *ODD[odd]), y, **how))
+
+
+def test_more_shards_than_rows():
+    x, y = np.arange(8.0), np.array([0.0, 1.0, 0.0, 2.0, 3.0, 2.0, 5.0, 4.0])
+    table = {"x": x, "g": np.array(list("abababab"), object)}
+    how = {"learners": [cb.Linear("x"), cb.Category("g", df=0.5)], "n_iter": 10, "patience": None}
+    parts = in_parts(table, y, list(range(1, 8)) + [8] * 4, 12)
+    same(cb.fit(table, y, **how), far.fit(parts, y, **how))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_shards_without_training_or_validation_rows(loss, optimizer):
+    table = many_kinds(15, 300)
+    y, held = target(table, loss), np.arange(300) >= 200
+    learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("yes")]
+    how = {"learners": learners, "loss": loss, "validation": held, "n_iter": 15, "patience": None}
+    how["optimizer"] = OPTIMIZERS[optimizer]
+    parts = in_parts(table, y, [100, 200], 3, validation=held)
+    same(cb.fit(table, y, **how), far.fit(parts, y, **how))
+
+
+def test_columns_of_nothing():
+    """Text that is missing in whole partitions, columns that are missing, or have one value."""
+    table = many_kinds(16, 300)
+    table["text"][:150] = None
+    table["none"], table["one"] = np.full(300, np.nan), np.full(300, 3.0)
+    table["no text"] = np.full(300, None, object)
+    table["last"] = np.where(np.arange(300) < 200, np.nan, table["x"])
+    y = np.sin(table["x"]) + 0.5 * (table["text"] == "u")
+    learners = [cb.Spline("x"), cb.Category("text"), cb.Linear("last"), cb.Linear("one")]
+    with pytest.warns(UserWarning, match="constant") as local:
+        model = cb.fit(table, y, learners, n_iter=15)
+    with pytest.warns(UserWarning, match="constant") as other:
+        found = far.fit(in_parts(table, y, [90, 150, 151], 2), y, learners, n_iter=15)
+    assert [str(w.message) for w in other] == [str(w.message) for w in local]
+    same(model, found)
+    for empty in ("none", "no text"):
+        same(*both(table, y, learners=[cb.Spline(empty), cb.Spline("x")]))
+
+
+# --- round trips ----------------------------------------------------------------------------------
+
+
+def calls_per_iteration(table, y, **how):
+    """Calls of each iteration after the first five."""
+    shards = shards_of(table, y, **how)
+    counts = []
+    far.fit(shards, y, **how, callback=lambda: counts.append(shards.calls))
+    return np.diff(counts)[5:]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loss", ["binomial", "poisson", "absolute"])
+def test_round_trips(loss, optimizer):
+    table = many_kinds(17, 800)
+    how = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "n_iter": 60, "patience": None}
+    how["validation"] = 0.3
+    assert calls_per_iteration(table, target(table, loss), **how).mean() <= 2.0
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_squared_loss_asks_for_new_terms_only(optimizer):
+    table = many_kinds(17, 800)
+    how = {"optimizer": OPTIMIZERS[optimizer], "n_iter": 60, "patience": None, "validation": 0.3}
+    how["search"] = "row-free"
+    calls = calls_per_iteration(table, target(table, "squared"), **how)
+    assert calls.sum() <= 2 * len(table) + 10
+    assert np.count_nonzero(calls == 0) > len(calls) / 2
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def same_error(table, y, match=None, **how):
+    """Both refuse, with errors of one type; that of rows elsewhere says more."""
+    with pytest.raises((ValueError, TypeError)) as local:
+        cb.fit(table, y, **how)
+    with pytest.raises(Exception, match=match) as other:
+        elsewhere(table, y, **how)
+    assert type(other.value) is type(local.value)
+    return str(local.value), str(other.value)
+
+
+def place(row, n=100):
+    """Partition and row in it, as `far.near` cuts five of them."""
+    for k, (a, b) in enumerate(far.cut(n, 5)):
+        if a <= row < b:
+            return k, row - a
+    raise AssertionError
+
+
+def simple(n=100):
+    rng = np.random.default_rng(0)
+    return {"x": rng.normal(size=n), "z": rng.normal(size=n)}, rng.normal(size=n)
+
+
+def with_one(values, row, value):
+    out = np.array(values)
+    out[row] = value
+    return out
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("named", [False, True])
+def test_y_that_is_no_number(bad, named):
+    table, y = simple()
+    part, row = place(70)
+    y = with_one(y, 70, bad)
+    if named:
+        table, y = {**table, "y": y}, "y"
+    same_error(table, y, match=f"partition {part}: .*y'?, row {row}:")
+
+
+def test_infinite_numbers():
+    table, y = simple()
+    table["z"] = with_one(table["z"], 70, -np.inf)
+    part, row = place(70)
+    same_error(table, y, match=f"'z', row {row} of partition {part}: ")
+    zero = with_one(np.ones(100), place(70)[1] * 0 + 69, 0.0)
+    same_error(table, y, match=f"'z', row {row} of partition {part}: ", weights=zero)
+
+
+def test_text_as_y():
+    table, _ = simple()
+    same_error(table, np.array(list("ab") * 50), match="partition 0: ")
+
+
+@pytest.mark.parametrize(
+    ("role", "bad"),
+    [
+        ("weights", -1.0), ("weights", np.nan), ("weights", np.inf), ("offset", np.nan),
+        ("exposure", 0.0), ("exposure", -2.0), ("validation", -1.0), ("validation", np.nan),
+    ],
+)  # fmt: skip
+def test_bad_numbers_beside_the_table(role, bad):
+    table, y = simple()
+    part, row = place(70)
+    given = {role: with_one(np.ones(100), 70, bad), "loss": "poisson"}
+    if role == "validation":
+        given[role][:60] = 0.0
+    same_error(table, np.abs(np.round(y)), match=f"partition {part}: {role}, row {row}:", **given)
+
+
+@pytest.mark.parametrize("loss", ["binomial", "multinomial"])
+@pytest.mark.parametrize("classes", ["a", "ab", "abc"])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_classes(loss, classes, numbers):
+    table, _ = simple()
+    y = np.array((list(classes) * 100)[:100])
+    y = np.searchsorted(sorted(set(y)), y).astype(float) if numbers else y
+    if classes == "ab" or (classes == "abc" and loss == "multinomial"):
+        same(*both(table, y, loss=loss))
+    else:
+        here, there = same_error(table, y, loss=loss)
+        assert here == there
+
+
+def test_classes_of_absent_rows_are_none():
+    table, _ = simple()
+    y = np.array(list("ab") * 50, object)
+    y[70] = "c"
+    weights = with_one(np.ones(100), 70, 0.0)
+    same(*both(table, y, loss="binomial", weights=weights))
+    table["y"], table["w"] = y, weights
+    same(*both(table, "y", loss="binomial", weights="w"))
+
+
+def test_a_class_that_only_the_validation_table_has():
+    table, _ = simple()
+    y = np.array(list("ab") * 50, object)
+    last = np.array(list("abc") * 10, object)
+    held = held_partitions(taken(table, slice(0, 30)), last)
+    validation = (taken(table, slice(0, 30)), last)
+    with pytest.raises(ValueError, match="class") as local:
+        cb.fit(table, y, loss="binomial", validation=validation)
+    with pytest.raises(ValueError, match="of the validation table: ") as other:
+        elsewhere(table, y, held=held, loss="binomial", validation=validation)
+    assert str(local.value) in str(other.value)
+
+
+def test_a_class_that_no_training_row_has():
+    table, _ = simple()
+    y = np.array(list("ab") * 50)
+    same_error(table, y, loss="binomial", validation=y == "b", match="one class only")
+
+
+def test_columns_differ():
+    table, y = simple()
+    parts = [{"x": table["x"][:50]}, {"z": table["x"][50:]}]
+    shards = far.Near([[Partition(k, t, {"y": y[:50]})] for k, t in enumerate(parts)])
+    with pytest.raises(ValueError, match="partition 1: expected the columns x of partition 0, got"):
+        far.fit(shards, y)
+
+
+@pytest.mark.parametrize("n_shards", [1, 2])
+def test_a_type_that_changes(n_shards):
+    table, y = simple()
+    parts = [{"x": table["x"][:50]}, {"x": np.array(list("ab") * 25)}]
+    parts = [Partition(k, t, {"y": y[:50]}) for k, t in enumerate(parts)]
+    shards = far.Near([parts[s::n_shards] for s in range(n_shards)])
+    with pytest.raises(TypeError, match=r"column 'x': text in partitions? 1, but numbers in part"):
+        far.fit(shards, y)
+
+
+@pytest.mark.parametrize("n_shards", [1, 2])
+def test_a_type_of_y_that_changes(n_shards):
+    table, _ = simple()
+    ys = [np.arange(50) % 2, np.array(list("ab") * 25)]
+    parts = [Partition(k, {"x": table["x"][:50]}, {"y": y}) for k, y in enumerate(ys)]
+    shards = far.Near([parts[s::n_shards] for s in range(n_shards)])
+    with pytest.raises(TypeError, match="column 'y': text in partition 1, but numbers in part"):
+        far.fit(shards, 0, loss="binomial")
+
+
+@pytest.mark.parametrize("marks", [np.zeros(100, bool), np.ones(100, bool), np.zeros(100)])
+def test_validation_that_holds_out_all_or_nothing(marks):
+    table, y = simple()
+    here, there = same_error(table, y, validation=marks)
+    assert here == there
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 0.001, True])
+def test_validation_shares(share):
+    table, y = simple()
+    here, there = same_error(table, y, validation=share)
+    assert here == there
+
+
+@pytest.mark.parametrize("role", ["y", *ROLES])
+def test_names_that_the_table_lacks(role):
+    table, y = simple()
+    how = {role: "nothing", "loss": "poisson"}
+    here, there = same_error(table, how.pop("y", np.abs(np.round(y))), **how)
+    assert here == there
+
+
+def test_learners_and_pairs_of_unknown_columns():
+    table, y = simple()
+    for how in ({"learners": [cb.Spline("w")]}, {"interactions": [("x", "w")]}, {"learners": "s"}):
+        here, there = same_error(table, y, **how)
+        assert here == there
+
+
+def test_no_rows_and_no_y():
+    table, y = simple()
+    empty = {"x": np.empty(0)}
+    cases = (empty, np.empty(0), {}), (table, None, {}), (table, y, {"weights": y * 0.0})
+    for *rows, how in cases:
+        here, there = same_error(*rows, **how)
+        assert here == there
+
+
+def test_hybrid_without_validation():
+    same_error(*simple(), optimizer=cb.Hybrid(), match="Hybrid needs validation rows")
+
+
+@pytest.mark.parametrize("role", ["y", *ROLES])
+def test_arrays_of_another_length(role):
+    table, y = simple()
+    every = {"y": np.abs(np.round(y)), role: np.ones(100)}
+    parts = [
+        Partition(k, taken(table, slice(a, a + 50)), {r: x[a : a + 50] for r, x in every.items()})
+        for k, a in enumerate((0, 50))
+    ]
+    parts[1].beside[role] = np.ones(49)
+    how = {role: every[role]} if role != "y" else {}
+    with pytest.raises(ValueError, match=f"partition 1: {role} has 49 rows, the table has 50"):
+        far.fit(far.Near([parts]), every["y"], loss="poisson", **how)
+    if role in ("y", "offset", "exposure"):
+        for part in parts:
+            part.beside["weights"] = with_one(np.ones(50), 3, 0.0)
+        with pytest.raises(ValueError, match=f"partition 1: {role} has 49 rows, the table has 50"):
+            far.fit(far.Near([parts]), every["y"], loss="poisson", weights=0, **how)
