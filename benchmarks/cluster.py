@@ -7,7 +7,8 @@ choices must be equal, coefficients to rounding. Told are the seconds until the 
 per iteration after it, round trips and bytes per iteration, and what an iteration's time consists
 of: the slowest worker of every round trip computing (measured there), the rest of the round trips,
 and the client; and by time of the processor, which other work on the machine changes little: verbs
-(all workers together), the rest of the workers, the client with the scheduler. Knows how `cwboost.dask` asks shards; changes nothing of it.
+(all workers together), the rest of the workers, the client with the scheduler. Knows how
+`cwboost.dask` asks shards; changes nothing of it.
 
 Workers that outnumber the cores wait for each other: what then can be seen is how the rest grows.
 """
@@ -190,7 +191,7 @@ def measured(rows: int, workers: int, n_iter: int, direct: bool, processes: bool
     with (
         dask.config.set({"distributed.client.direct-to-workers": direct}),
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=None
+            n_workers=workers, threads_per_worker=1, processes=processes, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -2,8 +2,8 @@
 
 A fit on one thread whose rows are watched: every batch of verbs is timed, in time of the processor.
 Told are, per row, the nanoseconds until the first iteration, of the passes that make steps and
-residuals and of the sums of one set, with the number of sets that an iteration asks for: the
-constants of docs/arithmetic.md. Knows where a fit makes its rows; changes nothing of it.
+residuals, of the sums of one set and of one cross-Gram, with how many of these an iteration asks
+for: the constants of docs/arithmetic.md. Knows where a fit makes its rows; changes nothing of it.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def measured(rows: int | str, loss: str, optimizer: str, n_iter: int) -> dict[st
         "pass": passes / n,
         "sums": sums / max(asked, 1e-9) / n,
         "asked": asked,
-        "crosses": crosses / n,
-        "n_crosses": n_crosses,
+        "cross": crosses / max(n_crosses, 1e-9) / n,
+        "crosses": n_crosses,
         "rest": each - passes - sums - crosses,
     }
 
@@ -156,9 +156,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"{COLUMNS} columns, one thread, times of the processor:\n")
     print(
         "| loss | optimizer | rows | set-up, ns per cell | pass, ns per row | sums, ns per row and "
-        "set | sets asked | the rest, ms | iteration, ms |"
+        "set | sets asked | cross-Gram, ns per row | cross-Grams | the rest, ms | iteration, ms |"
     )
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     sources: list[int | str] = list(arguments.rows)
     for source in sources:
         for loss, optimizer in FITS:
@@ -176,7 +176,7 @@ def show(source: int | str, loss: str, optimizer: str, n_iter: int) -> None:
     f = outcome.value
     print(
         f"| {loss} | {optimizer} | {f['rows']:,} | {1e9 * f['setup']:.0f} | {1e9 * f['pass']:.2f} "
-        f"| {1e9 * f['sums']:.2f} | {f['asked']:.1f} | {1e3 * f['rest']:.2f} | "
+        f"| {1e9 * f['sums']:.2f} | {f['asked']:.1f} | {1e9 * f['cross']:.2f} | {f['crosses']:.1f} | {1e3 * f['rest']:.2f} | "
         f"{1e3 * f['each']:.1f} |",
         flush=True,
     )
