@@ -5,6 +5,7 @@ Knows: shards in this process (`far`), whose messages are pickled. Does not know
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -372,6 +373,38 @@ def test_categories_of_numbers(ordered):
     assert other.terms["code"].plan.encoders == local.terms["code"].plan.encoders
 
 
+@pytest.mark.parametrize("n_shards", [2, 4])
+def test_numbers_of_rows(n_shards):
+    """A count over all rows is told apart from one that begins anew in every partition."""
+    n = 1200
+    whole, again = np.arange(n) * 1.0, np.arange(n) % 300 * 1.0
+    y = np.random.default_rng(0).normal(size=n)
+    told = []
+    for column in (whole, again, whole[::-1], whole * 3):
+        parts = in_parts({"x": column}, y, [300, 600, 900], n_shards)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            same(cb.fit({"x": column}, y, n_iter=3), far.fit(parts, y, n_iter=3))
+        told.append([str(w.message)[:30] for w in caught])
+    row_count = "column 'x' has another whole nu"[:30]
+    assert told == [[row_count] * 2, [], [row_count] * 2, []]
+
+
+def test_columns_that_nobody_asks_for():
+    """They may have infinite numbers, and a validation table may lack them."""
+    table = many_kinds(20, 200)
+    table["y"], table["wild"] = target(table, "squared"), np.full(200, np.inf)
+    last = {name: column for name, column in table.items() if name in ("x", "text")}
+    held = held_partitions(last, table["y"])
+    how = {"learners": [cb.Spline("x"), cb.Category("text")], "validation": (last, table["y"])}
+    same(*both(table, "y", held=held, **how))
+    same(*both(table, "y ~ x + text", held=held, validation=how["validation"]))
+    del last["text"]
+    held = held_partitions(last, table["y"])
+    with pytest.raises(ValueError, match="of the validation table: column 'text' is not in"):
+        elsewhere(table, "y", held=held, **how)
+
+
 def test_a_checkpoint(tmp_path):
     table = many_kinds(19, 300)
     y = target(table, "binomial")
@@ -411,7 +444,7 @@ def columns(draw):
     return values, weights
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(columns(), st.integers(1, 4), st.sampled_from([1, 3, 64]), st.booleans())
 def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
     values, weights = column
@@ -461,7 +494,7 @@ def test_a_lost_shard_begins_anew(loss, optimizer):
     how |= {"interactions": [("x", "yes")], "weights": make_weights(2, 250)}
     whole = shards_of(table, y, **how)
     model = far.fit(whole, y, **how)
-    for call in range(1, whole.calls + 1, 3):
+    for call in range(1 + len(loss) % 3, whole.calls + 1, whole.calls // 10):
         shards = shards_of(table, y, **how)
         shards.lose_at = (call, call + 1)
         found = far.fit(shards, y, **how)
@@ -534,7 +567,7 @@ def test_columns_of_nothing():
     with pytest.warns(UserWarning, match="constant") as local:
         model = cb.fit(table, y, learners, n_iter=15)
     with pytest.warns(UserWarning, match="constant") as other:
-        found = far.fit(in_parts(table, y, [90, 150, 151], 2), y, learners, n_iter=15)
+        found = far.fit(in_parts(table, y, [90, 150, 151], 4), y, learners, n_iter=15)
     assert [str(w.message) for w in other] == [str(w.message) for w in local]
     same(model, found)
     for empty in ("none", "no text"):

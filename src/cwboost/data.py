@@ -164,7 +164,7 @@ class Data:
         return values if self.present is None else np.asarray(values[self.present])
 
 
-def _column(given: Any, what: str, table: Table) -> Column:
+def column_of(given: Any, what: str, table: Table) -> Column:
     """A column of the table by name, or an array as long as it."""
     column = table[given] if isinstance(given, str) else read_column(given, what)
     if len(column) != table.n_rows:
@@ -173,7 +173,7 @@ def _column(given: Any, what: str, table: Table) -> Column:
 
 
 def read_y(y: Any, table: Table, loss: Loss, classes: tuple[Any, ...] | None) -> Any:
-    column = _column(y, "y", table)
+    column = column_of(y, "y", table)
     check_known(column, table)
     values, found = loss.read_y(column, classes)
     top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
@@ -297,7 +297,7 @@ def _validation_weights(
             "validation: expected a fraction, a mask or weights over the rows, or a tuple "
             "(table, y[, weights, offset]); got a list"
         )
-    column = _column(validation, "validation", table)
+    column = column_of(validation, "validation", table)
     held = read_weights(column, table, "validation")
     if not np.any(held > 0):
         raise ValueError("validation: no row is held out; mark at least one")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from .bins import (
     ones,
     pair_in,
 )
-from .data import Given, read_offset, read_weights, read_y
+from .data import Given, column_of, read_offset, read_weights, read_y
 from .design import core_set
 from .losses import Loss
 from .memory import Room
@@ -42,6 +43,7 @@ from .table import Column, Floats, Labels, Numbers, Piece, Table, check_finite, 
 from .unify import Unified, gather
 
 TRAINING = 0  # the first part
+SOME = 64  # numbers that are looked for elsewhere
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
 
@@ -176,14 +178,18 @@ class Sorted(NamedTuple):
     def between(self, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
         """Numbers above low and up to high, their weights, and the next number above each high."""
         begin, end = (np.searchsorted(self.values, x, side="right") for x in (low, high))
-        rows = np.concatenate([np.arange(a, b) for a, b in zip(begin, end, strict=True)])
-        values = self.values[rows]
-        last = np.flatnonzero(np.append(values[1:] != values[:-1], True))  # of each number
-        reached = self.reached[rows[last]] if len(rows) else np.empty(0)
-        first = np.append(0, last[:-1] + 1) if len(rows) else last
-        before = np.append(self.reached, 0.0)[rows[first] - 1] if len(rows) else np.empty(0)
-        after = np.append(self.values, np.inf)[end]
-        return values[last] if len(rows) else values, reached - before, after
+        found = [self._distinct(a, b) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+        values, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return values, weights, np.append(self.values, np.inf)[end]
+
+    def _distinct(self, begin: int, end: int) -> tuple[Floats, Floats]:
+        """The numbers of some rows, and their weights."""
+        if begin < end and self.values[begin] == self.values[end - 1]:  # maybe in very many rows
+            last = np.array([end - 1])
+        else:
+            last = begin + np.flatnonzero(np.diff(self.values[begin:end], append=np.inf))
+        before = self.reached[begin - 1] if begin else 0.0
+        return self.values[last], np.diff(self.reached[last], prepend=before)
 
 
 class Shard:
@@ -221,21 +227,16 @@ class Shard:
         self.reading, self.loss = reading, reading.loss
         own = (part.beside for part in self.partitions if part.held)
         self.weighted = reading.weighted or any("weights" in beside for beside in own)
-        q = self.loss.n_outputs
-        read_parts = [
-            self._read_part(p, t) for p, t in zip(self.partitions, self.tables, strict=True)
-        ]
-        self.kept = [present for present, *_ in read_parts]
-        self.y = np.concatenate([y for _, y, _, _ in read_parts])
-        self.weights = np.concatenate([w for _, _, w, _ in read_parts])
-        self.offset = np.concatenate([o for _, _, _, o in read_parts]).reshape(-1, q)
+        parts = zip(self.partitions, self.tables, strict=True)
+        self.kept, ys, *others = zip(*(self._read_part(p, t) for p, t in parts), strict=True)
+        self.y, self.weights, self.offset = (np.concatenate(x) for x in (ys, *others))
         self.n_rows = len(self.y)
-        self.begin = np.cumsum([0, *(len(y) for _, y, _, _ in read_parts)])
+        self.begin = np.cumsum([0, *map(len, ys)])
         self.table = self._joined()
         kinds = None if reading.classes is None else self._class_values()
         return [
             [len(y)] if kinds is None else [int(np.count_nonzero(y == c)) for c in kinds]
-            for _, y, _, _ in read_parts
+            for y in ys
         ]
 
     def present(self, weights: str | None) -> int:
@@ -272,12 +273,8 @@ class Shard:
                 return rows, np.empty(0), w, np.empty((0, loss.n_outputs))
             table = read(given.table)
             y, _ = read_y(given.y, table, loss, classes)
-            return (
-                rows,
-                y,
-                w,
-                read_offset(table, given.offset, given.exposure, loss, loss.n_outputs),
-            )
+            offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
+            return rows, y, w, offset
 
     def _joined(self) -> Table:
         """All rows as one table, whose columns are put together when they are asked for."""
@@ -290,9 +287,13 @@ class Shard:
         )
 
     def _gathered(self, name: str, unified: Unified | None = None) -> Column:
-        parts = zip(self.partitions, self.tables, self.kept, strict=True)
-        pieces = ((table.piece(name).take(rows), str(part)) for part, table, rows in parts)
-        return gather(name, self.n_rows, pieces, unified)
+        return gather(name, self.n_rows, self._pieces(name), unified)
+
+    def _pieces(self, name: str) -> Iterator[tuple[Piece, str]]:
+        for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
+            with _in(part):
+                piece = table.piece(name).take(rows)
+            yield piece, str(part)
 
     def _where(self, row: int) -> str:
         k = int(np.searchsorted(self.begin, row, side="right")) - 1
@@ -305,63 +306,46 @@ class Shard:
         marks, out = True, []
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with _in(part):
-                given = named if named else part.beside["validation"]
-                column = read({"v": given})["v"] if not isinstance(given, str) else table[given]
-                if len(column) != table.n_rows:
-                    raise ValueError(
-                        f"validation has {len(column)} rows, the table has {table.n_rows}"
-                    )
+                column = column_of(named or part.beside["validation"], "validation", table)
                 marks = marks and (table.n_rows == 0 or bool(getattr(column, "boolean", False)))
                 out.append(read_weights(column, table, "validation")[rows])
-        self._given_held = np.concatenate(out)
-        return marks, float(self._given_held.sum())
+        self._validation = np.concatenate(out)
+        return marks, float(self._validation.sum())
 
     def split(self, how: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None = None) -> Any:
         """Sets the parts. `how`: "none"; "drawn": rows by their place among those of a class, per
         partition; "marks" or "weights" that `validation` read; "held": those of the validation
         table. Answers the number of training rows and the weights of the parts."""
-        n, w = self.n_rows, self.weights
-        held: Any = np.zeros(n, bool)
-        if how == "drawn":
-            assert drawn is not None
-            held = self._drawn(drawn)
-        elif how == "marks":
-            held = self._given_held > 0
-        elif how == "held":
-            for part, begin, end in zip(self.partitions, self.begin, self.begin[1:], strict=False):
-                held[begin:end] = part.held
-        of_held: RowWeights = held
-        if how == "weights":
-            of_held = self._given_held
-            held = of_held > 0
+        self.training = ~self._held(how, drawn)
+        w, plain, by_weights = self.weights, not self.weighted, how == "weights"
+        watched: RowWeights = ~self.training
+        if by_weights:
+            watched = self._validation
         elif self.weighted:
-            of_held = np.where(held, w, 0.0)
-        self.training = held if how == "none" else ~held
-        if how == "none":
-            self.training = np.ones(n, bool)
-        plain = not self.weighted
+            watched = np.where(self.training, 0.0, w)
         training: RowWeights = self.training if plain else np.where(self.training, w, 0.0)
-        everything: RowWeights
-        if plain and of_held.dtype == np.bool_:
-            everything = ones(n)
-        else:
-            everything = np.where(self.training, w, of_held)
-        watched = training if how == "none" else of_held
-        self.parts = [training, watched, everything]
+        together = ones(self.n_rows)
+        if self.weighted or by_weights:
+            together = np.where(self.training, w, watched)
+        self.parts = [training, training if how == "none" else watched, together]
         marks = None if self.training.all() else self.training
         n_training = int(np.count_nonzero(self.training))
         self.sample = Sample(marks, None if plain else w, n_training)
         return n_training, [float(np.sum(part)) for part in self.parts]
 
-    def _drawn(self, drawn: Sequence[Sequence[NDArray[np.int64]]]) -> NDArray[np.bool_]:
+    def _held(
+        self, how: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None
+    ) -> NDArray[np.bool_]:
+        """Marks the rows that are held out; as `split`."""
+        if how in ("marks", "weights"):
+            return np.asarray(self._validation > 0)
         held = np.zeros(self.n_rows, bool)
         kinds: list[Any] = [None] if self.reading.classes is None else self._class_values()
-        parts = zip(drawn, self.begin, self.begin[1:], strict=False)
-        for of_part, begin, end in parts:
-            for kind, places in zip(kinds, of_part, strict=True):
-                y = self.y[begin:end]
-                rows = np.arange(begin, end) if kind is None else begin + np.flatnonzero(y == kind)
-                held[rows[places]] = True
+        for k, (begin, end) in enumerate(pairwise(self.begin)):
+            held[begin:end] = how == "held" and self.partitions[k].held
+            for kind, places in zip(kinds, drawn[k], strict=True) if drawn else ():
+                same = self.y[begin:end] == kind
+                held[begin + (places if kind is None else np.flatnonzero(same)[places])] = True
         return held
 
     # --- y ----------------------------------------------------------------------------------------
@@ -463,10 +447,12 @@ class Shard:
         return np.array([weights.sum(), weights @ values])
 
     def count(self, name: str, values: Floats) -> NDArray[np.int64]:
-        """Rows that have each of some values, and at the end known rows."""
+        """Rows that have each of some increasing values, and at the end known rows."""
         column = self._numbers(name)
-        counts = [int(np.count_nonzero(column == v)) for v in values]
-        return np.array([*counts, int(np.count_nonzero(~np.isnan(column)))])
+        code = np.searchsorted(values, column)
+        hit = np.append(values, np.nan)[code] == column
+        counts = np.bincount(code[hit], minlength=len(values))
+        return np.append(counts, np.count_nonzero(~np.isnan(column)))
 
     def median(self, name: str) -> float | None:
         """Of all rows; None: there is none."""
@@ -475,13 +461,14 @@ class Shard:
             return None
         return float(_core.quantiles(values, None, None, np.array([0.5]))[0])
 
-    def counting(self, name: str) -> tuple[bool, float, float]:
-        """Whether every row has another whole number, and the range."""
+    def counting(self, name: str) -> tuple[bool, float, float, Floats]:
+        """Whether every row has another whole number, the range, and some of them."""
         values = self._numbers(name)
         if np.isnan(values).any() or np.any(values != np.round(values)):
-            return False, 0.0, 0.0
+            return False, 0.0, 0.0, values[:0]
         each = len(np.unique(values)) == len(values)
-        return each, float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+        low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+        return each, low, high, values[:SOME]
 
     # --- bins -------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ from .fit import (
     run_stages,
     settings_of,
 )
-from .formula import is_formula, parse, target_of
+from .formula import is_formula, parse, target_of, tokenize
 from .interactions import Pairs, check_pairs
 from .losses import Loss, TargetRows
 from .memory import Room
@@ -210,9 +210,12 @@ class FarNumbers(Elsewhere):
         return bool(2 * max(counts, default=0) > known)
 
     def counts_rows(self) -> bool:
-        found = self.shards.ask("counting", self.name)
-        spread = max(high for *_, high in found) - min(low for _, low, _ in found)
-        return all(each for each, *_ in found) and bool(spread < 2 * self.n_rows)
+        each, low, high, some = zip(*self.shards.ask("counting", self.name), strict=True)
+        if not all(each) or not max(high) - min(low) < 2 * self.n_rows:
+            return False
+        values = np.unique(np.concatenate(some))
+        *counts, _ = self.shards.total("count", self.name, values)
+        return bool(max(counts) == 1)  # one shard's numbers are no other's
 
     # --- ranks ------------------------------------------------------------------------------------
 
@@ -531,14 +534,14 @@ def class_weights(class_weight: Any, classes: tuple[Any, ...], totals: Floats) -
 
 
 def _names(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tuple[str, ...]:
-    """Of the columns, which all partitions must have."""
+    """Of the columns, which all partitions must have; a validation table may lack some that nobody
+    asks for."""
     first = next((p for p in partitions if not p[1]), partitions[0])
     for number, held, names, _ in partitions:
         lacking = [name for name in first[2] if name not in names]
-        if lacking or (len(names) != len(first[2]) and not held):
-            which = f"partition {number}" + " of the validation table" * held
+        if not held and (lacking or len(names) != len(first[2])):
             raise ValueError(
-                f"{which}: expected the columns {', '.join(first[2][:10])} of partition "
+                f"partition {number}: expected the columns {', '.join(first[2][:10])} of partition "
                 f"{first[0]}, got {', '.join(names[:10])}"
             )
     if not first[2]:
@@ -881,11 +884,10 @@ def fit_shards(
     how.check(data.loss, data.split)
     table, apart = data.table, given.columns
     target = [name for name in (given.column("y"),) if name is not None]
+    table.describe(_wanted(table, formula, learners, [*apart, *exclude]))
     if formula is None:
-        table.describe(name for name in table.names if name not in apart)
         chosen = make_learners(table, learners, [*target, *exclude], terms, apart=apart)
     else:
-        table.describe(table.names)
         chosen = parse(formula, table, exclude=apart)[1]
     chosen = check_learners(chosen, table)
     check_pairs(wanted, table, given.columns)
@@ -896,3 +898,15 @@ def fit_shards(
     plans = plan_terms(list(chosen), table, data.sample, seen)
     binned = FarBinned.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
     return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
+
+
+def _wanted(table: Table, formula: str | None, learners: Any, exclude: Sequence[str]) -> list[str]:
+    """Columns that terms will ask for, to be described at once; any other is when it is."""
+    named: set[str] | None = None
+    if formula is not None:
+        words = {token.text for token in tokenize(formula)}
+        named = None if "." in words else words
+    elif isinstance(learners, list | tuple) and not any(x is Ellipsis for x in learners):
+        named = {name for x in learners for name in getattr(x, "columns", ())}
+    names = (name for name in table.names if name not in exclude)
+    return [name for name in names if named is None or name in named]
