@@ -1,11 +1,12 @@
-"""The command line: python -m benchmarks [compare, table, targets, quality, cv, scale, history]."""
+"""The command line: python -m benchmarks [compare, table, targets, quality, cv, scale, cluster,
+passes, history]."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import compare, cv, history, quality, scale, targets
+from . import cluster, compare, cv, history, passes, quality, scale, targets
 
 COMMANDS = {  # name: arguments, what it runs, in words
     "compare": (compare.add_arguments, compare.run, "rivals on problems (the default)"),
@@ -14,6 +15,8 @@ COMMANDS = {  # name: arguments, what it runs, in words
     "quality": (quality.add_arguments, quality.run, "AUC on real tables against EBM, XGBoost"),
     "cv": (cv.add_arguments, cv.run, "what ten folds cost beside ten fits"),
     "scale": (scale.add_arguments, scale.run, "rows that need not fit into memory"),
+    "cluster": (cluster.add_arguments, cluster.run, "a fit on a cluster: where its time goes"),
+    "passes": (passes.add_arguments, passes.run, "what a row costs"),
     "history": (history.add_arguments, history.run, "figures of this commit beside the last"),
 }
 

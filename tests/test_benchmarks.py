@@ -16,10 +16,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from benchmarks import (
+    cluster,
     compare,
     history,
     machine,
     pages,
+    passes,
     problems,
     process,
     results,
@@ -400,3 +402,28 @@ def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch):
     assert streamed["rows"] == told["rows"] == again["rows"] == 4000
     assert streamed["risk"] == again["risk"]
     assert 0 < streamed["first"] < streamed["seconds"]
+
+
+# --- a cluster ------------------------------------------------------------------------------------
+
+
+def test_a_fit_on_a_cluster_is_told_and_the_same(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "PARTITIONS", 3)
+    found = cluster.measured(rows=600, workers=2, n_iter=4, direct=True, processes=False)
+    for figures in found.values():
+        assert figures["same"]
+        assert figures["distance"] < 1e-10
+        parts = figures["workers"] + figures["transport"] + figures["client"]
+        assert parts == pytest.approx(figures["each"])
+        assert figures["received"] > 0
+    assert found["binomial"]["trips"] >= 1
+    assert all(line(found["squared"]).count("|") >= 4 for line in (cluster.summary, cluster.shares))
+    assert "kB" in cluster.traffic(found["binomial"])
+
+
+def test_a_row_has_its_price(capsys):
+    main(["passes", "--rows", "400", "--iterations", "4"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if " 400 |" in line]
+    assert [line.split(" | ")[0] for line in lines] == [f"| {loss}" for loss, _ in passes.FITS]
+    assert all(float(line.split(" | ")[5]) > 0 for line in lines)  # sets are asked for

@@ -20,6 +20,7 @@ PAGES = (
     "coming",
     "counts",
     "cv",
+    "dask",
     "effects",
     "information",
     "interactions",
@@ -68,6 +69,8 @@ def test_readme(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_shows_what_its_code_prints(name):
+    if name == "dask":
+        load("cwboost.dask")
     tool = runpy.run_path(str(ROOT / "tools" / "pages.py"))
     page = ROOT / "docs" / f"{name}.md"
     _, pairs = tool["run"](page.read_text(encoding="utf-8"), str(page))
