@@ -86,6 +86,7 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
         "added": None if added is None else added / 1000,
         "beside": None if added is None else added * 1e6 / n - CELL * COLUMNS,
         "process": None if added is None else peak() / 1000,
+        "risk": float(model.risk[-1]),
     }
 
 
@@ -119,15 +120,17 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"binomial Hybrid, {arguments.threads} threads. At most {MOST} bytes per row are to be")
     print(f"taken beside the bins ({CELL} bytes per cell); some 0.1 GB of buffers, whatever the")
     print("number of rows, are counted with them:\n")
-    print("| rows from | iterations | first after | all | added | beside bins, per row | process |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| rows | iterations | first after | all | added | beside bins, per row | process | risk |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     show("Parquet", told("fitted", {"folder": rows, "saved": False, **how}))
     if arguments.saved:
         to = f"{rows}-saved"
         found = told("saved_as", {"folder": rows, "to": to})
         print(
             f"| (saving) | | | {found['seconds']:.1f} s | {found['gigabytes']:.2f} GB | "
-            f"{found['on_disk']:.2f} GB on disk | |"
+            f"{found['on_disk']:.2f} GB on disk | | |"
         )
         for name in ("saved Dataset", "the same again"):
             show(name, told("fitted", {"folder": to, "saved": True, **how}))
@@ -143,7 +146,7 @@ def show(name: str, found: dict[str, Any]) -> None:
     )
     print(
         f"| {name} | {found['iterations']} | {found['first']:.1f} s | {found['seconds']:.1f} s | "
-        f"{memory} |",
+        f"{memory} | {found['risk']:.6f} |",
         flush=True,
     )
 

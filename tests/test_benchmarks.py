@@ -392,7 +392,7 @@ def test_folds_are_compared_with_fits(capsys):
     assert "targets: ratio at most 1.3" in said
 
 
-def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch):
+def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scale, "PER_FILE", 1500)
     scale.write(tmp_path / "rows", 4000)
     assert len(list((tmp_path / "rows").iterdir())) == 3
@@ -402,6 +402,11 @@ def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch):
     assert streamed["rows"] == told["rows"] == again["rows"] == 4000
     assert streamed["risk"] == again["risk"]
     assert 0 < streamed["first"] < streamed["seconds"]
+    scale.show("Parquet", streamed)
+    scale.show("elsewhere", streamed | {"added": None})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("| Parquet | 3 | ")
+    assert first.count("|") == second.count("|") == 9
 
 
 # --- a cluster ------------------------------------------------------------------------------------
