@@ -104,7 +104,7 @@ random_state, search, progress, checkpoint
     >>> import dask.dataframe as dd, numpy as np, pandas as pd
     >>> from distributed import Client
     >>> import cwboost.dask
-    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0",
     ...                 processes=False)
     >>> x = np.linspace(0, 6, 200)
     >>> table = dd.from_pandas(pd.DataFrame({"x": x, "y": np.sin(x)}), npartitions=3)
@@ -614,7 +614,7 @@ class DaskCWBRegressor(_Dask, CWBRegressor):
     >>> import dask.array as da, numpy as np
     >>> from distributed import Client
     >>> from cwboost.dask import DaskCWBRegressor
-    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0",
     ...                 processes=False)
     >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
     >>> y = da.sin(6 * X[:, 0])
@@ -672,7 +672,7 @@ class DaskCWBClassifier(_Dask, CWBClassifier):
     >>> import dask.array as da, numpy as np
     >>> from distributed import Client
     >>> from cwboost.dask import DaskCWBClassifier
-    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=None,
+    >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0",
     ...                 processes=False)
     >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
     >>> classifier = DaskCWBClassifier().fit(X, X[:, 0] > 0.5, client=client)

@@ -1,0 +1,433 @@
+"""Rows on a cluster give the model of rows in this process: `cwboost.dask`, its estimators, and
+what they refuse.
+
+Knows: that choices are equal and coefficients to 1e-10. Does not know: what happens when parts of
+the cluster are lost (test_dask_faults.py). By default workers are threads; real ones are slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import pickle
+import sys
+import threading
+import time
+
+import cloudpickle
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from dask import delayed
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+
+import cwboost as cb
+import cwboost.dask as cd
+from problems import LOSSES, make_loss, make_table, make_target, make_weights
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this file
+N = 900
+HYBRIDS = {"all": cb.Hybrid(0.1), "training": cb.Hybrid(0.1, then="training")}
+OPTIMIZERS = {"plain": cb.Plain(0.1), "accelerated": cb.Accelerated(0.1), **HYBRIDS}
+
+
+def cluster(n, processes):
+    return LocalCluster(
+        n_workers=n, threads_per_worker=1, processes=processes, dashboard_address=":0"
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(2, False) as local, Client(local) as client:
+        yield client
+
+
+def frame(n=N, loss="squared", seed=0):
+    columns = make_table(seed, n)
+    table = pd.DataFrame(columns).drop(columns="k")  # whose spline has more coefficients than data
+    table["y"] = make_target(seed, columns, loss)
+    table["w"] = make_weights(seed, n, zeros=True)
+    table["held"] = np.random.default_rng(5).uniform(size=n) < 0.3
+    return table
+
+
+def spread(table, n=5):
+    return dd.from_pandas(table, npartitions=n, sort=False)
+
+
+def parts_of(table, ends):
+    """Partitions with given ends, empty ones too."""
+    cuts = zip([0, *ends], [*ends, len(table)], strict=True)
+    return dd.from_delayed([delayed(table.iloc[a:b]) for a, b in cuts], meta=table.iloc[:0])
+
+
+def assert_same(far, near, tolerance=1e-10):
+    assert far.choices == near.choices
+    assert far.best_iteration == near.best_iteration
+    assert far.stopped == near.stopped
+    assert list(far.terms) == list(near.terms)
+    for name, term in near.terms.items():
+        np.testing.assert_allclose(far.terms[name].coef, term.coef, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(far.start_vector, near.start_vector, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(far.risk, near.risk, rtol=1e-10)
+
+
+def compare(client, far, given, loss="squared", optimizer=None, n_iter=30, **more):
+    """The fit on a cluster is that of the same rows here."""
+    given = {"loss": make_loss(loss), "optimizer": optimizer, "n_iter": n_iter, **given}
+    near = cb.fit(far.compute().reset_index(drop=True), "y", **given)
+    assert_same(cd.fit(client, far, "y", **given, **more), near)
+
+
+# --- the same model -------------------------------------------------------------------------------
+
+
+def test_fit(client):
+    compare(client, spread(frame()), {"weights": "w", "validation": "held"})
+
+
+def test_a_formula(client):
+    table = frame().drop(columns=["w", "held"])
+    near = cb.fit(table, "y ~ u + g", n_iter=20)
+    assert_same(cd.fit(client, spread(table), "y ~ u + g", n_iter=20), near)
+
+
+def test_offset_and_exposure(client):
+    table = frame(loss="poisson").drop(columns=["w", "held"])
+    table["o"] = np.random.default_rng(1).normal(size=N) / 3
+    compare(client, spread(table), {"offset": "o"}, "poisson")
+    table["o"] = np.exp(table["o"])
+    compare(client, spread(table), {"exposure": "o", "validation": 0.3}, "poisson")
+
+
+def test_empty_and_unequal_partitions(client):
+    table = parts_of(frame(), [0, 3, 3, 800, 899, 899])
+    compare(client, table, {"weights": "w", "validation": 0.25})
+
+
+def test_more_workers_than_partitions(client):
+    compare(client, spread(frame(), 1), {"validation": 0.25})
+
+
+def test_named_pairs(client):
+    table = frame().drop(columns=["w", "held"])
+    compare(client, spread(table), {"interactions": [("u", "g"), ("v", "z")]}, n_iter=15)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_arrays(client, known):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(N, 3))
+    y = 2 * X[:, 0] + np.sin(9 * X[:, 1])
+    far, target = da.from_array(X, chunks=(250, 2)), da.from_array(y, chunks=250)
+    if not known:
+        far, target = far[da.ones(N, chunks=250) > 0], target[da.ones(N, chunks=250) > 0]
+        assert np.isnan(far.shape[0])
+    own = cb.CWBRegressor(n_iter=30).fit(X, y)
+    regressor = cd.DaskCWBRegressor(n_iter=30).fit(far, target)
+    assert_same(regressor.model_, own.model_)
+    predicted = regressor.predict(far)
+    assert isinstance(predicted, da.Array)
+    np.testing.assert_allclose(predicted.compute(), own.predict(X), atol=1e-10)
+
+
+def columns_apart(table):
+    """Table, y and weights, here and on the cluster."""
+    X = table.drop(columns=["y", "w", "held"])
+    far = spread(table)
+    return (X, table["y"], table["w"]), (far[list(X.columns)], far["y"], far["w"]), far["held"]
+
+
+def test_regressor(client):
+    table = frame()
+    near, far, _ = columns_apart(table)
+    own = cb.CWBRegressor().fit(*near)
+    regressor = cd.DaskCWBRegressor().fit(*far)
+    assert_same(regressor.model_, own.model_)
+    (X, y, w), (dX, dy, dw) = near, far
+    np.testing.assert_allclose(regressor.predict(dX).compute(), own.predict(X), atol=1e-10)
+    np.testing.assert_allclose(regressor.predict(X), own.predict(X), atol=1e-10)
+    np.testing.assert_allclose(regressor.transform(dX).compute(), own.transform(X), atol=1e-10)
+    assert regressor.score(dX, dy, dw) == pytest.approx(own.score(X, y, w), abs=1e-10)
+    assert regressor.score(X, y, w) == pytest.approx(own.score(X, y, w), abs=1e-10)
+    assert list(regressor.feature_names_in_) == list(X.columns)
+
+
+def test_validation_rows_of_an_estimator(client):
+    (X, y, w), (dX, dy, dw), held = columns_apart(frame())
+    mask = held.compute().to_numpy()
+    own = cb.CWBRegressor(n_iter=40).fit(X, y, w, validation=mask)
+    assert_same(cd.DaskCWBRegressor(n_iter=40).fit(dX, dy, dw, validation=held).model_, own.model_)
+    (hX, hy, hw), (dhX, dhy, dhw), _ = columns_apart(frame(300, seed=3))
+    own = cb.CWBRegressor(terms="smooth", n_iter=40)
+    regressor = cd.DaskCWBRegressor(terms="smooth", n_iter=40)
+    own.fit(X, y, validation=(hX, hy))
+    assert_same(regressor.fit(dX, dy, validation=(dhX, dhy)).model_, own.model_)
+    own.fit(X, y, w, validation=(hX, hy, hw))
+    assert_same(regressor.fit(dX, dy, dw, validation=(dhX, dhy, dhw)).model_, own.model_)
+
+
+def test_offsets_of_an_estimator(client):
+    table = frame(loss="poisson").assign(o=np.linspace(0.5, 2, N)).drop(columns=["w", "held"])
+    X, far = table.drop(columns="y"), spread(table)
+    own = cb.CWBRegressor(loss="poisson", exposure="o", n_iter=30).fit(X, table["y"])
+    regressor = cd.DaskCWBRegressor(loss="poisson", exposure="o", n_iter=30)
+    regressor.fit(far[list(X.columns)], far["y"])
+    assert_same(regressor.model_, own.model_)
+    np.testing.assert_allclose(
+        regressor.predict(far[list(X.columns)]).compute(), own.predict(X), atol=1e-10
+    )
+    beside = cd.DaskCWBRegressor(loss="poisson", n_iter=30)
+    beside.fit(far[list(X.columns[:-1])], far["y"], exposure=far["o"])
+    own = cb.CWBRegressor(loss="poisson", n_iter=30).fit(X.iloc[:, :-1], table["y"], exposure=X.o)
+    assert_same(beside.model_, own.model_)
+
+
+@pytest.mark.parametrize("loss", ["binomial", "multinomial"])
+def test_classifier(client, loss):
+    (X, y, w), (dX, dy, dw), _ = columns_apart(frame(loss=loss))
+    for weight in ("balanced", {c: 1.0 + k for k, c in enumerate(sorted(set(y)))}):
+        own = cb.CWBClassifier(class_weight=weight, n_iter=10).fit(X, y, w)
+        classifier = cd.DaskCWBClassifier(class_weight=weight, n_iter=10).fit(dX, dy, dw)
+        assert_same(classifier.model_, own.model_)
+    assert list(classifier.classes_) == list(own.classes_)
+    for method in ("predict_proba", "predict_log_proba", "decision_function"):
+        found = getattr(classifier, method)(dX)
+        assert isinstance(found, da.Array)
+        np.testing.assert_allclose(found.compute(), getattr(own, method)(X), atol=1e-9)
+    assert (classifier.predict(dX).compute() == own.predict(X)).all()
+    assert classifier.score(dX, dy, dw) == pytest.approx(own.score(X, y, w))
+
+
+def test_predictions_of_empty_partitions(client):
+    (X, y, _), _, _ = columns_apart(frame())
+    own = cb.CWBRegressor(n_iter=20).fit(X, y)
+    far = cd.DaskCWBRegressor(n_iter=20).fit(spread(X), spread(y.to_frame())["y"])
+    predicted = far.predict(parts_of(X, [0, 5, 5])).compute()
+    np.testing.assert_allclose(predicted, own.predict(X), atol=1e-10)
+
+
+def test_estimators_are_copied(client):
+    (X, _, _), (dX, dy, _), _ = columns_apart(frame())
+    regressor = cd.DaskCWBRegressor(n_iter=15, random_state=3).fit(dX, dy)
+    again = clone(regressor)
+    assert type(again) is cd.DaskCWBRegressor
+    assert again.get_params() == regressor.get_params()
+    assert not hasattr(again, "model_")
+    back = pickle.loads(pickle.dumps(regressor))
+    assert np.array_equal(back.predict(X), regressor.predict(X))
+    assert np.array_equal(back.predict(dX).compute(), regressor.predict(X))
+
+
+# --- the cluster is left as it was ----------------------------------------------------------------
+
+
+def left_behind(client):
+    """Tasks that the scheduler has, once it has heard of all that was released."""
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while (tasks := client.run_on_scheduler(_n_tasks)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return tasks
+
+
+def _n_tasks(dask_scheduler):
+    return len(dask_scheduler.tasks)
+
+
+def test_nothing_is_left_on_the_workers(client):
+    table = spread(frame())
+    for _ in range(3):
+        cd.fit(client, table, "y", n_iter=3)
+        assert left_behind(client) == 0
+    with pytest.raises(ValueError, match="nothing"):
+        cd.fit(client, table, "nothing", n_iter=3)
+    assert left_behind(client) == 0
+
+
+def test_fits_of_two_threads(client):
+    table = frame()
+    near, found = cb.fit(table, "y", n_iter=20), {}
+
+    def work(k):
+        found[k] = cd.fit(client, spread(table, 3 + k), "y", n_iter=20)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for k in range(2):
+        assert_same(found[k], near)
+
+
+@pytest.mark.parametrize("options", [{"set_as_default": False}, {"direct_to_workers": True}])
+def test_other_clients(client, options):
+    table = frame()
+    with Client(client.scheduler.address, **options) as other:
+        assert_same(cd.fit(other, spread(table), "y", n_iter=10), cb.fit(table, "y", n_iter=10))
+
+
+def test_the_client_need_not_be_the_current_one(client):
+    table = frame()
+    with cluster(1, False) as local, Client(local):
+        assert_same(cd.fit(client, spread(table), "y", n_iter=10), cb.fit(table, "y", n_iter=10))
+
+
+def test_progress_counts_partitions(client):
+    told = []
+
+    class Told(cb.progress.Progress):
+        def begin(self, total, what="", **more):
+            told.append((total, what))
+            super().begin(total, what, **more)
+
+    cd.fit(client, spread(frame()), "y", n_iter=5, progress=Told())
+    assert told == [(5, "partition"), (5, "iteration")]
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def refused(error, message, client, *given, **options):
+    with pytest.raises(error, match=message):
+        cd.fit(client, *given, **{"n_iter": 3, **options})
+
+
+def test_what_is_no_collection(client):
+    table = frame()
+    far = spread(table)
+    refused(TypeError, "the table: expected a dask .* got DataFrame; .* cwboost.fit", client, table)
+    refused(TypeError, "y: expected a dask .* got ndarray", client, far, table["y"].to_numpy())
+    refused(TypeError, "weights: expected a dask", client, far, "y", weights=table["w"])
+    refused(TypeError, "validation: expected a fraction", client, far, "y", validation=table["w"])
+    refused(TypeError, "the validation table: expected", client, far, "y", validation=(table, "y"))
+    refused(TypeError, "y is missing", client, far)
+    refused(ValueError, "'nothing' is not in the table", client, far, "nothing")
+
+
+def test_partitions_that_do_not_match(client):
+    table = frame()
+    far = spread(table)
+    refused(
+        ValueError, "weights has 3 partitions, the table has 5; repartition", client, far, "y",
+        weights=spread(table, 3)["w"],
+    )  # fmt: skip
+    other = parts_of(table, [10, 20, 30, 40])["w"]
+    refused(
+        ValueError,
+        r"partition \d: weights has \d+ rows, the table has 180",
+        client,
+        far,
+        "y",
+        weights=other,
+    )
+    parts = [delayed(table), delayed(table.drop(columns="u"))]
+    broken = dd.from_delayed(parts, meta=table.iloc[:0], verify_meta=False)
+    refused(ValueError, "partition 1: expected the columns", client, broken, "y")
+
+
+def test_clients_that_cannot_be_asked(client):
+    far = spread(frame())
+    refused(TypeError, "client: expected a distributed.Client, got str", "tcp://x:1", far, "y")
+    for timeout in (0, -1.0, float("nan"), "1s"):
+        refused(ValueError, "timeout: expected a positive", client, far, "y", timeout=timeout)
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        pass
+    refused(ConnectionError, "client was closed", other, far, "y")
+
+
+def test_asynchronous_client(client):
+    async def work():
+        async with Client(
+            client.scheduler.address, asynchronous=True, set_as_default=False
+        ) as other:
+            refused(TypeError, "not asynchronous", other, spread(frame()), "y")
+
+    asyncio.run(work())
+
+
+def test_cluster_without_workers(monkeypatch):
+    monkeypatch.setattr(cd, "LOOK_AGAIN", 0.1)
+    with cluster(0, False) as local, Client(local) as client:
+        refused(
+            ConnectionError, "no worker, and none has come for 0.5", client, spread(frame()), "y",
+            timeout=0.5,
+        )  # fmt: skip
+
+
+def test_partition_that_cannot_be_computed(client):
+    def broken(table, partition_info=None):
+        if partition_info and partition_info["number"] == 2:
+            raise FileNotFoundError("no such file: part-2.parquet")
+        return table
+
+    table = frame()
+    far = spread(table).map_partitions(broken, meta=table.iloc[:0])
+    refused(
+        ValueError, "^partition 2 could not be computed: FileNotFoundError: no such file: part-2",
+        client, far, "y",
+    )  # fmt: skip
+    refused(
+        ValueError, "partition 2 of the validation table could not be computed", client,
+        spread(table), "y", validation=(far, "y"),
+    )  # fmt: skip
+    assert left_behind(client) == 0
+
+
+def test_settings_that_need_rows_in_one_place(client):
+    (_, y, _), (dX, dy, _), _ = columns_apart(frame())
+    for settings, message in (
+        ({"bags": 3}, "bags: not with rows on a cluster"),
+        ({"warm_start": True}, "warm_start: not with rows on a cluster"),
+        ({"validation": "last"}, "'last' is for rows in one place"),
+        ({"interactions": 3}, "interactions: 3: pairs are ranked where the rows are in one place"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cd.DaskCWBRegressor(n_iter=3, **settings).fit(dX, dy)
+    with pytest.raises(TypeError, match="y: expected a dask"):
+        cd.DaskCWBRegressor().fit(dX, y.to_numpy())
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        cd.DaskCWBRegressor().fit(dX)
+    with pytest.raises(TypeError, match="the table: expected"):
+        cd.DaskCWBRegressor().fit(y.to_frame(), dy)
+    fitted = cd.DaskCWBRegressor(loss="squared", n_iter=3).fit(dX, dy)
+    with pytest.raises(TypeError, match="offset: of rows on a cluster it must be a column"):
+        fitted.predict(dX, offset=y.to_numpy())
+
+
+# --- real workers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def processes(request):
+    with cluster(request.param, True) as local, Client(local) as client:
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_lossless(processes, loss, optimizer):
+    if len(processes.nthreads()) == 4 and optimizer != "accelerated":
+        return  # as with two
+    table = frame(2000, loss)
+    table.loc[0:9, "v"] = 1e6  # outside of all others
+    far = spread(table, 6)
+    small, watched = far.drop(columns=["w", "held"]), OPTIMIZERS[optimizer]
+    compare(processes, small, {"validation": 0.3, "patience": None}, loss, watched)
+    compare(processes, far, {"weights": "w", "validation": "held"}, loss, watched)
+    if optimizer not in HYBRIDS:
+        compare(processes, far.drop(columns="held"), {"weights": "w"}, loss, watched)
+
+
+@pytest.mark.slow
+def test_unequal_partitions_of_processes(processes):
+    table = frame(2000, "binomial")
+    far = parts_of(table, [0, 3, 3, 1800, 1999, 1999])
+    compare(processes, far, {"validation": 0.3}, "binomial")
+    compare(processes, spread(table, 1), {"validation": 0.3}, "binomial")

@@ -1,0 +1,456 @@
+"""A fit on a cluster whose parts are lost: workers, the scheduler, the client, the network.
+
+Knows: that a lost worker changes nothing in the model, and that all else is a clear error, in
+bounded time: what hangs fails. Workers are processes of their own, so all of it is slow.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import cloudpickle
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster, get_worker
+
+import cwboost as cb
+import cwboost.dask as cd
+from problems import make_table, make_target
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this file
+pytestmark = pytest.mark.slow
+LIMIT = 90.0  # seconds after which a fit hangs
+OPTIMIZERS = {
+    "plain": cb.Plain(0.1),
+    "accelerated": cb.Accelerated(0.1),
+    "hybrid": cb.Hybrid(0.1, switch_after=10),
+    "hybrid, training": cb.Hybrid(0.1, then="training", switch_after=10),
+}
+
+
+def frame(loss="binomial", n=2000):
+    columns = make_table(0, n)
+    table = pd.DataFrame(columns).drop(columns="k")
+    table["y"] = make_target(0, columns, loss)
+    return table
+
+
+TABLE = frame()
+GIVEN = {"loss": "binomial", "n_iter": 40, "validation": 0.3, "patience": None}
+
+
+def spread(table=TABLE, n=6):
+    return dd.from_pandas(table, npartitions=n, sort=False)
+
+
+def within(work, limit=LIMIT):
+    """What some work returns or raises, if it ends within seconds."""
+    out = {}
+
+    def run():
+        try:
+            out["returned"] = work()
+        except BaseException as error:
+            out["raised"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit)
+    if thread.is_alive():
+        pytest.fail(f"hangs for {limit} seconds")
+    if "raised" in out:
+        raise out["raised"]
+    return out["returned"]
+
+
+def assert_same(far, near):
+    assert far.choices == near.choices
+    for name, term in near.terms.items():
+        np.testing.assert_allclose(far.terms[name].coef, term.coef, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(far.risk, near.risk, rtol=1e-10)
+
+
+@contextmanager
+def local(n, **options):
+    with (
+        LocalCluster(
+            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0", **options
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """A cluster whose nannies bring back what is killed."""
+    with local(2) as client:
+        yield client
+
+
+@pytest.fixture
+def client(shared):
+    shared.wait_for_workers(2, timeout=LIMIT)
+    return shared
+
+
+def pids(client):
+    return sorted(client.run(os.getpid).values())
+
+
+def once(client, at, *events):
+    """A callback: after iteration `at` the first event, after the next the second, and so on."""
+    del client
+
+    def callback(iteration):
+        if 0 <= iteration - at < len(events):
+            events[iteration - at]()
+
+    return callback
+
+
+def kill(pid, number=signal.SIGKILL):
+    return lambda: os.kill(pid, number)
+
+
+# --- workers that die -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_killed_in_the_middle(client, optimizer):
+    given = {**GIVEN, "optimizer": OPTIMIZERS[optimizer]}
+    callback = once(client, 20, kill(pids(client)[0]))
+    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **given))
+    assert_same(far, cb.fit(TABLE, "y", **given))
+
+
+@pytest.mark.parametrize("optimizer", ["plain", "accelerated"])
+def test_killed_while_rows_are_not_needed(client, optimizer):
+    table = frame("squared")
+    given = {"n_iter": 60, "optimizer": OPTIMIZERS[optimizer]}
+    callback = once(client, 30, kill(pids(client)[0]))
+    far = within(lambda: cd.fit(client, spread(table), "y", callback=callback, **given))
+    assert_same(far, cb.fit(table, "y", **given))
+
+
+def test_killed_one_after_the_other(client):
+    first, second = pids(client)
+    callback = once(client, 15, kill(first), lambda: None, lambda: None, kill(second))
+    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_all_are_killed(client):
+    def all_of_them():
+        for pid in pids(client):
+            os.kill(pid, signal.SIGKILL)
+
+    callback = once(client, 15, all_of_them)
+    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+@pytest.mark.parametrize("at", [1, 3, 9])
+def test_killed_during_set_up(client, monkeypatch, at):
+    calls, victim, call = [], pids(client)[0], cd.DaskShards.call
+
+    def counted(self, method, arguments):
+        calls.append(method)
+        if len(calls) == at:
+            os.kill(victim, signal.SIGKILL)
+        return call(self, method, arguments)
+
+    monkeypatch.setattr(cd.DaskShards, "call", counted)
+    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    assert calls.index("begin_rows") > at
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_killed_between_partitions_and_shards(client, monkeypatch):
+    victim, by_worker = pids(client)[0], cd.DaskShards._by_worker
+
+    def deadly(self, futures):
+        found = by_worker(self, futures)
+        os.kill(victim, signal.SIGKILL)
+        return found
+
+    monkeypatch.setattr(cd.DaskShards, "_by_worker", deadly)
+    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_killed_while_partitions_are_computed(client, tmp_path):
+    flag = tmp_path / "once"
+
+    def die_once(part, file):
+        with suppress(FileExistsError), Path(file).open("x"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+    table = spread().map_partitions(die_once, str(flag), meta=TABLE.iloc[:0])
+    far = within(lambda: cd.fit(client, table, "y", **GIVEN))
+    assert flag.exists()
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_workers_that_come_are_harmless(client):
+    def one_more():
+        client.cluster.scale(3)
+        client.wait_for_workers(3, timeout=LIMIT)
+
+    try:
+        callback = once(client, 10, one_more)
+        far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    finally:
+        client.cluster.scale(2)
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_rows_that_cannot_be_read_again(client, tmp_path):
+    """Files that are gone when they are needed once more."""
+    files = [tmp_path / f"part-{k}.pickle" for k in range(4)]
+    for k, file in enumerate(files):
+        TABLE.iloc[k * 500 : (k + 1) * 500].to_pickle(file)
+    table = dd.from_map(pd.read_pickle, [str(file) for file in files], meta=TABLE.iloc[:0])
+
+    def lose():
+        for file in files:
+            file.unlink()
+        os.kill(victim, signal.SIGKILL)
+
+    victim, callback = pids(client)[0], None
+    callback = once(client, 15, lose)
+    with pytest.raises(ValueError, match=r"partition \d could not be computed: FileNotFoundError"):
+        within(lambda: cd.fit(client, table, "y", callback=callback, **GIVEN))
+
+
+def test_rows_that_were_sent_from_here(client):
+    cuts = [TABLE.iloc[k * 500 : (k + 1) * 500] for k in range(4)]
+    workers = list(client.nthreads())
+    sent = [client.scatter(part, workers=[workers[k % 2]]) for k, part in enumerate(cuts)]
+    table = dd.from_delayed(sent, meta=TABLE.iloc[:0], verify_meta=False)
+    callback = once(client, 15, kill(pids(client)[0]))
+    with pytest.raises(ConnectionError, match=r"partition \d is lost and cannot be computed again"):
+        within(lambda: cd.fit(client, table, "y", callback=callback, **GIVEN))
+
+
+# --- workers that are not heard of ----------------------------------------------------------------
+
+
+def test_frozen_worker_is_reported(client):
+    victim = pids(client)[0]
+    callback = once(client, 15, kill(victim, signal.SIGSTOP))
+    try:
+        with pytest.raises(TimeoutError, match="has not answered for 4 seconds"):
+            within(lambda: cd.fit(client, spread(), "y", callback=callback, timeout=4, **GIVEN))
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))  # the cluster is usable
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_frozen_worker_that_the_scheduler_gives_up():
+    with dask.config.set({"distributed.scheduler.worker-ttl": "3s"}), local(2) as client:
+        victim = pids(client)[0]
+        callback = once(client, 15, kill(victim, signal.SIGSTOP))
+        try:
+            far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def test_slow_worker_is_waited_for(client):
+    def slow(part):
+        time.sleep(0.5)
+        return part
+
+    table = spread().map_partitions(slow, meta=TABLE.iloc[:0])
+    far = within(lambda: cd.fit(client, table, "y", timeout=60, **GIVEN))
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def _cut_off():
+    """Closes all connections of a worker, and takes no more."""
+    worker = get_worker()
+
+    def cut():
+        worker.stop()
+        for comm in [*worker._comms, worker.batched_stream.comm]:
+            comm.abort()
+
+    worker.loop.add_callback(cut)
+
+
+def test_network_cut(client):
+    address = next(iter(client.nthreads()))
+    callback = once(client, 15, lambda: client.submit(_cut_off, workers=[address], pure=False))
+    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+# --- scheduler and client -------------------------------------------------------------------------
+
+
+def dask_process(*words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dask", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_scheduler_is_lost(tmp_path, number):
+    file = str(tmp_path / "scheduler.json")
+    scheduler = dask_process(
+        "scheduler", "--port", "0", "--dashboard-address", ":0", "--scheduler-file", file
+    )
+    workers = [
+        dask_process("worker", "--scheduler-file", file, "--no-nanny", "--nthreads", "1")
+        for _ in range(2)
+    ]
+    deadline = time.monotonic() + LIMIT
+    try:
+        while not Path(file).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        with (
+            dask.config.set({"distributed.comm.timeouts.connect": "5s"}),
+            Client(scheduler_file=file, timeout=LIMIT) as client,
+        ):
+            client.wait_for_workers(2, timeout=LIMIT)
+            callback = once(client, 15, kill(scheduler.pid, number))
+            with pytest.raises(ConnectionError, match="scheduler cannot be reached"):
+                within(lambda: cd.fit(client, spread(), "y", callback=callback, timeout=5, **GIVEN))
+            scheduler.kill()
+    finally:
+        for process in (scheduler, *workers):
+            process.kill()
+            process.wait(LIMIT)
+
+
+def elsewhere(work):
+    """Begins work in another thread."""
+    return lambda: threading.Thread(target=work, daemon=True).start()
+
+
+@pytest.mark.parametrize("what", ["close", "cancel", "restart"])
+def test_client_is_taken_away(client, what):
+    address = client.scheduler.address
+    with Client(address, set_as_default=False) as other:
+
+        def cancel():
+            other.cancel(
+                list(other.futures.values()) and [_future(other, k) for k in other.futures]
+            )
+
+        work = {"close": other.close, "cancel": cancel, "restart": other.restart}[what]
+        callback = once(client, 15, elsewhere(work), lambda: time.sleep(1))
+        with pytest.raises(ConnectionError, match="client was closed or its work cancelled"):
+            within(lambda: cd.fit(other, spread(), "y", callback=callback, **GIVEN))
+    client.wait_for_workers(2, timeout=LIMIT)
+    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
+def _future(client, key):
+    from distributed import Future
+
+    return Future(key, client)
+
+
+# --- processes of their own: Ctrl-C and kill -9 ---------------------------------------------------
+
+SCRIPT = """
+import os, signal, sys
+import cwboost as cb, cwboost.dask as cd
+import dask.dataframe as dd, numpy as np, pandas as pd
+from distributed import Client
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(size=2000), "z": rng.normal(size=2000)})
+    table["y"] = (np.sin(6 * table.x) + rng.normal(size=2000) > 0).astype(int)
+    client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    far = dd.from_pandas(table, npartitions=4, sort=False)
+    given = dict(loss="binomial", optimizer=cb.Accelerated(0.1))
+"""
+CTRL_C = """
+    def stop(iteration):
+        if iteration == 20:
+            os.killpg(0, signal.SIGINT)  # as a terminal does
+    try:
+        cd.fit(client, far, "y", n_iter=100_000, callback=stop, **given)
+    except cb.Interrupted as stopped:
+        model = stopped.model
+    assert model.stopped == "interrupted" and 20 <= model.n_iter < 1000, model.n_iter
+    assert model.choices == cb.fit(table, "y", n_iter=model.n_iter, **given).choices
+    again = cd.fit(client, far, "y", n_iter=30, **given)
+    assert again.choices == cb.fit(table, "y", n_iter=30, **given).choices
+    client.close()
+    print("fine")
+"""
+KILLED = """
+    from cwboost import checkpoint
+    checkpoint.EVERY = checkpoint.TIMES = 0.0
+    def stop(iteration):
+        if iteration == int(sys.argv[1]):
+            os.killpg(0, signal.SIGKILL)
+    model = cd.fit(client, far, "y", n_iter=60, checkpoint="kept", callback=stop, **given)
+    near = cb.fit(table, "y", n_iter=60, **given)
+    assert model.choices == near.choices
+    for name, term in near.terms.items():
+        assert np.abs(model.terms[name].coef - term.coef).max() < 1e-10
+    client.close()
+    print("fine")
+"""
+
+
+def run(script, folder, *words):
+    """A script in a session of its own; nothing of it is left."""
+    file = folder / "script.py"
+    file.write_text(textwrap.dedent(script))
+    process = subprocess.Popen(
+        [sys.executable, str(file), *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=LIMIT)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, said
+
+
+def test_ctrl_c(tmp_path):
+    code, said = run(SCRIPT + CTRL_C, tmp_path)
+    assert code == 0, said[-3000:]
+    assert "fine" in said
+
+
+def test_checkpoint_after_kill_9(tmp_path):
+    code, said = run(SCRIPT + KILLED, tmp_path, "37")
+    assert code == -signal.SIGKILL, said[-3000:]
+    kept = (tmp_path / "kept").read_bytes()
+    code, said = run(SCRIPT + KILLED, tmp_path, "-1")
+    assert code == 0, said[-3000:]
+    assert "fine" in said
+    assert kept != (tmp_path / "kept").read_bytes()
