@@ -82,6 +82,7 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
         "first": first[0] - began,
         "seconds": ended - began,
         "iterations": model.n_iter,
+        "risk": float(model.risk[-1]),
         "added": None if added is None else added / 1000,
         "beside": None if added is None else added * 1e6 / n - CELL * COLUMNS,
         "process": None if added is None else peak() / 1000,

@@ -452,7 +452,7 @@ def test_a_write_that_fails_does_not_end_the_fit(file, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(kept.os, "fsync", full)
-    with pytest.warns(RuntimeWarning, match="could not be written.*No space left") as told:
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(no space is left") as told:
         model = cb.fit(TABLE, y, n_iter=30, search="full", checkpoint=file)
     assert len(told) == 1
     assert Path(told[0].filename) == Path(__file__)

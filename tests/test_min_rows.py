@@ -122,3 +122,27 @@ def test_what_cannot_be_merged_is_refused():
         cb.fit(table, y, n_iter=1, bags=2, min_rows_per_bin=LEAST)
     with pytest.raises(ValueError, match="fewer values than min_rows_per_bin"):
         cb.fit({"x": table["smooth"]}, y, n_iter=1, min_rows_per_bin=1000)
+
+
+class Mine:
+    """A squared loss of one's own."""
+
+    def loss(self, y, score):
+        return (y - score) ** 2 / 2
+
+    def gradient(self, y, score):
+        return score - y
+
+    def start(self, y, weights):
+        return float(np.average(y, weights=weights))
+
+
+def test_y_does_not_leave_its_place():
+    table, y = problem(400)
+    shards = far.near(table, {"y": y})
+    with pytest.raises(ValueError, match="must not leave its place; give start="):
+        far.fit(shards, y, loss=Mine(), n_iter=1, min_rows_per_bin=LEAST)
+    model = far.fit(
+        far.near(table, {"y": y}), y, loss=Mine(), n_iter=1, start=0.0, min_rows_per_bin=LEAST
+    )
+    assert model.n_iter == 1

@@ -486,7 +486,7 @@ def bits(model):
     ],
 )
 def test_a_lost_shard_begins_anew(loss, optimizer):
-    """At every call there is: reading, binning, and in the middle of the iterations."""
+    """At calls all along the fit: reading, binning, and in the middle of the iterations."""
     table = many_kinds(2, 250)
     y = target(table, loss)
     how = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "validation": 0.3, "n_iter": 12}

@@ -157,3 +157,18 @@ def test_a_step_per_value_where_there_are_few():
 def test_kinds_of_steps_are_known():
     with pytest.raises(ValueError, match="kind must be 'steps' or 'spikes', got 'ridge'"):
         cb.Step("x", kind="ridge")
+
+
+def test_rows_of_a_validation_table_without_weight_are_absent():
+    rng = np.random.default_rng(0)
+    table, y = {"x": rng.normal(size=200)}, rng.normal(size=200)
+    other = {"x": np.append(rng.normal(size=50), 1e6)}
+    target, weights = rng.normal(size=51), np.append(np.ones(50), 0.0)
+    small = {"x": other["x"][:50]}
+    how = {"n_iter": 5, "patience": None}
+    model = cb.fit(table, y, validation=(other, target, weights), **how)
+    expected = cb.fit(table, y, validation=(small, target[:50], weights[:50]), **how)
+    np.testing.assert_array_equal(model.validation_risk, expected.validation_risk)
+    assert model.columns["x"].high < 10
+    with pytest.raises(ValueError, match="no row is held out"):
+        cb.fit(table, y, validation=(other, target, np.zeros(51)), **how)

@@ -125,10 +125,10 @@ class Checkpoint:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"checkpoint {self}: it could not be written ({error}); the fit goes on, and "
-                    "tries again",
+                    f"checkpoint {self}: it could not be written ({error.strerror or error}); "
+                    "the fit goes on, and tries again",
                     RuntimeWarning,
-                    stacklevel=6,
+                    stacklevel=7,
                 )
         return max(EVERY, TIMES * (time.perf_counter() - began))
 

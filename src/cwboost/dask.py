@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from dask import delayed, is_dask_collection
 from dask.array import concatenate, from_delayed
-from distributed import Client, Future, get_client, wait
+from dask.base import is_dask_collection
+from dask.delayed import delayed
+from distributed import Client, Future, KilledWorker, get_client
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,18 +30,19 @@ from .bins import as_bins
 from .checkpoint import Checkpoint
 from .checks import is_number
 from .data import Given
-from .estimators import CWBClassifier, CWBRegressor
+from .estimators import _CWB, CWBClassifier, CWBRegressor
 from .fit import How, _check_counts, _seed, check_min_rows
 from .interactions import check_interactions
 from .losses import as_loss
 from .model import Model
 from .optimizers import Optimizer
-from .progress import face
+from .progress import Progress, face
 from .quality import explained
 from .shard import ROLES, Partition, Reading, Shard
 from .shards import Shards, find_classes, fit_shards
 
 LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
+PAUSE = 0.02  # seconds between looks at what is under way
 TRIES = 5  # to make a shard anew
 log = logging.getLogger(__name__)
 
@@ -119,7 +121,7 @@ random_state, search, progress, checkpoint
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     check_min_rows(min_rows_per_bin)
     given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
-    with _shards(client, table, given, n_threads, timeout) as shards:
+    with _shards(client, table, given, n_threads, timeout, bar) as shards:
         return fit_shards(
             shards, given, learners, "smooth", (), loss, rule, how, seed, wanted, callback, bar,
             kept, began,
@@ -144,8 +146,8 @@ def _blocks(collection: Any, what: str) -> list[Any]:
     return list(blocks.ravel()) if isinstance(blocks, np.ndarray) else list(blocks)
 
 
-def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> list[Any]:
-    """Partitions of a table with those of what is beside it, delayed."""
+def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> dict[str, Any]:
+    """Partitions of a table with those of what is beside it, delayed, by what they are called."""
     what = "the validation table" if held else "the table"
     blocks = _blocks(table, what)
     along = {}
@@ -159,15 +161,15 @@ def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> list[Any]:
                 f"{role} has {len(along[role])} partitions, {what} has {len(blocks)}; repartition "
                 "one of them so that they have the same rows"
             )
-    return [
-        delayed(Partition, pure=False)(
+    return {
+        f"partition {k}" + " of the validation table" * held: delayed(Partition, pure=False)(
             k, block, {role: parts[k] for role, parts in along.items()}, held
         )
         for k, block in enumerate(blocks)
-    ]
+    }
 
 
-def _all_partitions(table: Any, given: Given) -> list[Any]:
+def _all_partitions(table: Any, given: Given) -> dict[str, Any]:
     arrays = {
         role: value
         for role in ROLES
@@ -183,7 +185,7 @@ def _all_partitions(table: Any, given: Given) -> list[Any]:
         )
     parts = _partitions(table, arrays, held=False)
     if isinstance(validation, tuple):
-        parts += _partitions(validation[0], _beside_held(validation, given), held=True)
+        parts |= _partitions(validation[0], _beside_held(validation, given), held=True)
     return parts
 
 
@@ -215,83 +217,136 @@ def _beside_held(validation: tuple[Any, ...], given: Given) -> dict[str, Any]:
 
 @contextmanager
 def _shards(
-    client: Client, table: Any, given: Given, n_threads: int | None, timeout: float
+    client: Client, table: Any, given: Given, n_threads: int | None, timeout: float, bar: Progress
 ) -> Iterator[DaskShards]:
     if not isinstance(client, Client):
         raise TypeError(f"client: expected a distributed.Client, got {type(client).__name__}")
     if client.asynchronous:
         raise TypeError("client: expected one that is not asynchronous")
-    if not is_number(timeout) or timeout <= 0:
+    if not is_number(timeout) or not timeout > 0:
         raise ValueError(f"timeout: expected a positive number of seconds, got {timeout!r}")
-    shards = DaskShards(client, _all_partitions(table, given), n_threads, timeout)
+    partitions = _all_partitions(table, given)
+    shards = DaskShards(client, n_threads, timeout)
     try:
+        shards.begin(partitions, bar)
         yield shards
     finally:
         shards.close()
 
 
+@dataclass
+class Home:
+    """Partitions, and the worker that has a shard of them."""
+
+    partitions: list[Future[Any]]
+    address: str
+    made: Future[Any] | None = None  # the actor, as a task
+    actor: Any = None
+
+
 class DaskShards(Shards):
     """One shard per worker that has partitions."""
 
-    def __init__(
-        self, client: Client, partitions: Sequence[Any], n_threads: int | None, timeout: float
-    ) -> None:
+    def __init__(self, client: Client, n_threads: int | None, timeout: float) -> None:
         super().__init__()
         self.client, self.n_threads, self.timeout = client, n_threads, timeout
-        self._check_cluster()
-        if not partitions:
-            raise ValueError("the table has no partitions")
-        futures = client.compute(list(partitions))
-        self._wait_for(futures)
-        self.of_shards = [group for group in self._by_worker(futures) if group]
-        self.addresses: list[str] = []
-        self.actors: list[Any] = []
-        for group, address in zip(self.of_shards, self._homes, strict=True):
-            self.addresses.append(address)
-            self.actors.append(self._make(group, address))
+        self.partitions: dict[str, Future[Any]] = {}
+        self.homes: list[Home] = []
+
+    def begin(self, partitions: Mapping[str, Any], bar: Progress) -> None:
+        """Computes partitions, and makes a shard where some are."""
+        with self._bounded():
+            futures = self.client.compute(list(partitions.values()))
+        self.partitions = dict(zip(partitions, futures, strict=True))
+        with bar.work(len(futures), "partition"):
+            self._wait_for(futures, bar)
+        self.homes = self._by_worker(futures)
+        for number, home in enumerate(self.homes):
+            try:
+                self._make(number, home.address)
+            except WorkerLostError:
+                self._move(number)
 
     @property
     def n_shards(self) -> int:
-        return len(self.of_shards)
+        return len(self.homes)
 
     def close(self) -> None:
         """Workers may forget the rows."""
-        self.actors, self.of_shards = [], []
+        for future in (*self.partitions.values(), *(home.made for home in self.homes)):
+            if future is not None:
+                future.release()
+        self.homes, self.partitions = [], {}
 
     # --- where partitions are ---------------------------------------------------------------------
 
-    def _wait_for(self, futures: Sequence[Future]) -> None:
-        """Until all are computed, or the first fails."""
-        left = list(futures)
-        while left:
-            try:
-                done = wait(left, timeout=LOOK_AGAIN, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                self._check_cluster()
-                continue
-            left = list(done.not_done)
-            for future in done.done:
-                if future.status == "error":
-                    raise _unread(futures.index(future)) from future.exception()
-                if future.status != "finished":
-                    raise ConnectionError(self._lost(f"partition {futures.index(future)}"))
+    def _wait_for(self, futures: Sequence[Future[Any]], bar: Progress) -> None:
+        """Until all are computed, or one fails."""
+        left, looked = list(futures), time.monotonic()
+        while left and not any(future.status == "error" for future in futures):
+            time.sleep(PAUSE)
+            if time.monotonic() > looked + LOOK_AGAIN:
+                self._there()
+                looked = time.monotonic()
+            left = [future for future in left if not future.done()]
+            bar.step(len(futures) - len(left))
+        self._check_partitions()
 
-    def _by_worker(self, futures: Sequence[Future]) -> list[list[Future]]:
+    def _check_partitions(self) -> None:
+        """Raises if one could not be computed."""
+        self._check_cluster()
+        for name, future in self.partitions.items():
+            if future.status == "error":
+                error = future.exception()
+                raise ValueError(
+                    f"{name} could not be computed: {type(error).__name__}: {error}"
+                ) from error
+            if future.status in ("cancelled", "lost"):
+                raise ConnectionError(
+                    f"{name} is lost and cannot be computed again: its rows had been sent to a "
+                    "worker that is gone, or its work was cancelled; begin with rows that workers "
+                    "read by themselves, or send them again"
+                )
+
+    def _by_worker(self, futures: Sequence[Future[Any]]) -> list[Home]:
         """Partitions where they are; of those that are in several places, in the first."""
-        homes = self.client.who_has(futures)
-        workers = self._workers()
-        of_worker: dict[str, list[Future]] = {address: [] for address in workers}
+        places = self._scheduler("who_has", keys=[future.key for future in futures])
+        homes = {address: Home([], address) for address in self._there()}
+        anywhere = next(iter(homes))  # for those whose worker has been lost since
         for future in futures:
-            places = [a for a in homes.get(future.key, ()) if a in of_worker]
-            of_worker[places[0] if places else next(iter(of_worker))].append(future)
-        self._homes = [address for address, group in of_worker.items() if group]
-        return [of_worker[address] for address in self._homes]
+            own = (address for address in places.get(future.key, ()) if address in homes)
+            homes[next(own, anywhere)].partitions.append(future)
+        return [home for home in homes.values() if home.partitions]
+
+    def _there(self) -> dict[str, int]:
+        """Workers that are there; waits for one if there is none."""
+        began = time.monotonic()
+        while not (there := self._workers()):
+            if time.monotonic() - began > self.timeout:
+                raise ConnectionError(
+                    f"the cluster has no worker, and none has come for {self.timeout:g} seconds"
+                )
+            time.sleep(PAUSE)
+        return there
 
     def _workers(self) -> dict[str, int]:
-        """Workers that are there, and their threads."""
-        self._check_cluster()
-        found: dict[str, int] = self.client.nthreads()
+        """Workers that the scheduler knows, and their threads."""
+        found: dict[str, int] = self._scheduler("ncores")
         return found
+
+    def _scheduler(self, what: str, **given: Any) -> Any:
+        with self._bounded():
+            ask = getattr(self.client.scheduler, what)
+            return self.client.sync(ask, callback_timeout=self.timeout, **given)
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """The scheduler answers, or it is an error."""
+        self._check_cluster()
+        try:
+            yield
+        except (OSError, RuntimeError, CancelledError) as error:
+            raise ConnectionError(self._lost("the fit")) from error
 
     def _check_cluster(self) -> None:
         if self.client.status != "running":
@@ -311,86 +366,114 @@ class DaskShards(Shards):
         out = []
         for k, (future, given) in enumerate(zip(asked, arguments, strict=True)):
             try:
-                out.append(self._result(future, self.addresses[k]))
+                out.append(self._result(future, self.homes[k]))
             except WorkerLostError:
-                out.append(self._anew(k, method, given))
+                out.append(self._again(k, method, given))
         return out
 
     def _ask(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
         """What will be the answer; None: the worker is lost."""
         try:
-            return getattr(self.actors[number], method)(*given)
+            return getattr(self.homes[number].actor, method)(*given)
         except RuntimeError:  # distributed knows already that it is
             return None
 
-    def _result(self, future: Any, address: str) -> Any:
+    def _result(self, future: Any, home: Home) -> Any:
         """What a worker answers; WorkerLostError if it is not there any more."""
         began = time.monotonic()
         while future is not None:
             try:
                 return future.result(timeout=LOOK_AGAIN)
             except TimeoutError:
-                if address not in self._workers():
+                if home.address not in self._workers() or not self._is_held(home):
                     break
                 if time.monotonic() - began > self.timeout:
                     raise TimeoutError(
-                        f"worker {address} has not answered for {self.timeout:g} seconds; look at "
-                        "its log, or raise timeout="
+                        f"worker {home.address} has not answered for {self.timeout:g} seconds; "
+                        "look at its log, or raise timeout="
                     ) from None
             except (OSError, CancelledError):
                 break
+        self._is_held(home)
+        raise WorkerLostError(home.address)
+
+    def _is_held(self, home: Home) -> bool:
+        """Whether the worker that has a shard is the one it was made on."""
         self._check_cluster()
-        raise WorkerLostError(address)
+        if home.made is not None and home.made.status == "cancelled":
+            raise ConnectionError(self._lost("the fit"))
+        return home.made is None or home.made.status in ("pending", "finished")
 
-    def _make(self, group: Sequence[Future], address: str) -> Any:
-        threads = self.n_threads or self._workers().get(address, 1)
-        future = self.client.submit(
-            Shard, list(group), threads, actor=True, workers=[address], pure=False
-        )
-        return self._result(future, address)
+    # --- lost workers -----------------------------------------------------------------------------
 
-    def _anew(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
-        """The answer of a shard that is made anew, told all that it had been told."""
-        lost = {self.addresses[number]}
+    def _again(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
+        """The answer of a shard whose worker was lost before it gave one."""
         for _ in range(TRIES):
-            address = self._home(lost)
-            log.warning("worker %s is lost; %s has its rows", self.addresses[number], address)
+            self._move(number)
             try:
-                actor = self._make(self.of_shards[number], address)
-                self._result(actor.replay(self.history(number)), address)
-                self.actors[number], self.addresses[number] = actor, address
-                return self._result(getattr(actor, method)(*given), address)
+                return self._result(self._ask(number, method, given), self.homes[number])
             except WorkerLostError:
-                lost.add(address)
-        raise ConnectionError(
-            f"the rows of worker {self.addresses[number]} could not be brought back: {TRIES} "
+                continue
+        raise self._unlucky(number)
+
+    def _move(self, number: int) -> None:
+        """Another worker makes a shard, which is told all that it had been told."""
+        lost = set[str]()
+        for _ in range(TRIES):
+            lost.add(self.homes[number].address)
+            address = self._free(lost)
+            log.warning("worker %s is lost; %s has its rows", self.homes[number].address, address)
+            try:
+                self._make(number, address)
+                calls = self.history(number)
+                self._result(self._ask(number, "replay", (calls,)), self.homes[number])
+                return
+            except WorkerLostError:
+                continue
+        raise self._unlucky(number)
+
+    def _make(self, number: int, address: str) -> None:
+        threads = self.n_threads or self._workers().get(address, 1)
+        home = self.homes[number] = Home(self.homes[number].partitions, address)
+        with self._bounded():
+            made = self.client.submit(
+                Shard, home.partitions, threads, actor=True, workers=[address], pure=False
+            )
+        home.made = made
+        try:
+            home.actor = self._result(made, home)
+        except KilledWorker:
+            raise WorkerLostError(address) from None
+        except Exception:
+            self._check_partitions()
+            raise
+        home.actor._client, home.actor._future = self.client, made  # whatever the current one is
+
+    def _free(self, lost: Set[str]) -> str:
+        """The worker with the fewest shards; one that was lost only if no other comes soon."""
+        began = time.monotonic()
+        while set(there := self._there()) <= lost:
+            if time.monotonic() - began > LOOK_AGAIN:  # it may have come back
+                break
+            time.sleep(PAUSE)
+        used = [home.address for home in self.homes]
+        return min(there, key=lambda a: (a in lost, used.count(a), a))
+
+    def _unlucky(self, number: int) -> Exception:
+        return ConnectionError(
+            f"the rows of worker {self.homes[number].address} could not be brought back: {TRIES} "
             "workers were lost one after the other"
         )
-
-    def _home(self, lost: Container[str]) -> str:
-        """The worker with the fewest shards; waits for one if there is none."""
-        began = time.monotonic()
-        while not (there := [a for a in self._workers() if a not in lost]):
-            if time.monotonic() - began > self.timeout:
-                raise ConnectionError(
-                    f"no worker is left, and none has come for {self.timeout:g} seconds"
-                )
-            time.sleep(0.2)
-        return min(there, key=lambda address: (self.addresses.count(address), address))
 
 
 class WorkerLostError(Exception):
     """A worker is gone, with all that it held."""
 
 
-def _unread(number: int) -> Exception:
-    return ValueError(f"partition {number} of the rows could not be computed (see above)")
-
-
 # --- estimators -----------------------------------------------------------------------------------
 
 
-class _Dask:
+class _Dask(_CWB):
     """What both estimators are: a fit to collections, and predictions that are computed later."""
 
     def fit(
@@ -429,8 +512,9 @@ class _Dask:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
         self._name_columns(X)
-        began, kept = time.perf_counter(), None if checkpoint is None else Checkpoint(checkpoint)
-        with _shards(client, X, given, self._n_threads(), timeout) as shards:
+        began, bar = time.perf_counter(), face(self._shown())
+        kept = None if checkpoint is None else Checkpoint(checkpoint)
+        with _shards(client, X, given, self._n_threads(), timeout, bar) as shards:
             loss = self._far_loss(shards, given)
             rows = sum(shards.ask("present", given.column("weights")))
             if given.validation is None:
@@ -445,7 +529,7 @@ class _Dask:
             exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
             model = fit_shards(
                 shards, given, self.learners, self.terms, exclude, loss, as_bins(self.bins), how,
-                seed, self._interactions(), None, face(self._shown()), kept, began,
+                seed, self._interactions(), None, bar, kept, began,
                 getattr(self, "class_weight", None),
             )  # fmt: skip
         self.model_, self._asked = model, asked

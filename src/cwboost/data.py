@@ -357,6 +357,10 @@ def _append(
         by_offset, by_exposure = other_o, None  # an offset of their own replaces both
     new_w = read_weights(by_weights if other_w is None else other_w, below, "validation weights")
     new_o = read_offset(below, by_offset, by_exposure, loss, loss.n_outputs)
+    there = new_w > 0  # rows of weight zero are absent, and no training rows
+    if not there.any():
+        raise ValueError("validation: no row is held out; mark at least one")
+    below, new_y, new_w, new_o = below.take(there), new_y[there], new_w[there], new_o[there]
     held = np.concatenate([np.zeros(len(w)), new_w])
     return (
         data.below(below, "validation table"),

@@ -946,7 +946,7 @@ def _warn_of_divergence(model: Model) -> None:
         )
     else:
         return
-    warnings.warn(what, RuntimeWarning, stacklevel=5)
+    warnings.warn(what, RuntimeWarning, stacklevel=6)
 
 
 def _facts(seen: Seen, spread: Spread | None) -> ColumnFacts:

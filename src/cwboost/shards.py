@@ -118,13 +118,10 @@ class Shards(ABC):
 
     def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
         """Something that shards remember; `each`: a last argument of their own."""
-        given = [arguments if each is None else (*arguments, x) for x in each or self._nobody()]
+        given = [arguments] * self.n_shards if each is None else [(*arguments, x) for x in each]
         replies = self.call(method, given)
         self._told.append((method, given))
         return replies
-
-    def _nobody(self) -> list[None]:
-        return [None] * self.n_shards
 
     def run(self, batch: Sequence[Any]) -> list[list[_core.Reply]]:
         """Verbs; replies shard by shard."""
@@ -142,6 +139,7 @@ class Shards(ABC):
         return [*told, *(("run", (batch,)) for batch in self._batches)]
 
     def total(self, method: str, *arguments: Any) -> Any:
+        """Sum of the answers to a question."""
         return reduce(add, self.ask(method, *arguments))
 
 
@@ -164,7 +162,7 @@ class FarNumbers(Elsewhere):
 
     def __init__(self, name: str, shards: Shards, n_rows: int, found: Sequence[Described]) -> None:
         self.name, self.shards, self.n_rows = name, shards, n_rows
-        self._found, self._few = found, _merged(found) if found else None
+        self._found, self._few = found, _merged(found)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -172,10 +170,8 @@ class FarNumbers(Elsewhere):
     def survey(self) -> tuple[float, float, int, int, bool, bool]:
         low, high = min(d.low for d in self._found), max(d.high for d in self._found)
         least, largest = self.ends
-        missing, everywhere = (
-            sum(d.missing for d in self._found),
-            sum(d.any_missing for d in self._found),
-        )
+        missing = sum(d.missing for d in self._found)
+        everywhere = sum(d.any_missing for d in self._found)
         beyond = low <= high and (least < low or largest > high)
         return low, high, missing, everywhere, bool(beyond), False
 
@@ -439,8 +435,8 @@ class FarTable(Table):
 class FarTarget(TargetRows):
     """The training rows of all shards, for a start and a scale."""
 
-    def __init__(self, shards: Shards, n_rows: int) -> None:
-        self.shards, self.n_rows = shards, n_rows
+    def __init__(self, shards: Shards, n_rows: int, private: bool) -> None:
+        self.shards, self.n_rows, self.private = shards, n_rows, private
         found = shards.ask("offsets")
         self._has_offset = any(there for there, _ in found)
         self._largest = float(max(top for _, top in found))
@@ -462,6 +458,11 @@ class FarTarget(TargetRows):
         return self._has_offset
 
     def whole(self) -> tuple[Floats, Floats, Floats]:
+        if self.private:
+            raise ValueError(
+                "min_rows_per_bin: the start of a loss written in Python is found from y itself, "
+                "which must not leave its place; give start="
+            )
         y, w, offset = zip(*self.shards.ask("whole"), strict=True)
         return np.concatenate(y), np.concatenate(w), np.concatenate(offset)
 
@@ -891,7 +892,8 @@ def fit_shards(
         chosen = parse(formula, table, exclude=apart)[1]
     chosen = check_learners(chosen, table)
     check_pairs(wanted, table, given.columns)
-    begin = Begin.of_rows(data.loss, FarTarget(shards, data.n_rows), how.start, how.scale)
+    rows = FarTarget(shards, data.n_rows, private=data.sample.least is not None)
+    begin = Begin.of_rows(data.loss, rows, how.start, how.scale)
     seen = look_at(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
     )
