@@ -26,6 +26,7 @@ from unittest.mock import patch
 import numpy as np
 
 import cwboost as cb
+from cwboost import _core
 from cwboost.shard import Shard
 
 from .machine import describe
@@ -79,20 +80,6 @@ class TimedShard(Shard):
         return self.noted
 
 
-class CountedShard(Shard):
-    """A shard that tells how many bytes its answers to verbs have."""
-
-    answered: int = 0
-
-    def run(self, batch: Sequence[Any]) -> Any:
-        replies = super().run(batch)
-        self.answered += len(pickle.dumps(replies, 5))
-        return replies
-
-    def notes(self) -> int:
-        return self.answered
-
-
 @dataclass
 class Watch:
     """What happened at the client."""
@@ -101,44 +88,47 @@ class Watch:
     used: float = field(default_factory=time.process_time)
     trips: list[float] = field(default_factory=list)  # seconds of every round trip of verbs
     asked: int = 0  # round trips of other questions
-    asking: float = 0.0  # seconds of these
-    sent: int = 0  # bytes of verbs
-    sums: int = 0  # sums of a set that were asked for
+    sent: int = 0  # bytes
+    received: int = 0
+    sums: int = 0  # sums of a slot over a set that were asked for
     notes: list[Any] = field(default_factory=list)  # of the workers
-    iterations: list[tuple[float, float, int]] = field(default_factory=list)
+    seen: list[tuple[float, ...]] = field(default_factory=list)  # all of this, after iterations
 
     def after(self) -> None:
-        """Notes time, processor time and round trips at the end of an iteration."""
-        self.iterations.append((time.perf_counter(), time.process_time(), len(self.trips)))
+        so_far = (len(self.trips), self.sent, self.received, self.sums)
+        self.seen.append((time.perf_counter(), time.process_time(), *so_far))
 
 
 def watched(client: Any, table: Any, how: dict[str, Any], counted: bool) -> tuple[Any, Watch]:
     """A fit, and what was seen of it: seconds, or bytes."""
+    import cloudpickle
+
     import cwboost.dask
 
     watch = Watch()
 
     class Watched(cwboost.dask.DaskShards):
         def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-            if counted and method == "run":
-                watch.sent += self.n_shards * len(pickle.dumps(arguments[0], 5))
-                verbs = [v for v in arguments[0][0] if hasattr(v, "sets")]
-                watch.sums += sum(len(v.slots) * len(v.sets) for v in verbs)
             began = time.perf_counter()
             answers = super().call(method, arguments)
-            seconds = time.perf_counter() - began
             if method == "run":
-                watch.trips.append(seconds)
+                watch.trips.append(time.perf_counter() - began)
             else:
-                watch.asked, watch.asking = watch.asked + 1, watch.asking + seconds
+                watch.asked += 1
+            if counted:
+                watch.sent += sum(len(cloudpickle.dumps(given, 5)) for given in arguments)
+                watch.received += sum(len(pickle.dumps(answer, 5)) for answer in answers)
+                verbs = arguments[0][0] if method == "run" else ()
+                sums = (v for v in verbs if isinstance(v, _core.BinSums))
+                watch.sums += sum(len(v.slots) * len(v.sets) for v in sums)
             return answers
 
         def close(self) -> None:
-            if self.actors:
+            if self.actors and not counted:
                 watch.notes = super().call("notes", [()] * self.n_shards)
             super().close()
 
-    shard = CountedShard if counted else TimedShard
+    shard = Shard if counted else TimedShard
     with (
         patch.object(cwboost.dask, "DaskShards", Watched),
         patch.object(cwboost.dask, "Shard", shard),
@@ -152,8 +142,8 @@ def watched(client: Any, table: Any, how: dict[str, Any], counted: bool) -> tupl
 
 def seconds_of(watch: Watch) -> dict[str, float]:
     """Until the first iteration, and per iteration after it, and what the latter consist of."""
-    (first, used, since), (last, used_last, until) = watch.iterations[0], watch.iterations[-1]
-    n = len(watch.iterations) - 1
+    (first, used, since, *_), (last, used_last, until, *_) = watch.seen[0], watch.seen[-1]
+    since, until, n = int(since), int(until), len(watch.seen) - 1
     trips = sum(watch.trips[since:until])
     notes = np.array(watch.notes)[:, since - 1 : until]  # (workers, round trips, 3)
     slowest, processor = notes[:, 1:, 0].max(axis=0).sum(), notes[:, 1:, 1].sum()
@@ -169,6 +159,19 @@ def seconds_of(watch: Watch) -> dict[str, float]:
         "processor": processor / n,
         "apart": (ever - processor) / n,
         "client_processor": (used_last - used) / n,
+    }
+
+
+def bytes_of(watch: Watch) -> dict[str, float]:
+    """In set-up, and per iteration after the first."""
+    first, last = (np.array(watch.seen[k][3:]) for k in (0, -1))
+    sent, received, sums = ((last - first) / (len(watch.seen) - 1)).tolist()
+    return {
+        "setup_sent": float(first[0]),
+        "setup_received": float(first[1]),
+        "sent": sent,
+        "received": received,
+        "sums": sums,
     }
 
 
@@ -203,15 +206,14 @@ def measured(rows: int, workers: int, n_iter: int, direct: bool, processes: bool
             how |= {"validation": HELD, "patience": None}
             cwboost_fit(table.drop(columns=other), client, how | {"n_iter": 2})  # all is loaded
             far, watch = watched(client, table.drop(columns=other), how, counted=False)
-            _, bytes_ = watched(client, table.drop(columns=other), how, counted=True)
+            _, counted = watched(client, table.drop(columns=other), how, counted=True)
             local, near = beside(whole.drop(columns=other), how, workers)
             out[loss] = {
                 **seconds_of(watch),
-                "local_setup": near.iterations[0][0] - near.began,
-                "local_each": (near.iterations[-1][0] - near.iterations[0][0]) / (n_iter - 1),
-                "sent": bytes_.sent / n_iter,
-                "received": sum(bytes_.notes) / n_iter,
-                "sums": bytes_.sums / n_iter,
+                **bytes_of(counted),
+                "local_setup": near.seen[0][0] - near.began,
+                "local_each": (near.seen[-1][0] - near.seen[0][0]) / (n_iter - 1),
+                "local_processor": (near.seen[-1][1] - near.seen[0][1]) / (n_iter - 1),
                 "same": far.choices == local.choices,
                 "distance": distance(local, far),
             }
@@ -252,8 +254,11 @@ def run(arguments: argparse.Namespace) -> None:
         found[workers] = outcome.value
     print(f"{arguments.rows:,} rows, {COLUMNS} columns, {arguments.iterations} iterations of a")
     print("Hybrid. Seconds until the first iteration, milliseconds per iteration after it:\n")
-    print("| loss | workers | set-up | each | local set-up | local each | same choices | distance |")
-    print("|---|--:|--:|--:|--:|--:|---|--:|")
+    print(
+        "| loss | workers | set-up | each | local set-up | local each | of the processor | "
+        "same choices | distance |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|---|--:|")
     show(found, summary)
     print("\nWhat an iteration consists of, in milliseconds:\n")
     print(
@@ -262,9 +267,12 @@ def run(arguments: argparse.Namespace) -> None:
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     show(found, shares)
-    print("\nWhat travels in an iteration:\n")
-    print("| loss | workers | round trips | sums of sets | sent | received | asked in set-up |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print("\nWhat travels, in an iteration and in set-up:\n")
+    print(
+        "| loss | workers | round trips | sums of sets | sent | received | round trips in set-up | "
+        "sent | received |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     show(found, traffic)
     print(f"\n{describe(NEEDED)}")
 
@@ -278,7 +286,8 @@ def show(found: dict[int, Any], line: Any) -> None:
 def summary(f: dict[str, Any]) -> str:
     return (
         f"{f['setup']:.2f} s | {1e3 * f['each']:.2f} | {f['local_setup']:.2f} s | "
-        f"{1e3 * f['local_each']:.2f} | {'yes' if f['same'] else 'NO'} | {f['distance']:.0e}"
+        f"{1e3 * f['local_each']:.2f} | {1e3 * f['local_processor']:.2f} | "
+        f"{'yes' if f['same'] else 'NO'} | {f['distance']:.0e}"
     )
 
 
@@ -290,5 +299,6 @@ def shares(f: dict[str, Any]) -> str:
 def traffic(f: dict[str, Any]) -> str:
     return (
         f"{f['trips']:.2f} | {f['sums']:.1f} | {f['sent'] / 1e3:.1f} kB | "
-        f"{f['received'] / 1e3:.1f} kB | {f['asked']:.0f}"
+        f"{f['received'] / 1e3:.1f} kB | {f['asked']:.0f} | {f['setup_sent'] / 1e6:.1f} MB | "
+        f"{f['setup_received'] / 1e6:.1f} MB"
     )

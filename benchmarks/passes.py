@@ -75,7 +75,9 @@ class WatchedRows(_core.Rows):
         """A cross-Gram comes with the keys of its bases."""
         if not isinstance(verb, _core.Cross):
             return verb
-        basis = [(self.bases[self.of_key[x]], self.bases[self.of_key[y]]) for *_, x, y in verb.pairs]
+        basis = [
+            (self.bases[self.of_key[x]], self.bases[self.of_key[y]]) for *_, x, y in verb.pairs
+        ]
         sets = [(a, b) for a, b, *_ in verb.pairs]
         return _core.Cross([(*s, *b) for s, b in zip(sets, basis, strict=True)], verb.part)
 
@@ -176,7 +178,8 @@ def show(source: int | str, loss: str, optimizer: str, n_iter: int) -> None:
     f = outcome.value
     print(
         f"| {loss} | {optimizer} | {f['rows']:,} | {1e9 * f['setup']:.0f} | {1e9 * f['pass']:.2f} "
-        f"| {1e9 * f['sums']:.2f} | {f['asked']:.1f} | {1e9 * f['cross']:.2f} | {f['crosses']:.1f} | {1e3 * f['rest']:.2f} | "
+        f"| {1e9 * f['sums']:.2f} | {f['asked']:.1f} | {1e9 * f['cross']:.2f} | "
+        f"{f['crosses']:.1f} | {1e3 * f['rest']:.2f} | "
         f"{1e3 * f['each']:.1f} |",
         flush=True,
     )
