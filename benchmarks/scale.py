@@ -86,7 +86,6 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
         "added": None if added is None else added / 1000,
         "beside": None if added is None else added * 1e6 / n - CELL * COLUMNS,
         "process": None if added is None else peak() / 1000,
-        "risk": float(model.risk[-1]),
     }
 
 
