@@ -124,7 +124,7 @@ def watched(client: Any, table: Any, how: dict[str, Any], counted: bool) -> tupl
             return answers
 
         def close(self) -> None:
-            if self.n_shards and not counted:
+            if watch.seen and not counted:
                 watch.notes = super().call("notes", [()] * self.n_shards)
             super().close()
 
