@@ -11,11 +11,12 @@ import numpy as np
 from cwboost.bins import as_bins
 from cwboost.checkpoint import Checkpoint
 from cwboost.data import Given
+from cwboost.far_fit import Asked, fit_shards
 from cwboost.fit import How
 from cwboost.losses import as_loss
 from cwboost.progress import face
 from cwboost.shard import Partition, Shard
-from cwboost.shards import Shards, fit_shards
+from cwboost.shards import Shards
 
 
 class Near(Shards):
@@ -71,7 +72,7 @@ def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bin
     given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
     how = How.checked(optimizer, n_iter, patience, start, scale, None, search)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
+    asked = Asked(as_loss(loss), as_bins(bins), learners, interactions=interactions)
     return fit_shards(
-        shards, given, learners, "smooth", (), as_loss(loss), as_bins(bins), how, random_state,
-        interactions, callback, face(False), kept, time.perf_counter(),
-    )  # fmt: skip
+        shards, given, asked, how, random_state, callback, face(False), kept, time.perf_counter()
+    )

@@ -61,7 +61,11 @@ MAY_IMPORT = {
     "plots_tuning": {"plots", "tune"},
     "fit": {"binned", "checkpoint", "formula", "interactions", "progress", "terms"},
     "shard": {"data", "design", "unify"},
-    "shards": {"fit", "shard"},
+    "shards": {"fit"},
+    "far_columns": {"shard", "shards"},
+    "far_data": {"far_columns"},
+    "far_rows": {"far_data"},
+    "far_fit": {"far_rows"},
     "bounds": {"checks"},
     "by": set(),
     "stability": {"bounds", "by", "effects", "fit", "folds", "replicates"},
@@ -101,7 +105,7 @@ MAY_IMPORT = {
 DRAWING = {"plots"} | {
     f"plots_{topic}" for topic in ("cv", "information", "interactions", "stability", "tuning")
 }
-TOP = {"cli", "dask", "estimators", "estimators_cv", "shards", *DRAWING}
+TOP = {"cli", "dask", "estimators", "estimators_cv", "far_fit", *DRAWING}
 KNOWS_NARWHALS = {"table"}
 KNOWS_MATPLOTLIB = DRAWING
 KNOWS_OPTUNA = {"tune_optuna"}

@@ -18,10 +18,10 @@ import cwboost as cb
 import far
 from cwboost.bins import Cuts, Sample, quantiles
 from cwboost.data import Given
+from cwboost.far_data import read_far
 from cwboost.losses import as_loss
 from cwboost.moments import MomentSet
 from cwboost.shard import Partition
-from cwboost.shards import read_far
 from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
 
 pytestmark = [
@@ -457,7 +457,7 @@ def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
         numbers._few = None
     sample = Sample(None, weights, n)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cwboost.shards.FEW_ROWS", few_rows)
+        patch.setattr("cwboost.far_columns.FEW_ROWS", few_rows)
         for n_bins in (2, 5, 12, 50, 128):
             shares = np.linspace(0.0, 1.0, n_bins)
             assert quantiles(numbers, data.sample, shares).tolist() == (

@@ -31,6 +31,8 @@ from .checkpoint import Checkpoint
 from .checks import is_number
 from .data import Given
 from .estimators import _CWB, CWBClassifier, CWBRegressor
+from .far_data import find_classes
+from .far_fit import Asked, fit_shards
 from .fit import How, _check_counts, _seed, check_min_rows
 from .interactions import check_interactions
 from .losses import as_loss
@@ -39,7 +41,7 @@ from .optimizers import Optimizer
 from .progress import Progress, face
 from .quality import explained
 from .shard import ROLES, Partition, Reading, Shard
-from .shards import Shards, find_classes, fit_shards
+from .shards import Shards
 
 LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
 PAUSE = 0.02  # seconds between looks at what is under way
@@ -122,10 +124,8 @@ random_state, search, progress, checkpoint
     check_min_rows(min_rows_per_bin)
     given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
     with _shards(client, table, given, n_threads, timeout, bar) as shards:
-        return fit_shards(
-            shards, given, learners, "smooth", (), loss, rule, how, seed, wanted, callback, bar,
-            kept, began,
-        )  # fmt: skip
+        asked = Asked(loss, rule, learners, interactions=wanted)
+        return fit_shards(shards, given, asked, how, seed, callback, bar, kept, began)
 
 
 # --- collections ----------------------------------------------------------------------------------
@@ -527,11 +527,11 @@ class _Dask(_CWB):
                 "auto",
             )  # fmt: skip
             exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
-            model = fit_shards(
-                shards, given, self.learners, self.terms, exclude, loss, as_bins(self.bins), how,
-                seed, self._interactions(), None, bar, kept, began,
+            wanted = Asked(
+                loss, as_bins(self.bins), self.learners, self.terms, exclude, self._interactions(),
                 getattr(self, "class_weight", None),
             )  # fmt: skip
+            model = fit_shards(shards, given, wanted, how, seed, None, bar, kept, began)
         self.model_, self._asked = model, asked
         self._fitted_with = self._settings()
         return self

@@ -1,0 +1,259 @@
+"""The fit to rows in many places, of which only sums leave: the same model, by the same code.
+
+Knows which bins all shards share, and what a fit is told instead of rows. Knows nothing of how
+shards are reached; `cwboost.dask` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from .bases import Basis
+from .binned import Binned
+from .bins import Bins, IndexSet, Seen, Values, pair_values
+from .checkpoint import Checkpoint
+from .checks import threads_for
+from .data import Given, Split
+from .design import (
+    MAX_TENSOR_BINS,
+    Axis,
+    Plan,
+    Sets,
+    axes_of,
+    basis_rows,
+    check_learners,
+    core_rows,
+    fine_points,
+    look_at,
+    plan_terms,
+)
+from .far_columns import FarTable, by_code
+from .far_data import FarData, FarTarget, names_of, read_far
+from .far_rows import FarRows
+from .fit import TRAINING, Begin, How, run_stages, settings_of
+from .formula import is_formula, parse, target_of, tokenize
+from .interactions import Pairs, check_pairs
+from .losses import Loss
+from .memory import Room
+from .model import SPREAD_RANKS, Model, Settings, Spread
+from .moments import MomentSet, Pieces, are_cubics, most_bins
+from .progress import Progress
+from .shard import ByCode, ByPair, ByPieces, ByPoints, Recipe
+from .shards import Shards
+from .smoothing import System
+from .table import Floats, Table
+from .terms import make_learners
+
+
+def _recipes(
+    shards: Shards, plans: Sequence[Plan], data: FarData, default: Bins, seen: Mapping[str, Seen]
+) -> tuple[list[Recipe], list[int]]:
+    """How the rows are binned for some terms, and the number of each term's way."""
+    made: dict[Any, tuple[int, list[Basis]]] = {}
+    of_term = []
+    for plan in plans:
+        number, bases = made.setdefault(axes_of(plan, default), (len(made), []))
+        of_term.append(number)
+        bases.append(plan.basis)
+    of_pairs: dict[Axis, Any] = {}  # many pairs share a column
+    out: list[Recipe] = []
+    for axes, (_, bases) in made.items():
+        if len(axes) == 1:
+            out.append(_recipe(shards, axes[0], data, seen, bases))
+            continue
+        for axis in axes:
+            if axis not in of_pairs:
+                of_pairs[axis] = _recipe(shards, axis, data, seen, [])
+        a, b = (of_pairs[axis] for axis in axes)
+        cells = np.unique(np.concatenate(shards.ask("cells", a, b)))
+        out.append(ByPair(a, b, cells))
+    return out, of_term
+
+
+def _recipe(
+    shards: Shards, axis: Axis, data: FarData, seen: Mapping[str, Seen], bases: list[Basis]
+) -> ByPoints | ByCode | ByPieces:
+    name, encoder, rule, tensor = axis
+    facts = seen[name]
+    if not isinstance(encoder, Values):
+        return by_code(shards, name, encoder, facts)
+    assert rule is not None
+    values: Any = data.table[name].values  # type: ignore[union-attr]
+    if data.sample.least is not None:
+        points = rule.merged(data.table[name], data.sample, facts)
+        return ByPoints(name, points, points.points[:0], facts)
+    many, n = most_bins(data.n_rows), data.n_rows
+    cubics = rule.n == "exact" and not tensor and are_cubics(bases)
+    if cubics and n > many and values.distinct(many, True) is None:
+        pieces = Pieces.make(facts, values.ends, bases)
+        if pieces is not None:
+            return ByPieces(name, pieces)
+    points = rule.make(values, data.sample, facts)
+    if tensor and len(points.points) > MAX_TENSOR_BINS:
+        points = Bins(MAX_TENSOR_BINS).make(values, data.sample, facts)
+    extra = np.unique(np.concatenate(shards.ask("outside", name, points, facts)))
+    return ByPoints(name, points, points.thinned(extra), facts)
+
+
+def _set_of(recipe: Recipe) -> IndexSet | MomentSet:
+    """The bins of a recipe, without rows."""
+    nothing = np.empty(0, np.uint8)
+    if isinstance(recipe, ByPieces):
+        pieces = recipe.pieces
+        return MomentSet(np.empty(0, np.uint16), np.empty(0), pieces.values, pieces.inverse)
+    if isinstance(recipe, ByPair):
+        a, b = _set_of(recipe.a), _set_of(recipe.b)
+        assert isinstance(a, IndexSet)
+        assert isinstance(b, IndexSet)
+        return IndexSet(nothing, pair_values(a, b, recipe.cells))
+    if isinstance(recipe, ByCode):
+        return IndexSet(nothing, recipe.values)
+    missing = [np.nan] if recipe.seen.any_missing else []
+    return IndexSet(nothing, np.concatenate([recipe.points.points, recipe.extra, missing]))
+
+
+@dataclass(frozen=True, eq=False)
+class FarBinned(Binned):
+    """The rows of all shards and the terms over them."""
+
+    of_basis: dict[int, int] = field(default_factory=dict)  # by key, the number of its term
+
+    @classmethod
+    def of(cls, data: FarData, plans: Sequence[Plan], seen: Any, settings: Settings) -> FarBinned:
+        recipes, of_term = _recipes(data.shards, plans, data, settings.bins, seen)
+        w = _added(data.shards.tell("bin", recipes))
+        sets = Sets([_set_of(recipe) for recipe in recipes], of_term)
+        threads = threads_for(None, data.n_rows)
+        plans, matrices = basis_rows(plans, sets, w, Room(), threads)
+        effects = core_rows(plans, sets, matrices)
+        return cls(data, seen, settings, plans, sets, [], matrices, effects, w, threads)  # type: ignore[arg-type]
+
+    @property
+    def far(self) -> FarData:
+        return self.data  # type: ignore[return-value]
+
+    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, Seen]) -> Binned:
+        return self.joined(FarBinned.of(self.far, plans, seen, self.settings))
+
+    def weigh(self, weights: Any) -> Sequence[Floats]:
+        """`weights`: the number of a part."""
+        if weights == TRAINING:
+            return self.bin_weights
+        return _added(self.far.shards.ask("weigh", weights))
+
+    def rows(self, split: Split, n_threads: int | None = None) -> Any:  # noqa: ARG002
+        bases = [
+            (rows, plan.basis.n_coef)
+            for plan, rows in zip(self.plans, self.bin_effects, strict=True)
+        ]
+        self.far.shards.tell("begin_rows", bases)
+        return FarRows(self.far, self.of_basis)
+
+    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
+        out = super().learners(systems)
+        self.of_basis.update({learner.basis_key: k for k, learner in enumerate(out)})
+        return out
+
+    def spreads(self, names: Any) -> dict[str, Spread]:
+        seen, rule, out = self.seen, self.settings.bins, self.drawn
+        for plan, k in zip(self.plans, self.sets.of_term, strict=True):
+            name = plan.columns[0]
+            if name in names and name not in out:
+                w = self.bin_weights[k]
+                points = fine_points(plan, self.sets.sets[k], w, seen[name], rule)
+                if points is not None:
+                    out[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
+        for name in (name for plan in self.plans for name in plan.columns):
+            if name in names and name not in out:
+                out[name] = self._spread(name)
+        return {name: out[name] for name in self.columns if name in names}
+
+    def _spread(self, name: str) -> Spread:
+        total = float(sum(w[TRAINING] for w in self.far.weights))
+        numbers: Any = getattr(self.far.table[name], "values", None)
+        if numbers is None:
+            return Spread(total, 0.0, np.empty(0), np.empty(0))
+        points, weights = numbers.outline(SPREAD_RANKS)
+        missing = [max(0.0, total - float(weights.sum()))]
+        return Spread.of_bins(np.append(points, np.nan), np.append(weights, missing))
+
+
+def _added(found: Sequence[Sequence[Floats]]) -> list[Floats]:
+    return [np.sum(parts, axis=0) for parts in zip(*found, strict=True)]
+
+
+class Asked(NamedTuple):
+    """What the terms of a model shall be."""
+
+    loss: Loss
+    bins: Bins
+    learners: Any = None
+    style: str = "smooth"  # of columns without learners
+    exclude: Sequence[str] = ()
+    interactions: int | str | Pairs | None = None
+    class_weight: Any = None
+
+
+def fit_shards(
+    shards: Shards,
+    given: Given,
+    asked: Asked,
+    how: How,
+    seed: int,
+    callback: Callable[..., Any] | None,
+    bar: Progress,
+    kept: Checkpoint | None,
+    began: float,
+) -> Model:
+    """The model of the rows of all shards, by the code of a fit to rows in this process."""
+    loss, rule, learners, style, exclude, wanted, class_weight = asked
+    if wanted is not None and not isinstance(wanted, list):
+        raise ValueError(
+            f"interactions: {wanted!r}: pairs are ranked where the rows are in one place; name "
+            "them, for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
+        )
+    formula = None
+    names = names_of(sorted(p for found in shards.ask("names") for p in found))
+    if is_formula(given.y) and given.y not in names:
+        formula = given.y
+        if learners is not None:
+            raise ValueError(
+                f"learners: the formula {formula!r} says which there are; give one or the other"
+            )
+        given = replace(given, y=target_of(formula, FarTable(names, 0, shards)))
+    data = read_far(shards, given, names, loss, seed, class_weight)
+    how.check(data.loss, data.split)
+    table, apart = data.table, given.columns
+    target = [name for name in (given.column("y"),) if name is not None]
+    table.describe(_wanted(table, formula, learners, [*apart, *exclude]))
+    if formula is None:
+        chosen = make_learners(table, learners, [*target, *exclude], style, apart=apart)
+    else:
+        chosen = parse(formula, table, exclude=apart)[1]
+    chosen = check_learners(chosen, table)
+    check_pairs(wanted, table, given.columns)
+    rows = FarTarget(shards, data.n_rows, private=data.sample.least is not None)
+    begin = Begin.of_rows(data.loss, rows, how.start, how.scale)
+    seen = look_at(
+        dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
+    )
+    plans = plan_terms(list(chosen), table, data.sample, seen)
+    binned = FarBinned.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
+    return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
+
+
+def _wanted(table: Table, formula: str | None, learners: Any, exclude: Sequence[str]) -> list[str]:
+    """Columns that terms will ask for, to be described at once; any other is when it is."""
+    named: set[str] | None = None
+    if formula is not None:
+        words = {token.text for token in tokenize(formula)}
+        named = None if "." in words else words
+    elif isinstance(learners, list | tuple) and not any(x is Ellipsis for x in learners):
+        named = {name for x in learners for name in getattr(x, "columns", ())}
+    names = (name for name in table.names if name not in exclude)
+    return [name for name in names if named is None or name in named]
