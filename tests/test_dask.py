@@ -226,13 +226,13 @@ def test_estimators_are_copied(client):
 # --- the cluster is left as it was ----------------------------------------------------------------
 
 
-def left_behind(client):
-    """Tasks that the scheduler has, once it has heard of all that was released."""
+def left_behind(client, before=0):
+    """Tasks that the scheduler has more, once it has heard of all that was released."""
     gc.collect()
     deadline = time.monotonic() + 10
-    while (tasks := client.run_on_scheduler(_n_tasks)) and time.monotonic() < deadline:
+    while (more := client.run_on_scheduler(_n_tasks) - before) > 0 and time.monotonic() < deadline:
         time.sleep(0.05)
-    return tasks
+    return max(0, more)
 
 
 def _n_tasks(dask_scheduler):
@@ -240,13 +240,13 @@ def _n_tasks(dask_scheduler):
 
 
 def test_nothing_is_left_on_the_workers(client):
-    table = spread(frame())
+    table, before = spread(frame()), client.run_on_scheduler(_n_tasks)
     for _ in range(3):
         cd.fit(client, table, "y", n_iter=3)
-        assert left_behind(client) == 0
+        assert left_behind(client, before) == 0
     with pytest.raises(ValueError, match="nothing"):
         cd.fit(client, table, "nothing", n_iter=3)
-    assert left_behind(client) == 0
+    assert left_behind(client, before) == 0
 
 
 def test_fits_of_two_threads(client):
@@ -366,7 +366,7 @@ def test_partition_that_cannot_be_computed(client):
             raise FileNotFoundError("no such file: part-2.parquet")
         return table
 
-    table = frame()
+    table, before = frame(), client.run_on_scheduler(_n_tasks)
     far = spread(table).map_partitions(broken, meta=table.iloc[:0])
     refused(
         ValueError, "^partition 2 could not be computed: FileNotFoundError: no such file: part-2",
@@ -376,7 +376,7 @@ def test_partition_that_cannot_be_computed(client):
         ValueError, "partition 2 of the validation table could not be computed", client,
         spread(table), "y", validation=(far, "y"),
     )  # fmt: skip
-    assert left_behind(client) == 0
+    assert left_behind(client, before) == 0
 
 
 def test_settings_that_need_rows_in_one_place(client):

@@ -131,7 +131,7 @@ random_state, search, progress, checkpoint
 # --- collections ----------------------------------------------------------------------------------
 
 
-def _blocks(collection: Any, what: str) -> list[Any]:
+def _blocks(collection: Any, what: str, optimize: bool = True) -> list[Any]:
     """The partitions of a collection, delayed."""
     if not is_dask_collection(collection) or not hasattr(collection, "to_delayed"):
         raise TypeError(
@@ -141,26 +141,30 @@ def _blocks(collection: Any, what: str) -> list[Any]:
     if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "rechunk"):
         if collection.numblocks[1] > 1:
             collection = collection.rechunk({1: -1})
-        return list(collection.to_delayed()[:, 0])
-    blocks = collection.to_delayed()
+        return list(collection.to_delayed(optimize_graph=optimize)[:, 0])
+    blocks = collection.to_delayed(optimize_graph=optimize)
     return list(blocks.ravel()) if isinstance(blocks, np.ndarray) else list(blocks)
 
 
 def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> dict[str, Any]:
     """Partitions of a table with those of what is beside it, delayed, by what they are called."""
     what = "the validation table" if held else "the table"
-    blocks = _blocks(table, what)
-    along = {}
+    far = {role: x for role, x in beside.items() if is_dask_collection(x)}
     for role, given in beside.items():
-        if given is None or isinstance(given, str) or is_number(given):
-            along[role] = [given] * len(blocks)
-            continue
-        along[role] = _blocks(given, role)
-        if len(along[role]) != len(blocks):
+        if not (role in far or given is None or isinstance(given, str) or is_number(given)):
+            _blocks(given, role)  # raises
+    for optimize in (True, False):  # optimized, fewer columns may be read in fewer partitions
+        blocks = _blocks(table, what, optimize)
+        along = {role: _blocks(given, role, optimize) for role, given in far.items()}
+        if all(len(parts) == len(blocks) for parts in along.values()):
+            break
+    for role, parts in along.items():
+        if len(parts) != len(blocks):
             raise ValueError(
-                f"{role} has {len(along[role])} partitions, {what} has {len(blocks)}; repartition "
-                "one of them so that they have the same rows"
+                f"{role} has {len(parts)} partitions, {what} has {len(blocks)}; repartition one of "
+                "them so that they have the same rows"
             )
+    along |= {role: [x] * len(blocks) for role, x in beside.items() if role not in far}
     return {
         f"partition {k}" + " of the validation table" * held: delayed(Partition, pure=False)(
             k, block, {role: parts[k] for role, parts in along.items()}, held

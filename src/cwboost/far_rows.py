@@ -18,6 +18,7 @@ from .shards import STATE
 from .table import Floats
 
 REMEMBERED = 3  # iterations whose bin sums are asked for before the engine does
+MANY_ROWS = 500_000  # per shard: bin sums of them take longer than a round trip
 
 
 class FarRows(_core.Rows):
@@ -48,7 +49,8 @@ class FarRows(_core.Rows):
         return self.data.loss.name == "squared"
 
     def knows_cross(self) -> bool:
-        return self.linear()
+        """With cross-Grams fewer bin sums are asked for, but in more round trips."""
+        return self.linear() or self.n_rows() >= MANY_ROWS * self.shards.n_shards
 
     def weight(self, part: int) -> float:
         return float(self.totals[:, part].sum())

@@ -231,6 +231,10 @@ class Shard:
         self.kept, ys, *others = zip(*(self._read_part(p, t) for p, t in parts), strict=True)
         self.y, self.weights, self.offset = (np.concatenate(x) for x in (ys, *others))
         self.n_rows = len(self.y)
+        if not self.weighted:
+            self.weights = ones(self.n_rows)  # these two take no memory then
+        if not self.offset.any():
+            self.offset = np.broadcast_to(np.zeros(1), self.offset.shape)
         self.begin = np.cumsum([0, *map(len, ys)])
         self.table = self._joined()
         kinds = None if reading.classes is None else self._class_values()
@@ -504,6 +508,7 @@ class Shard:
     def begin_rows(self, bases: Sequence[tuple[BasisRows, int]]) -> None:
         """Makes the rows that verbs are for; bases for cross-Grams."""
         self._sorted = None
+        self.__dict__.pop("_target", None)  # the start is known
         self.bases = [_core.Basis(*rows, n_coef) for rows, n_coef in bases]
         y, sets, parts = self.y, self.sets, self.parts
         if not self.n_rows:  # the engine needs a row, which weighs nothing
