@@ -403,18 +403,20 @@ def test_settings_that_need_rows_in_one_place(client):
 # --- real workers ---------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module")
 def processes(request):
     with cluster(request.param, True) as local, Client(local) as client:
         yield client
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("processes", "optimizer"),
+    [*((2, name) for name in OPTIMIZERS), (4, "accelerated")],
+    indirect=["processes"],
+)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_lossless(processes, loss, optimizer):
-    if len(processes.nthreads()) == 4 and optimizer != "accelerated":
-        return  # as with two
     table = frame(2000, loss)
     far = spread(table, 6)
     small, watched = far.drop(columns=["w", "held"]), OPTIMIZERS[optimizer]
@@ -425,6 +427,7 @@ def test_lossless(processes, loss, optimizer):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4], indirect=True)
 def test_unequal_partitions_of_processes(processes):
     table = frame(2000, "binomial")
     far = parts_of(table, [0, 3, 3, 1800, 1999, 1999])
