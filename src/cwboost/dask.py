@@ -623,8 +623,8 @@ class DaskCWBRegressor(_Dask, CWBRegressor):
     >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
     >>> y = da.sin(6 * X[:, 0])
     >>> regressor = DaskCWBRegressor().fit(X, y, client=client)
-    >>> regressor.feature_importances_.argmax()
-    np.int64(0)
+    >>> bool(regressor.feature_importances_[0] > 0.99)
+    True
     >>> bool(abs(regressor.predict(X) - y).max().compute() < 0.1)
     True
     >>> client.close()
