@@ -163,18 +163,17 @@ def test_validation_rows_of_an_estimator(client):
     own = cb.CWBRegressor(n_iter=40).fit(X, y, w, validation=mask)
     assert_same(cd.DaskCWBRegressor(n_iter=40).fit(dX, dy, dw, validation=held).model_, own.model_)
     (hX, hy, _), (dhX, dhy, _), _ = columns_apart(frame(300, seed=3))
-    own = cb.CWBRegressor(terms="smooth", n_iter=40)
-    regressor = cd.DaskCWBRegressor(terms="smooth", n_iter=40)
+    own = cb.CWBRegressor(n_iter=40)
+    regressor = cd.DaskCWBRegressor(n_iter=40)
     own.fit(X, y, validation=(hX, hy))
     assert_same(regressor.fit(dX, dy, validation=(dhX, dhy)).model_, own.model_)
 
 
-@pytest.mark.xfail(strict=True, reason="zero weights beside a validation table: to be found out")
 def test_weighted_validation_table(client):
     (X, y, w), (dX, dy, dw), _ = columns_apart(frame())
     (hX, hy, hw), (dhX, dhy, dhw), _ = columns_apart(frame(300, seed=3))
-    own = cb.CWBRegressor(terms="smooth", n_iter=40).fit(X, y, w, validation=(hX, hy, hw))
-    regressor = cd.DaskCWBRegressor(terms="smooth", n_iter=40)
+    own = cb.CWBRegressor(n_iter=40).fit(X, y, w, validation=(hX, hy, hw))
+    regressor = cd.DaskCWBRegressor(n_iter=40)
     assert_same(regressor.fit(dX, dy, dw, validation=(dhX, dhy, dhw)).model_, own.model_)
 
 

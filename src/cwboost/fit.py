@@ -370,7 +370,10 @@ def read_rows(given: Given, learners: Any, loss: Loss, seed: int) -> tuple[Data,
     """The rows and the learners, checked; nothing is binned yet."""
     data = read_data(given, loss, seed)
     target = [name for name in (given.column("y"),) if name is not None]
-    chosen = make_learners(data.table, learners, target, apart=given.columns)
+    table = data.table  # rows of a validation table have no say in what the terms are
+    if isinstance(given.validation, tuple):
+        table = table.take(data.training)
+    chosen = make_learners(table, learners, target, apart=given.columns)
     return data, check_learners(chosen, data.table)
 
 

@@ -236,6 +236,8 @@ class Shard:
         if not self.offset.any():
             self.offset = np.broadcast_to(np.zeros(1), self.offset.shape)
         self.begin = np.cumsum([0, *map(len, ys)])
+        # "All rows", where terms are chosen, are those of the table; a validation table's are last.
+        self.n_own = int(self.begin[sum(not part.held for part in self.partitions)])
         self.table = self._joined()
         kinds = None if reading.classes is None else self._class_values()
         return [
@@ -255,8 +257,7 @@ class Shard:
 
     def class_weights(self) -> Floats:
         """The weight of the rows of every class, validation tables left out."""
-        n = int(self.begin[sum(not part.held for part in self.partitions)])  # they are last
-        y, w = self.y[:n], self.weights[:n]
+        y, w = self.y[: self.n_own], self.weights[: self.n_own]
         return np.array([float(w[y == kind].sum()) for kind in self._class_values()])
 
     def reweigh(self, of_class: Floats) -> None:
@@ -400,15 +401,16 @@ class Shard:
         if infinite:
             check_finite(column, self.table)
         least, largest = _core.survey(values, None)[:2]
-        distinct = _core.distinct(values, None, AUTO_POINTS)
-        few = None if distinct is None else self._counted(values, distinct)
+        own = values[: self.n_own]
+        distinct = _core.distinct(own, None, AUTO_POINTS)
+        few = None if distinct is None else self._counted(own, distinct)
         piece = Piece(sort, np.empty(0), exact=column.exact)
         return Described(piece, where, missing, everywhere, None, low, high, least, largest, few)
 
     def _counted(self, values: Floats, distinct: Floats) -> Counted:
         known = ~np.isnan(values)
         code, n = np.searchsorted(distinct, values[known]), len(distinct)
-        rows, w = self.training[known], self.parts[TRAINING][known]
+        rows, w = (x[: self.n_own][known] for x in (self.training, self.parts[TRAINING]))
         return Counted(
             distinct,
             np.bincount(code, w, minlength=n).astype(np.float64),
@@ -442,8 +444,10 @@ class Shard:
         return self.sorted(name).between(low, high)
 
     def distinct(self, name: str, limit: int, everywhere: bool) -> Floats | None:
-        marks = None if everywhere else self.sample.marks
-        return _core.distinct(self._numbers(name), marks, limit)
+        values, marks = self._numbers(name), self.sample.marks
+        if everywhere:
+            return _core.distinct(values[: self.n_own], None, limit)
+        return _core.distinct(values, marks, limit)
 
     def sums(self, name: str) -> NDArray[np.float64]:
         """Weight of the known training cells of a column, and their weighted sum."""
@@ -452,7 +456,7 @@ class Shard:
 
     def count(self, name: str, values: Floats) -> NDArray[np.int64]:
         """Rows that have each of some increasing values, and at the end known rows."""
-        column = self._numbers(name)
+        column = self._numbers(name)[: self.n_own]
         code = np.searchsorted(values, column)
         hit = np.append(values, np.nan)[code] == column
         counts = np.bincount(code[hit], minlength=len(values))
@@ -460,14 +464,14 @@ class Shard:
 
     def median(self, name: str) -> float | None:
         """Of all rows; None: there is none."""
-        values = self._numbers(name)
+        values = self._numbers(name)[: self.n_own]
         if np.isnan(values).all():
             return None
         return float(_core.quantiles(values, None, None, np.array([0.5]))[0])
 
     def counting(self, name: str) -> tuple[bool, float, float, Floats]:
         """Whether every row has another whole number, the range, and some of them."""
-        values = self._numbers(name)
+        values = self._numbers(name)[: self.n_own]
         if np.isnan(values).any() or np.any(values != np.round(values)):
             return False, 0.0, 0.0, values[:0]
         each = len(np.unique(values)) == len(values)
