@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -439,3 +440,14 @@ def test_unequal_partitions_of_processes(processes):
     far = parts_of(table, [0, 3, 3, 1800, 1999, 1999])
     compare(processes, far, {"validation": 0.3}, "binomial")
     compare(processes, spread(table, 1), {"validation": 0.3}, "binomial")
+
+
+def test_without_dask():
+    """The error says what to install."""
+    code = (
+        "import sys; sys.modules['distributed'] = None\n"
+        "try:\n    import cwboost.dask\n"
+        "except ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'cwboost[dask]'" in told.stdout

@@ -19,10 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from dask.array import concatenate, from_delayed
-from dask.base import is_dask_collection
-from dask.delayed import delayed
-from distributed import Client, Future, KilledWorker, get_client
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,6 +38,16 @@ from .progress import Progress, face
 from .quality import explained
 from .shard import ROLES, Partition, Reading, Shard
 from .shards import Shards
+
+try:
+    from dask.array import concatenate, from_delayed
+    from dask.base import is_dask_collection
+    from dask.delayed import delayed
+    from distributed import Client, Future, KilledWorker, get_client
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "cwboost.dask needs dask and distributed: pip install 'cwboost[dask]'", name=error.name
+    ) from None
 
 LOOK_AGAIN = 2.0  # seconds after which a worker that has not answered is looked for
 PAUSE = 0.02  # seconds between looks at what is under way
