@@ -69,7 +69,8 @@ def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bin
         patience=50, random_state=0, search="auto", interactions=None, callback=None,
         checkpoint=None, min_rows_per_bin=None):  # fmt: skip
     """As `cb.fit`; what is given as an array is in the partitions."""
-    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
+    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
+                  as_bins(bins))  # fmt: skip
     how = How.checked(optimizer, n_iter, patience, start, scale, None, search)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     asked = Asked(as_loss(loss), as_bins(bins), learners, interactions=interactions)

@@ -9,6 +9,7 @@ import cwboost as cb
 import far
 
 LEAST = 25
+pytestmark = pytest.mark.filterwarnings("ignore:.*count as unseen")
 
 
 def problem(n=1500, seed=0):
@@ -24,13 +25,14 @@ def problem(n=1500, seed=0):
 
 
 def sizes(monkeypatch, run):
-    """Rows in the bins of every set of a fit."""
+    """Training rows in the bins of every set of a fit."""
     found = []
     made = cb.fit.__globals__["Binned"].make.__func__
 
     def make(cls, data, *given):
         binned = made(cls, data, *given)
-        found.extend(np.bincount(s.index, minlength=s.n_bins) for s in binned.sets.sets)
+        rows = data.training
+        found.extend(np.bincount(s.index[rows], minlength=s.n_bins) for s in binned.sets.sets)
         return binned
 
     monkeypatch.setattr(cb.fit.__globals__["Binned"], "make", classmethod(make))
@@ -68,7 +70,7 @@ def test_steps_and_levels_of_a_model():
 @pytest.mark.parametrize("n_shards", [1, 2, 3])
 @pytest.mark.parametrize("learners", [None, "auto", "step"])
 def test_shards_merge_as_a_fit_that_knows_the_sites(n_shards, learners):
-    table, y = problem()
+    table, y = problem(4000)
     shards = far.near(table, {"y": y}, 5, n_shards)
     parts = far.cut(len(y), 5)
     site = np.zeros(len(y))
@@ -120,7 +122,7 @@ def test_what_cannot_be_merged_is_refused():
         cb.fit(table, y, n_iter=1, sites="job")
     with pytest.raises(ValueError, match="not with bags"):
         cb.fit(table, y, n_iter=1, bags=2, min_rows_per_bin=LEAST)
-    with pytest.raises(ValueError, match="fewer values than min_rows_per_bin"):
+    with pytest.raises(ValueError, match="no two bins of min_rows_per_bin = 1000"):
         cb.fit({"x": table["smooth"]}, y, n_iter=1, min_rows_per_bin=1000)
 
 
@@ -146,3 +148,40 @@ def test_y_does_not_leave_its_place():
         far.near(table, {"y": y}), y, loss=Mine(), n_iter=1, start=0.0, min_rows_per_bin=LEAST
     )
     assert model.n_iter == 1
+
+
+def test_tails_of_merged_bins_are_flat():
+    """Knots end where the points do: beyond them there is nothing to hold a curve."""
+    rng = np.random.default_rng(0)
+    x = rng.gamma(2, 2, 4000)
+    y = np.sin(x) + rng.normal(0, 0.3, 4000)
+    model = cb.fit({"x": x}, y, n_iter=1500, min_rows_per_bin=50)
+    found = model.predict({"x": np.linspace(x.min(), x.max(), 500)})
+    assert np.abs(found).max() < 1.3
+    assert found[-1] == found[-2]
+    risk = np.mean((y - model.predict({"x": x})) ** 2) / 2
+    assert risk < 1.05 * model.risk[-1]
+
+
+def test_a_rare_level_costs_no_other_its_effect():
+    rng = np.random.default_rng(0)
+    level = np.repeat(["a", "b", "c"], [1000, 1200, 10])
+    y = np.repeat([0.0, 3.0, 9.0], [1000, 1200, 10]) + rng.normal(0, 0.1, 2210)
+    with pytest.warns(UserWarning, match="1 of 3 levels have fewer rows .* count as unseen: c"):
+        model = cb.fit({"job": level}, y, n_iter=300, min_rows_per_bin=LEAST)
+    np.testing.assert_allclose(model.predict({"job": ["a", "b"]}), [0.0, 3.0], atol=0.2)
+    shards = far.near({"job": level}, {"y": y}, 1, 1)
+    there = far.fit(shards, y, n_iter=300, min_rows_per_bin=LEAST)
+    assert there.choices == model.choices
+    np.testing.assert_allclose(there.terms["job"].coef, model.terms["job"].coef, atol=1e-10)
+
+
+def test_rows_held_out_do_not_count_for_training_rows():
+    """A level of 40 rows of which one is a training row would tell of that row."""
+    rng = np.random.default_rng(0)
+    level = np.repeat(["a", "b", "g"], [500, 500, 40])
+    held = np.zeros(1040, bool)
+    held[:200] = held[1001:] = True
+    model = cb.fit({"job": level}, rng.normal(size=1040), n_iter=5, validation=held,
+                   min_rows_per_bin=LEAST)  # fmt: skip
+    assert model.terms["job"].plan.encoders[0].levels == ("a", "b")

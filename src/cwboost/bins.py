@@ -16,6 +16,7 @@ exact bins: wherever their value is new).
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -156,10 +157,12 @@ class Sample(NamedTuple):
 
 
 class Least(ABC):
-    """How many rows, of all that there are, a bin must have in every place that has some of it."""
+    """How many rows a bin must have in every place that has some of it: of the training rows, and
+    of all rows. `rule` is how numbers are merged where a learner does not say."""
 
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
+    def __init__(self, rows: int, rule: Bins) -> None:
+        self.rows, self.rule = rows, rule
+        self._points: dict[tuple[str, Bins], Points] = {}
 
     @abstractmethod
     def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
@@ -181,28 +184,57 @@ class Least(ABC):
                 f"{self.rows} in one place; fill them, or leave these rows out"
             )
 
+    def points(self, column: Column, rule: Bins, sample: Sample, seen: Seen) -> Points:
+        """Points of bins that have enough rows."""
+        key = column.name, rule
+        if key not in self._points:
+            self._points[key] = rule.merged(column, sample, seen)
+        return self._points[key]
+
+    def pooled(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> tuple[Floats, int]:
+        """What the bins of codes stand for, and the bin of those that are none of them: rows of
+        rare levels, where all of them together are too few, count as the most frequent level."""
+        values, counts = self.by_code(column, encoder, seen)
+        unseen = values == UNSEEN
+        if isinstance(encoder, Levels) and encoder.levels and self.small(counts)[unseen].any():
+            values, counts = values[~unseen], counts[:, ~unseen]
+        return values, int(np.argmax(np.where(np.isnan(values), -1, counts.sum(axis=0))))
+
+
+def count_rows(
+    bins: IndexSet, training: NDArray[np.bool_] | None, places: NDArray[np.int64] | None = None
+) -> NDArray[Any]:
+    """(places, bins) rows of every bin: of all rows, then of the training rows."""
+    at = np.zeros(bins.n_rows, np.int64) if places is None else places
+    n_places = int(at.max(initial=0)) + 1
+    joint = at * bins.n_bins + bins.index
+    parts = [joint] if training is None else [joint, joint[training]]
+    size = n_places * bins.n_bins
+    return np.concatenate(
+        [np.bincount(part, minlength=size).reshape(n_places, -1) for part in parts]
+    )
+
 
 class LeastHere(Least):
     """For rows in this process, of one place or of several."""
 
-    def __init__(self, rows: int, places: NDArray[np.int64] | None = None) -> None:
-        super().__init__(rows)
-        self.places = places
+    def __init__(
+        self,
+        rows: int,
+        rule: Bins,
+        training: NDArray[np.bool_] | None = None,
+        places: NDArray[np.int64] | None = None,
+    ) -> None:
+        super().__init__(rows, rule)
+        self.training, self.places = training, places
 
     def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
-        values = VALUES.encode(column)
-        return self._counts(points.place(values, seen, points.points[:0], Room()))
+        bins = points.place(VALUES.encode(column), seen, points.points[:0], Room())
+        return count_rows(bins, self.training, self.places)
 
     def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
         bins = encoder.bin(column, seen)
-        return bins.values, self._counts(bins)
-
-    def _counts(self, bins: IndexSet) -> NDArray[Any]:
-        if self.places is None:
-            return np.bincount(bins.index, minlength=bins.n_bins)[None]
-        n_places = int(self.places.max()) + 1
-        joint = self.places * bins.n_bins + bins.index
-        return np.bincount(joint, minlength=n_places * bins.n_bins).reshape(n_places, -1)
+        return bins.values, count_rows(bins, self.training, self.places)
 
 
 def _some(small: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -320,12 +352,12 @@ class Bins:
             counts = least.by_points(column, Points(points, "other"), seen)
             least.refuse_missing(column, np.append(points, [np.nan] * seen.any_missing), counts)
             drop = _some(least.small(counts)[: len(points)])
-            if not drop.any():
+            if not drop.any() and len(points) > 1:
                 return Points(points, "other")
             if len(points) == 1:
                 raise ValueError(
-                    f"column {column.name!r} has fewer values than min_rows_per_bin = {least.rows} "
-                    "in one place; lower it, or leave the column out"
+                    f"column {column.name!r} has no two bins of min_rows_per_bin = {least.rows} "
+                    "rows in every place; lower it, or leave the column out"
                 )
             if drop.all():
                 drop[0] = False
@@ -466,11 +498,12 @@ class Coded(NamedTuple):
             counts = np.roll(counts, -1)
         return np.unique(self.values[np.flatnonzero(counts)], equal_nan=True)
 
-    def bins(self, values: Floats) -> IndexSet:
-        """A bin for each of some increasing values, all that occur among them (NaN last)."""
-        to = np.searchsorted(values, self.values)  # NaN is the largest
-        to = np.minimum(to, len(values) - 1).astype(_width(len(values)))
-        return IndexSet(to[self.codes], values)
+    def bins(self, values: Floats, other: int = 0) -> IndexSet:
+        """A bin for each of some increasing values (NaN last); what occurs and is none of them is
+        in the bin `other`."""
+        to = np.minimum(np.searchsorted(values, self.values), len(values) - 1)  # NaN is the largest
+        met = (values[to] == self.values) | (np.isnan(values[to]) & np.isnan(self.values))
+        return IndexSet(np.where(met, to, other).astype(_width(len(values)))[self.codes], values)
 
     def compact(self) -> IndexSet:
         """The bins that have rows."""
@@ -637,26 +670,28 @@ class Levels:
         return self.coded(column, seen).compact()
 
     def merged(self, column: Column, seen: Seen, least: Least) -> Levels:
-        """Levels that have enough rows; the others count as unseen, and so do the rarest of the
-        rest until the unseen are enough."""
-        levels = np.array(self.levels, dtype=object)
-        while True:
-            values, counts = least.by_code(column, Levels(tuple(levels)), seen)
-            least.refuse_missing(column, values, counts)
-            small, known = least.small(counts), values >= 0
-            drop = np.zeros(len(levels), bool)
-            drop[values[known].astype(np.intp)] = small[known]
-            if not drop.any() and not (len(levels) and small[values == UNSEEN].any()):
-                return Levels(tuple(levels))
-            if not drop.any():
-                rarest = values[known][np.argmin(counts.sum(axis=0)[known])]
-                drop[int(rarest)] = True
-            if drop.all():
-                raise ValueError(
-                    f"column {column.name!r}: no level has min_rows_per_bin = {least.rows} rows "
-                    "in all places that have it; merge levels, or leave the column out"
-                )
-            levels = levels[~drop]
+        """Levels that have enough rows; the others count as unseen, and people are told."""
+        values, counts = least.by_code(column, self, seen)
+        least.refuse_missing(column, values, counts)
+        known = values >= 0
+        drop = np.zeros(len(self.levels), bool)
+        drop[values[known].astype(np.intp)] = least.small(counts)[known]
+        if not drop.any():
+            return self
+        rare = [level for level, gone in zip(self.levels, drop, strict=True) if gone]
+        if drop.all():
+            raise ValueError(
+                f"column {column.name!r}: no level has min_rows_per_bin = {least.rows} rows "
+                "in all places that have it; merge levels, or leave the column out"
+            )
+        shown = ", ".join(rare[:5]) + ", ..." * (len(rare) > 5)
+        warnings.warn(
+            f"column {column.name!r}: {len(rare)} of {len(self.levels)} levels have fewer rows "
+            f"than min_rows_per_bin = {least.rows} and count as unseen: {shown}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return Levels(tuple(level for level in self.levels if level not in set(rare)))
 
     def coded(self, column: Column, seen: Seen) -> Coded:  # noqa: ARG002
         """The number of every row's level."""

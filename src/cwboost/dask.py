@@ -128,7 +128,7 @@ random_state, search, progress, checkpoint
     wanted = check_interactions(interactions)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     check_min_rows(min_rows_per_bin)
-    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin)
+    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None, rule)
     with _shards(client, table, given, n_threads, timeout, bar) as shards:
         asked = Asked(loss, rule, learners, interactions=wanted)
         return fit_shards(shards, given, asked, how, seed, callback, bar, kept, began)

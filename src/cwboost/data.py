@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .bins import Least, LeastHere, RowWeights, Sample, all_weigh_one, ones
+from .bins import Bins, Least, LeastHere, RowWeights, Sample, all_weigh_one, ones
 from .checks import is_number
 from .losses import Loss
 from .table import Column, Floats, Numbers, Table, known_table, read, read_column
@@ -35,6 +35,7 @@ class Given:
     apart: tuple[str, ...] = ()  # columns with another part, such as groups
     min_rows: int | None = None  # of a bin, in every place that has some of it
     sites: str | None = None  # column that says in which place a row is
+    rule: Bins | None = None  # how numbers are merged, if there is such a least
 
     def __post_init__(self) -> None:
         """A Dataset knows some of them."""
@@ -256,16 +257,19 @@ def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | No
         kind,  # type: ignore[arg-type]
         weighted,
         present,
-        _least(given, table),
+        _least(given, table, training),
     )
 
 
-def _least(given: Given, table: Table) -> Least | None:
+def _least(given: Given, table: Table, training: NDArray[np.bool_]) -> Least | None:
     """What is asked of bins, and where the rows are."""
-    if given.min_rows is None or given.sites is None:
-        return None if given.min_rows is None else LeastHere(given.min_rows)
-    labels = table[given.sites].labels()
-    return LeastHere(given.min_rows, labels.codes + 1)  # a missing site is one, too
+    if given.min_rows is None or given.rule is None:
+        return None
+    marks = None if training.all() else training
+    places = None
+    if given.sites is not None:
+        places = table[given.sites].labels().codes + 1  # a missing site is one, too
+    return LeastHere(given.min_rows, given.rule, marks, places)
 
 
 def _check_length(given: Any, what: str, table: Table) -> None:

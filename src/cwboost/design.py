@@ -257,9 +257,26 @@ def _make_basis(
 ) -> tuple[Encoder, Basis]:
     facts = seen[learner.columns[0]]
     encoder = learner.encoder(table, facts, sample)
-    if sample.least is not None and not isinstance(encoder, Values):
-        encoder = encoder.merged(table[learner.columns[0]], facts, sample.least)
+    if sample.least is not None:
+        column = table[learner.columns[0]]
+        if isinstance(encoder, Values):
+            learner, facts = _within_points(learner, column, sample, facts)
+        else:
+            encoder = encoder.merged(column, facts, sample.least)
     return encoder, learner.basis(table, encoder, facts, sample)
+
+
+def _within_points(
+    learner: Learner, column: Column, sample: Sample, facts: Seen
+) -> tuple[Learner, Seen]:
+    """Where bins of the tails are merged, a curve has no data beyond the last points: its knots end
+    there, and beyond it is flat."""
+    least = sample.least
+    assert least is not None
+    points = least.points(column, learner.bin_rule(least.rule), sample, facts).points
+    if isinstance(learner, Spline):
+        learner = replace(learner, extrapolate="constant")
+    return learner, facts._replace(low=float(points[0]), high=float(points[-1]))
 
 
 def _plan_single(
@@ -370,11 +387,13 @@ def make_sets(
         name, encoder, rule, tensor = one
         column, facts = table[name], seen[name]
         if not isinstance(encoder, Values):
-            return encoder.bin(column, facts)
+            if sample.least is None:
+                return encoder.bin(column, facts)
+            return encoder.coded(column, facts).bins(*sample.least.pooled(column, encoder, facts))
         assert rule is not None
         values = encoder.encode(column)
         if sample.least is not None:
-            points = rule.merged(column, sample, facts)
+            points = sample.least.points(column, rule, sample, facts)
             return points.place(values, facts, points.points[:0], room)
         if tensor:
             points = rule.make(values, sample, facts)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .bins import AUTO_POINTS, Cuts, Elsewhere, Least, Levels, Points, Seen
+from .bins import AUTO_POINTS, Bins, Cuts, Elsewhere, Least, Levels, Points, Seen
 from .shard import ByCode, ByPoints, Counted, Described
 from .shards import Shards
 from .table import Codes, Column, Floats, Labels, Numbers, Table, format_number
@@ -260,17 +260,17 @@ class FarLabels(Labels):
 class FarLeast(Least):
     """What is asked of bins, every shard being a place."""
 
-    def __init__(self, rows: int, shards: Shards) -> None:
-        super().__init__(rows)
+    def __init__(self, rows: int, rule: Bins, shards: Shards) -> None:
+        super().__init__(rows, rule)
         self.shards = shards
 
     def by_points(self, column: Column, points: Points, seen: Seen) -> NDArray[Any]:
         recipe = ByPoints(column.name, points, points.points[:0], seen)
-        return np.stack(self.shards.ask("counts", recipe))
+        return np.concatenate(self.shards.ask("counts", recipe))
 
     def by_code(self, column: Column, encoder: Cuts | Levels, seen: Seen) -> Any:
         recipe = by_code(self.shards, column.name, encoder, seen)
-        return recipe.values, np.stack(self.shards.ask("counts", recipe))
+        return recipe.values, np.concatenate(self.shards.ask("counts", recipe))
 
 
 def by_code(shards: Shards, name: str, encoder: Cuts | Levels, seen: Seen) -> ByCode:

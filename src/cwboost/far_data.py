@@ -112,7 +112,9 @@ def read_far(
         raise ValueError("validation: all rows are held out; none is left for training")
     watched: Any = None if kind == "none" else VALIDATION
     split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
-    least = None if given.min_rows is None else FarLeast(given.min_rows, shards)
+    least = None
+    if given.min_rows is not None and given.rule is not None:
+        least = FarLeast(given.min_rows, given.rule, shards)
     return FarData(
         shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
         Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],

@@ -80,22 +80,26 @@ def _recipe(
 ) -> ByPoints | ByCode | ByPieces:
     name, encoder, rule, tensor = axis
     facts = seen[name]
+    least = data.sample.least
     if not isinstance(encoder, Values):
-        return by_code(shards, name, encoder, facts)
+        if least is None:
+            return by_code(shards, name, encoder, facts)
+        values, other = least.pooled(data.table[name], encoder, facts)
+        return ByCode(name, encoder, values, facts, other)
     assert rule is not None
-    values: Any = data.table[name].values  # type: ignore[union-attr]
-    if data.sample.least is not None:
-        points = rule.merged(data.table[name], data.sample, facts)
+    numbers: Any = data.table[name].values  # type: ignore[union-attr]
+    if least is not None:
+        points = least.points(data.table[name], rule, data.sample, facts)
         return ByPoints(name, points, points.points[:0], facts)
     many, n = most_bins(data.n_rows), data.n_rows
     cubics = rule.n == "exact" and not tensor and are_cubics(bases)
-    if cubics and n > many and values.distinct(many, True) is None:
-        pieces = Pieces.make(facts, values.ends, bases)
+    if cubics and n > many and numbers.distinct(many, True) is None:
+        pieces = Pieces.make(facts, numbers.ends, bases)
         if pieces is not None:
             return ByPieces(name, pieces)
-    points = rule.make(values, data.sample, facts)
+    points = rule.make(numbers, data.sample, facts)
     if tensor and len(points.points) > MAX_TENSOR_BINS:
-        points = Bins(MAX_TENSOR_BINS).make(values, data.sample, facts)
+        points = Bins(MAX_TENSOR_BINS).make(numbers, data.sample, facts)
     extra = np.unique(np.concatenate(shards.ask("outside", name, points, facts)))
     return ByPoints(name, points, points.thinned(extra), facts)
 

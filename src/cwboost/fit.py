@@ -203,7 +203,9 @@ def fit(
         return fit_bags(binned, draw, how, wanted, n_threads, bar)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     check_min_rows(min_rows_per_bin, sites)
-    given = Given(table, y, weights, offset, exposure, validation, (), min_rows_per_bin, sites)
+    given = Given(
+        table, y, weights, offset, exposure, validation, (), min_rows_per_bin, sites, rule
+    )
     if is_formula(y):
         given, learners = _read_formula(given, learners)
     with collector_at_rest(), reading(table, bar):

@@ -264,7 +264,8 @@ class Settings:
         by_name = {"y": self.target, "weights": self.weights, "offset": self.offset}
         by_name["exposure"] = self.exposure
         named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
-        return replace(given, min_rows=self.min_rows_per_bin, sites=self.sites, **named)
+        named |= {"min_rows": self.min_rows_per_bin, "sites": self.sites, "rule": self.bins}
+        return replace(given, **named)
 
 
 EditKind = Literal["zero", "rounded", "smoothed", "monotone", "set_level"]

@@ -31,6 +31,7 @@ from .bins import (
     as_numbers,
     as_part,
     cells,
+    count_rows,
     ones,
     pair_in,
 )
@@ -126,11 +127,12 @@ class ByCode:
 
     column: str
     encoder: Cuts | Levels
-    values: Floats  # all that occur
+    values: Floats  # all that occur, or those that have bins
     seen: Seen
+    other: int = 0  # the bin of those that have none
 
     def bins(self, table: Table) -> IndexSet:
-        return self.encoder.coded(table[self.column], self.seen).bins(self.values)
+        return self.encoder.coded(table[self.column], self.seen).bins(self.values, self.other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -503,9 +505,9 @@ class Shard:
         weights = as_numbers(self.parts[part])
         return [s.weigh(weights, Room()) for s in sets]
 
-    def counts(self, recipe: Recipe) -> Floats:
-        """Rows in each bin of a way to bin them."""
-        return recipe.bins(self.table).weigh(None, Room())
+    def counts(self, recipe: ByPoints | ByCode) -> NDArray[Any]:
+        """(2, bins) rows in each bin of a way to bin them: of all rows, and of training rows."""
+        return count_rows(recipe.bins(self.table), self.training)
 
     # --- the engine -------------------------------------------------------------------------------
 
