@@ -268,6 +268,9 @@ def _least(given: Given, table: Table, training: NDArray[np.bool_]) -> Least | N
     marks = None if training.all() else training
     places = None
     if given.sites is not None:
+        for role in ("y", "weights", "offset", "exposure"):
+            if given.column(role) == given.sites:
+                raise ValueError(f"sites: column {given.sites!r} is {role}; name another")
         places = table[given.sites].labels().codes + 1  # a missing site is one, too
     return LeastHere(given.min_rows, given.rule, marks, places)
 
