@@ -382,6 +382,74 @@ def test_other_rows(file, n_iter, which):
     assert file.read_bytes() == before
 
 
+JOINED = [
+    ("squared", {}),
+    ("absolute", {}),
+    ("binomial", {"validation": 0.3}),
+    ("multinomial", {}),
+    ("poisson", {"bins": "exact"}),
+]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "labels"])
+@pytest.mark.parametrize(("loss", "more"), JOINED)
+def test_other_rows_of_a_column_that_no_iteration_chose(file, loss, more, kind):
+    """Its values are the same, in another order: neither start nor smoothing nor risk tells."""
+    order = np.random.default_rng(8).permutation(N)
+    z = make_table()["x4"] if kind == "numbers" else TABLE["g"]
+    table = {"x0": TABLE["x0"], "x1": TABLE["x1"], "z": z}
+    y = make_y(TABLE | {"g": np.full(N, "b")}, loss)
+    last = (cb.Spline if kind == "numbers" else cb.Category)("z", smoothing=9.0)
+    given = {"loss": loss, "checkpoint": file, "learners": [last, ...], **more}
+    first = cb.fit(table, y, n_iter=6, **given)
+    assert "z" not in first.choices
+    before = file.read_bytes()
+    for n_iter in (6, 12):  # what is done already, and more
+        with pytest.raises(ValueError, match=r"column z has other values, or in other rows, than"):
+            cb.fit(table | {"z": z[order]}, y, n_iter=n_iter, **given)
+    assert file.read_bytes() == before
+    assert_same_path(cb.fit(table, y, n_iter=6, callback=never, **given), first)
+    longer = cb.fit(table, y, n_iter=12, **given)
+    assert_same_path(longer, cb.fit(table, y, n_iter=12, **given | {"checkpoint": None}))
+
+
+def assert_same_path(model, other):
+    for name in ("choices", "risk", "updates"):
+        assert np.array_equal(getattr(model.path, name), getattr(other.path, name)), name
+
+
+def test_one_other_cell(file):
+    table, y = TABLE | {"x4": TABLE["x4"].copy()}, make_y(TABLE, "squared")
+    assert "x4" not in cb.fit(TABLE, y, n_iter=5, checkpoint=file).choices
+    low, high = np.argsort(table["x4"])[[50, -50]]
+    table["x4"][[low, high]] = table["x4"][[high, low]]
+    with pytest.raises(ValueError, match="column x4 has other values, or in other rows"):
+        cb.fit(table, y, n_iter=5, checkpoint=file)
+
+
+def test_all_columns_differ_if_y_does(file):
+    y = make_y(TABLE, "squared")
+    cb.fit(TABLE, y, n_iter=0, checkpoint=file)  # no choice yet: the risk is that of any order
+    with pytest.raises(ValueError, match=r"y or columns x0, x1, x2, x3, x4, \.\.\. have other val"):
+        cb.fit(TABLE, y[::-1], n_iter=0, checkpoint=file)
+
+
+def test_pairs_of_columns_have_fingerprints(file):
+    """In the second stage, beside those of the columns."""
+    y = make_y(TABLE, "squared")
+    given = {"n_iter": 30, "interactions": [("x0", "x1")], "checkpoint": file}
+    first = cb.fit(TABLE, y, **given)
+    prints = [stage.identity["columns"] for stage in Checkpoint(file).stages]
+    assert [len(found) for found in prints] == [6, 7]
+    assert_equal(cb.fit(TABLE, y, callback=never, **given), first)
+
+
+def test_nothing_is_left_of_the_residuals(file):
+    given = {"n_iter": 5, "checkpoint": file}
+    model = cb.fit(TABLE, np.full(N, 2.5), **given)
+    assert_equal(cb.fit(TABLE, np.full(N, 2.5), **given), model)
+
+
 def test_a_loss_written_in_python_is_known_by_what_it_does(file):
     def loss_of(power):
         class Own:
@@ -412,7 +480,8 @@ def damaged(content):
         "damaged or cut": content[:25],
         "damaged or": b"",
         "is no checkpoint": b"# my notes\n",
-        "by a later version": content.replace(b"checkpoint 1 ", b"checkpoint 2 ", 1),
+        "by a later version": content.replace(b"checkpoint 2 ", b"checkpoint 3 ", 1),
+        "by an earlier version": content.replace(b"checkpoint 2 ", b"checkpoint 1 ", 1),
     }
 
 

@@ -417,6 +417,30 @@ def test_a_checkpoint(tmp_path):
         elsewhere(table, y[::-1], **how, checkpoint=file)
 
 
+@pytest.mark.parametrize("loss", ["squared", "absolute", "binomial", "gamma"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_checkpoint_knows_columns_that_were_not_chosen(tmp_path, loss, many):
+    """Also if they are in other shards, whose sums are rounded otherwise."""
+    n, rng = 4000 if many else 400, np.random.default_rng(3)
+    table = {"x": rng.normal(size=n), "z": rng.normal(size=n), "g": rng.choice(list("abc"), n)}
+    rest = rng.normal(size=n)
+    y = {"binomial": table["x"] + rest > 0, "gamma": np.exp(table["x"] + rest)}
+    y = y.get(loss, 1e4 + table["x"] + rest)
+    how = {"loss": loss, "validation": 0.25, "weights": rng.uniform(0.5, 2, n)}
+    learners = [cb.Spline("x"), cb.Spline("z", smoothing=9.0), cb.Category("g", smoothing=9.0)]
+    how |= {"learners": learners, "checkpoint": tmp_path / "fit"}
+    first = elsewhere(table, y, n_iter=5, **how)
+    assert set(first.choices) == {"x"}
+    for n_iter in (5, 8):
+        for name in ("z", "g"):
+            other = table | {name: rng.permutation(table[name])}
+            with pytest.raises(ValueError, match=f"column {name} has other values, or in other"):
+                elsewhere(other, y, n_iter=n_iter, n_shards=3, **how)
+    for n_parts, n_shards in ((5, 1), (5, 3), (9, 4), (1, 1)):
+        again = elsewhere(table, y, n_parts, n_shards, n_iter=8, **how)
+        assert again.path.n_iter == 8
+
+
 # --- ranks of numbers elsewhere -------------------------------------------------------------------
 
 

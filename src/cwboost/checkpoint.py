@@ -2,7 +2,7 @@
 
 Knows the format and which fit a file is of; knows nothing of how a fit goes on (fit.py).
 
-    cwboost checkpoint 1 1a2b...   the version, and a checksum of all that follows
+    cwboost checkpoint 2 1a2b...   the version, and a checksum of all that follows
     [{"identity": ...}, ...]       one line of JSON: each loop of the fit, and the sizes of its path
     ...                            the arrays of the paths, end to end
 
@@ -15,6 +15,7 @@ import json
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path as File
 from typing import Any, NamedTuple
 
@@ -25,10 +26,11 @@ from .losses import described
 from .model import Model, Path
 from .whole import check_file, whole
 
-MAGIC, VERSION = b"cwboost checkpoint", 1
+MAGIC, VERSION = b"cwboost checkpoint", 2
 EVERY = 10.0  # seconds from one write to the next, at the least,
 TIMES = 20  # and so many times what the last one took
 NEAR = 1e-9  # numbers of one fit; rows that are spread over machines may be summed in another order
+EQUAL = 1e-12  # fingerprints, which are sums of the same residuals, over what they could be at most
 ARRAYS = {
     name: np.dtype("<i4" if str(field.type) == "Ints" else "<f8")
     for name, field in Path.__dataclass_fields__.items()
@@ -37,8 +39,9 @@ ARRAYS = {
 Identity = dict[str, Any]  # texts and lists of numbers, by what they are of
 
 
-def identity(model: Model, n_rows: int) -> Identity:
-    """What the path of a loop depends on, from the model that it begins with."""
+def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
+    """What the path of a loop depends on, from the model that it begins with and the fingerprints
+    of its columns."""
     settings, names = model.settings, ", ".join(model.terms)
     terms = list(model.terms.values())
     made = (f"{term.name} {term.learner!r} {term.plan.basis.n_coef}" for term in terms)
@@ -57,6 +60,7 @@ def identity(model: Model, n_rows: int) -> Identity:
         "scale": [float(model.scale)],
         "smoothing": [float(term.smoothing) for term in terms],
         "first stage": f"{model.n_iter} iterations ({before})" if model.n_iter else "",
+        "columns": columns,
     }
 
 
@@ -97,19 +101,38 @@ class Checkpoint:
         return self.given
 
     def begin(self, identity: Identity) -> Path | None:
-        """A loop begins: what the file has of it."""
+        """A loop begins: what the file has of it, whose columns are yet to be checked."""
         self._running.append(identity)
         if len(self._running) > len(self.stages):
             return None
         stage = self.stages[len(self._running) - 1]
         for name, now in identity.items():
             then = stage.identity[name]
-            if not _same(then, now):
+            if name != "columns" and not _same(then, now):
                 raise ValueError(
                     f"checkpoint {self}: it is of another fit ({name}: then {_shown(then, now)}, "
                     f"now {_shown(now, then)}); delete the file to begin anew, or take another name"
                 )
         return stage.path
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Raises unless the columns of the loop that has begun, so named, are those of the file."""
+        now = self._running[-1]["columns"]
+        then = self.stages[len(self._running) - 1].identity["columns"]
+        alike = np.zeros(len(names), dtype=bool)
+        if len(then) == len(now):
+            alike[:] = np.isclose(then, now, rtol=NEAR, atol=EQUAL, equal_nan=True)
+        if alike.all():
+            return
+        pairs = zip(names, alike, strict=True)
+        others = list(dict.fromkeys(name for name, same in pairs if not same))
+        listed = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+        said = f"column {listed} has" if len(others) == 1 else f"columns {listed} have"
+        raise ValueError(
+            f"checkpoint {self}: {'' if alike.any() else 'y or '}{said} other values, or in other "
+            "rows, than in the fit of the checkpoint; pass the same rows again, delete the file to "
+            "begin anew, or take another name"
+        )
 
     def save(self, path: Path) -> float:
         """Writes the path of the loop that runs, unless the file has more of it; returns after how
@@ -171,9 +194,10 @@ def _read(file: File, said_as: str) -> list[Stage]:
     if not (head.startswith(MAGIC) or MAGIC.startswith(head)):
         raise ValueError(f"checkpoint {said_as}: this is no checkpoint; take another name")
     words = head[len(MAGIC) :].split()
-    if len(words) == 2 and words[0].isdigit() and int(words[0]) > VERSION:
+    if len(words) == 2 and words[0].isdigit() and int(words[0]) != VERSION:
+        which = "a later" if int(words[0]) > VERSION else "an earlier"
         raise ValueError(
-            f"checkpoint {said_as}: it was written by a later version of cwboost; use that, delete "
+            f"checkpoint {said_as}: it was written by {which} version of cwboost; use that, delete "
             "the file to begin anew, or take another name"
         )
     if words != [b"%d" % VERSION, _checksum(body)]:

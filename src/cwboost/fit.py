@@ -744,9 +744,11 @@ class Problem:
         """
         known: Path | None = None
         if checkpoint is not None:
-            known = checkpoint.begin(identity(model, self.rows.n_rows()))
-        if known is not None:
+            columns, prints = self.fingerprints(model)
+            known = checkpoint.begin(identity(model, self.rows.n_rows(), prints))
+        if checkpoint is not None and known is not None:
             self.check_path(model, known, f"checkpoint {checkpoint}")
+            checkpoint.check_columns(columns)
             path = self.cut(model, known, n_iter)
             if path is not None:
                 return self.made(model, path)
@@ -879,6 +881,25 @@ class Problem:
                     f"was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete "
                     "the file to begin anew, or take another name"
                 )
+
+    def fingerprints(self, model: Model) -> tuple[list[str], list[float]]:
+        """Names of the columns of each set of bins, and a number that tells which rows are in which
+        bin, as far as their residuals at the start differ. Rounding is that of sums over rows."""
+        named = dict(zip(self.binned.sets.of_term, self.plans, strict=True))
+        start = [float(f"{x:.9g}") for x in model.start_vector]  # in other shards the same bits
+        batch = [
+            _core.Fill(SLOT_F, start),
+            _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),  # nothing, so that all of it has moved
+            _core.Residual(SLOT_F, SLOT_R, [ALL]),
+            _core.BinSums([SLOT_R], list(named), ALL),
+        ]
+        *_, residual, found = self.rows.run(batch)
+        size = residual.moved * math.sqrt(self.rows.weight(ALL)) or 1.0  # not below sum(|w r|)
+        factors = (
+            np.random.default_rng(k).uniform(0.5, 1.5, len(u)) for k, u in enumerate(found.sums)
+        )
+        prints = [float(u @ v) / size for u, v in zip(found.sums, factors, strict=True)]
+        return [" and ".join(plan.columns) for plan in named.values()], prints
 
     def made(self, model: Model, path: Path) -> Model:
         """The model of a path of this problem, from that of its beginning."""
