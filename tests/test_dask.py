@@ -438,7 +438,7 @@ def test_settings_that_need_rows_in_one_place(client):
         cd.DaskCWBRegressor().fit(dX, y.to_numpy())
     with pytest.raises(ValueError, match="requires y to be passed"):
         cd.DaskCWBRegressor().fit(dX)
-    with pytest.raises(ValueError, match="expected two dimensions, .* got 1"):
+    with pytest.raises(ValueError, match=r"expected two dimensions, .* got 1"):
         cd.DaskCWBRegressor().fit(da.zeros(9), da.zeros(9))
     with pytest.raises(TypeError, match="the table: expected"):
         cd.DaskCWBRegressor().fit(y.to_frame(), dy)

@@ -109,7 +109,8 @@ class Dataset:
         ----------
         files : path, folder, pattern, or a list of them
             A pattern is such as ``"trips/*.parquet"``. Files of a folder or a pattern are taken in
-            the order of their names.
+            the order of their names. All must have the columns of the first; what later ones have
+            beyond these is not read.
         y, weights, offset, exposure : name of a column, optional
             What fits take them for, unless they are told otherwise.
         columns : list of names, optional
@@ -240,7 +241,8 @@ class Dataset:
         >>> cb.Dataset.from_batches(rows).n_rows
         6
         """
-        if isinstance(batches, Mapping | str | bytes) or not isinstance(batches, Iterable):
+        one = isinstance(batches, Mapping | str | bytes) or hasattr(batches, "columns")
+        if one or not isinstance(batches, Iterable) or getattr(batches, "ndim", 1) == 2:
             raise TypeError(
                 f"from_batches: expected tables one after the other, got one "
                 f"{type(batches).__name__}; pass a list or a generator of them"
