@@ -154,6 +154,9 @@ def test_regressor(client):
     np.testing.assert_allclose(regressor.predict(X), own.predict(X), atol=1e-10)
     np.testing.assert_allclose(regressor.transform(dX).compute(), own.transform(X), atol=1e-10)
     assert regressor.score(dX, dy, dw) == pytest.approx(own.score(X, y, w), abs=1e-10)
+    assert regressor.score(dX, y, w.to_numpy()) == regressor.score(dX, dy, dw)
+    with pytest.raises(ValueError, match="y: expected 900 rows as X has, got"):
+        regressor.score(dX, y[1:])
     assert regressor.score(X, y, w) == pytest.approx(own.score(X, y, w), abs=1e-10)
     assert list(regressor.feature_names_in_) == list(X.columns)
 
@@ -313,6 +316,7 @@ def test_what_is_no_collection(client):
     refused(TypeError, "weights: expected a dask", client, far, "y", weights=table["w"])
     refused(TypeError, "validation: expected a fraction", client, far, "y", validation=table["w"])
     refused(TypeError, "the validation table: expected", client, far, "y", validation=(table, "y"))
+    refused(ValueError, "the table: expected two dimensions, .* got 1", client, far["u"], "y")
     refused(TypeError, "y is missing", client, far)
     refused(ValueError, "'nothing' is not in the table", client, far, "nothing")
 
@@ -346,6 +350,40 @@ def test_clients_that_cannot_be_asked(client):
     with Client(client.scheduler.address, set_as_default=False) as other:
         pass
     refused(ConnectionError, "client was closed", other, far, "y")
+
+
+def test_client_that_is_closed_meanwhile(client, monkeypatch):
+    """Whatever error distributed has then."""
+    other = Client(client.scheduler.address, set_as_default=False)
+
+    def closed(future, timeout=None):
+        other.close()
+        raise UnboundLocalError("result")
+
+    monkeypatch.setattr(cd.Future, "result", closed)
+    refused(ConnectionError, r"client was closed .* client\.restart", other, spread(frame()), "y")
+
+
+def test_partition_that_is_computed_again(client):
+    """Lost for now is not lost; forgotten by the scheduler is."""
+    shards = cd.DaskShards(client, None, 10.0)
+    shards.partitions = {"partition 0": client.submit(time.sleep, 0, pure=False)}
+    shards.partitions["partition 0"].result()
+    shards.partitions["partition 0"]._state.lose()
+    shards._check_partitions()
+    shards.partitions = {"partition 1": cd.Future("never heard of", client)}
+    shards.partitions["partition 1"]._state.lose()
+    with pytest.raises(ConnectionError, match="partition 1 is lost and cannot be computed again"):
+        shards._check_partitions()
+
+
+def test_estimator_without_a_client(monkeypatch):
+    def none():
+        raise ValueError("No global client found")
+
+    monkeypatch.setattr(cd, "get_client", none)
+    with pytest.raises(ValueError, match=r"no current client; .* client="):
+        cd.DaskCWBRegressor().fit(da.zeros((9, 2)), da.zeros(9))
 
 
 def test_asynchronous_client(client):
@@ -400,6 +438,8 @@ def test_settings_that_need_rows_in_one_place(client):
         cd.DaskCWBRegressor().fit(dX, y.to_numpy())
     with pytest.raises(ValueError, match="requires y to be passed"):
         cd.DaskCWBRegressor().fit(dX)
+    with pytest.raises(ValueError, match=r"expected two dimensions, .* got 1"):
+        cd.DaskCWBRegressor().fit(da.zeros(9), da.zeros(9))
     with pytest.raises(TypeError, match="the table: expected"):
         cd.DaskCWBRegressor().fit(y.to_frame(), dy)
     fitted = cd.DaskCWBRegressor(loss="squared", n_iter=3).fit(dX, dy)

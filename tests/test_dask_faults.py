@@ -189,6 +189,22 @@ def test_killed_between_partitions_and_shards(client, monkeypatch):
     assert_same(far, cb.fit(TABLE, "y", **GIVEN))
 
 
+@pytest.mark.parametrize("after", [0.1, 0.35])
+def test_all_are_killed_while_partitions_are_computed(client, after):
+    """Those that were there are lost, and computed again."""
+
+    def slow(part):
+        time.sleep(0.1)
+        return part
+
+    victims, table = pids(client), spread().map_partitions(slow, meta=TABLE.iloc[:0])
+    killer = threading.Timer(after, lambda: [os.kill(pid, signal.SIGKILL) for pid in victims])
+    killer.start()
+    far = within(lambda: cd.fit(client, table, "y", **GIVEN))
+    killer.join()
+    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+
+
 def test_killed_while_partitions_are_computed(client, tmp_path):
     flag = tmp_path / "once"
 

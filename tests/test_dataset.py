@@ -414,6 +414,18 @@ def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
             cb.Dataset.from_parquet(tmp_path, filters=bad)
 
 
+def test_filters_take_files_in_which_all_cells_are_missing(tmp_path):
+    for k, cells in enumerate([pa.nulls(2), ["a", "b"], pa.nulls(3)]):
+        pq.write_table(pa.table({"x": [float(k)] * len(cells), "c": cells}), tmp_path / f"{k}.pq")
+    found = cb.Dataset.from_parquet(tmp_path, columns=["x"], filters=[("c", "in", ["a"])])
+    assert found.table["x"].values.tolist() == [1.0]
+    pq.write_table(
+        pa.table({"x": [1.0], "c": pa.array(["a"]).dictionary_encode()}), tmp_path / "1.pq"
+    )
+    found = cb.Dataset.from_parquet(tmp_path, columns=["x"], filters=[("c", "==", "a")])
+    assert found.table["x"].values.tolist() == [1.0]
+
+
 def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
     """20 columns of floats are 160 bytes per row; what Python keeps of a fit is 2 per cell, y and
     marks, and at its peak two columns."""
@@ -596,10 +608,14 @@ def test_rows_are_named_by_file_and_row_group(frame, tmp_path):
         (lambda p: cb.Dataset.from_parquet(p / "no.parquet"), FileNotFoundError, "no such file"),
         (lambda p: cb.Dataset.from_parquet(p), FileNotFoundError, "no file in it ends in .parquet"),
         (lambda p: cb.Dataset.from_parquet(f"{p}/*.pq"), FileNotFoundError, "no file fits the"),
+        (lambda p: cb.Dataset.from_parquet([]), ValueError, "list of Parquet files is empty"),
         (lambda p: cb.Dataset.from_parquet(3), TypeError, "expected the path of a Parquet file"),
         (lambda p: cb.Dataset.from_parquet(p, columns="x"), TypeError, "columns: expected a list"),
         (lambda p: cb.Dataset.from_parquet(p, y=3), TypeError, "y: expected the name of a column"),
         (lambda p: cb.Dataset.from_batches({"x": [1]}), TypeError, "expected tables one after the"),
+        (lambda p: cb.Dataset.from_batches(pd.DataFrame({"x": [1]})), TypeError, "got one DataFr"),
+        (lambda p: cb.Dataset.from_batches(pl.DataFrame({"x": [1]})), TypeError, "got one DataFr"),
+        (lambda p: cb.Dataset.from_batches(np.ones((3, 2))), TypeError, "got one ndarray"),
         (lambda p: cb.Dataset.from_arrow([1, 2]), TypeError, "expected a stream of record batches"),
         (lambda p: cb.Dataset.from_duckdb("select 1"), TypeError, "expected a relation such as"),
         (lambda p: cb.Dataset.open(p), FileNotFoundError, "there is no saved Dataset"),
@@ -650,6 +666,29 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
         assert str(tmp_path / target) in str(e.value)
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
     assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_place_that_cannot_be_written_to_is_named(saved, tmp_path, monkeypatch):
+    original = Path.mkdir
+
+    def refused(self, *given, **options):
+        if self.suffix == ".tmp":
+            raise OSError(errno.EROFS, "Read-only file system", str(self))
+        original(self, *given, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    message = r"cannot be written there \(Read-only file system\); .*: '.*other'$"
+    with pytest.raises(OSError, match=message):
+        saved.save(tmp_path / "other")
+    with pytest.raises(OSError, match=message):
+        cb.Dataset.from_batches([{"x": [1.0]}], folder=tmp_path / "other")
+
+
+def test_a_folder_that_is_removed_is_named(frame, saved, tmp_path):
+    shutil.rmtree(tmp_path / "d")
+    with pytest.raises(FileNotFoundError, match=r"/d: the folder of the Dataset, or .* is gone"):
+        cb.fit(saved, n_iter=3)
+    assert not (tmp_path / "d").exists()
 
 
 KILLED = """
@@ -814,6 +853,23 @@ def test_predict_writes_a_folder_for_a_folder(frame, folder, tmp_path, capsys):
     assert "folder with other things in it" in capsys.readouterr().err
     assert main([*arguments[:3], "-o", str(tmp_path / "one.csv")]) == 0
     assert len(pd.read_csv(tmp_path / "one.csv")) == N
+
+
+def test_predict_takes_a_pattern_and_writes_files_without_rows(frame, folder, tmp_path, capsys):
+    model = cb.fit(frame[[*FEATURES, "y"]], "y", loss="binomial", n_iter=5)
+    model.save(tmp_path / "m.json")
+    rows = copied(folder, tmp_path)
+    frame.iloc[:0].to_parquet(rows / "part-0.parquet")
+    for k, pattern in enumerate(["part-[01].parquet", "part-0*"]):
+        out = tmp_path / f"out-{k}"
+        arguments = ["predict", str(tmp_path / "m.json"), str(rows / pattern), "-o", str(out)]
+        assert main([*arguments, "--keep", "i"]) == 0
+        assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in rows.glob(pattern))
+        nobody = pd.read_parquet(out / "part-0.parquet")
+        assert len(nobody) == 0
+        assert list(nobody) == ["i", "prediction", "probability[no]", "probability[yes]"]
+    assert main([*arguments[:2], str(rows / "none-*"), "-o", str(tmp_path / "none")]) == 1
+    assert "no file fits the pattern" in capsys.readouterr().err
 
 
 def test_a_bad_file_leaves_no_predictions(frame, folder, tmp_path, capsys):

@@ -137,13 +137,27 @@ random_state, search, progress, checkpoint
 # --- collections ----------------------------------------------------------------------------------
 
 
-def _blocks(collection: Any, what: str, optimize: bool = True) -> list[Any]:
-    """The partitions of a collection, delayed."""
+def _check_table(table: Any, what: str) -> None:
+    """Raises if it is no collection with rows and columns."""
+    _check_collection(table, what)
+    if table.ndim != 2:
+        raise ValueError(
+            f"{what}: expected two dimensions, rows and columns, got {table.ndim}; make one column "
+            "an array with x[:, None], or a data frame with series.to_frame()"
+        )
+
+
+def _check_collection(collection: Any, what: str) -> None:
     if not is_dask_collection(collection) or not hasattr(collection, "to_delayed"):
         raise TypeError(
             f"{what}: expected a dask DataFrame, Series or Array, got "
             f"{type(collection).__name__}; for data in this process use cwboost.fit"
         )
+
+
+def _blocks(collection: Any, what: str, optimize: bool = True) -> list[Any]:
+    """The partitions of a collection, delayed."""
+    _check_collection(collection, what)
     if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "rechunk"):
         if collection.numblocks[1] > 1:
             collection = collection.rechunk({1: -1})
@@ -155,10 +169,11 @@ def _blocks(collection: Any, what: str, optimize: bool = True) -> list[Any]:
 def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> dict[str, Any]:
     """Partitions of a table with those of what is beside it, delayed, by what they are called."""
     what = "the validation table" if held else "the table"
+    _check_table(table, what)
     far = {role: x for role, x in beside.items() if is_dask_collection(x)}
     for role, given in beside.items():
         if not (role in far or given is None or isinstance(given, str) or is_number(given)):
-            _blocks(given, role)  # raises
+            _check_collection(given, role)  # raises
     for optimize in (True, False):  # optimized, fewer columns may be read in fewer partitions
         blocks = _blocks(table, what, optimize)
         along = {role: _blocks(given, role, optimize) for role, given in far.items()}
@@ -297,26 +312,34 @@ class DaskShards(Shards):
             time.sleep(PAUSE)
             if time.monotonic() > looked + LOOK_AGAIN:
                 self._there()
+                self._check_partitions()
                 looked = time.monotonic()
-            left = [future for future in left if not future.done()]
+            left = [future for future in futures if not future.done()]  # some may be lost again
             bar.step(len(futures) - len(left))
         self._check_partitions()
 
     def _check_partitions(self) -> None:
         """Raises if one could not be computed."""
         self._check_cluster()
+        gone = self._gone()
         for name, future in self.partitions.items():
             if future.status == "error":
                 error = future.exception()
                 raise ValueError(
                     f"{name} could not be computed: {type(error).__name__}: {error}"
                 ) from error
-            if future.status in ("cancelled", "lost"):
+            if future.status == "cancelled" or future.key in gone:
                 raise ConnectionError(
                     f"{name} is lost and cannot be computed again: its rows had been sent to a "
-                    "worker that is gone, or its work was cancelled; begin with rows that workers "
-                    "read by themselves, or send them again"
+                    "worker that is gone, or its work was cancelled, as client.restart() does; "
+                    "begin with rows that workers read by themselves, or send them again"
                 )
+
+    def _gone(self) -> set[Any]:
+        """Lost partitions that the scheduler has forgotten; it computes the others again."""
+        lost = [future.key for future in self.partitions.values() if future.status == "lost"]
+        known = self._scheduler("get_task_status", keys=lost) if lost else {}
+        return {key for key in lost if known.get(key) is None}
 
     def _by_worker(self, futures: Sequence[Future[Any]]) -> list[Home]:
         """Partitions where they are; of those that are in several places, in the first."""
@@ -355,18 +378,22 @@ class DaskShards(Shards):
         self._check_cluster()
         try:
             yield
-        except (OSError, RuntimeError, CancelledError) as error:
+        except Exception as error:
+            self._check_cluster(error)
+            if not isinstance(error, OSError | RuntimeError | CancelledError):
+                raise
             raise ConnectionError(self._lost("the fit")) from error
 
-    def _check_cluster(self) -> None:
+    def _check_cluster(self, error: Exception | None = None) -> None:
+        """Raises if the client is gone; an error that came then, of whatever kind, is due to it."""
         if self.client.status != "running":
-            raise ConnectionError(self._lost("the fit"))
+            raise ConnectionError(self._lost("the fit")) from error
 
     def _lost(self, what: str) -> str:
         return (
             f"{what} is lost: the scheduler cannot be reached, or the client was closed or its "
-            f"work cancelled (client: {self.client.status}); begin again with a new client, or go "
-            "on from the file if checkpoint= was given"
+            f"work cancelled, as client.restart() does (client: {self.client.status}); begin again "
+            "with a new client, or go on from the file if checkpoint= was given"
         )
 
     # --- asking -----------------------------------------------------------------------------------
@@ -385,7 +412,10 @@ class DaskShards(Shards):
         """What will be the answer; None: the worker is lost."""
         try:
             return getattr(self.homes[number].actor, method)(*given)
-        except RuntimeError:  # distributed knows already that it is
+        except Exception as error:
+            self._check_cluster(error)
+            if not isinstance(error, RuntimeError):  # distributed knows already that it is
+                raise
             return None
 
     def _result(self, future: Any, home: Home) -> Any:
@@ -404,6 +434,9 @@ class DaskShards(Shards):
                     ) from None
             except (OSError, CancelledError):
                 break
+            except Exception as error:
+                self._check_cluster(error)
+                raise
         self._is_held(home)
         raise WorkerLostError(home.address)
 
@@ -515,12 +548,13 @@ class _Dask(_CWB):
             As of `cwboost.dask.fit`.
         """
         self._refuse()
-        client = get_client() if client is None else client
+        client = _current() if client is None else client
         seed = _seed(self.random_state)
         offset, exposure = self._or_own(offset, exposure)
         given = Given({}, y, sample_weight, offset, exposure, validation)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
+        _check_table(X, "the table")
         self._name_columns(X)
         began, bar = time.perf_counter(), face(self._shown())
         kept = None if checkpoint is None else Checkpoint(checkpoint)
@@ -608,8 +642,21 @@ def _answer(
     return getattr(estimator, method)(part, **given) if len(part) else np.empty((0, *shape), dtype)
 
 
-def _gathered(collection: Any) -> Any:
-    return None if collection is None else np.asarray(collection.compute())
+def _current() -> Client:
+    try:
+        return get_client()
+    except ValueError:
+        raise ValueError(
+            "there is no current client; make one, client = distributed.Client(...), or pass "
+            "fit(..., client=)"
+        ) from None
+
+
+def _gathered(given: Any) -> Any:
+    """An array here, of what is on the cluster or here already."""
+    if given is None:
+        return None
+    return np.asarray(given.compute() if is_dask_collection(given) else given)
 
 
 class DaskCWBRegressor(_Dask, CWBRegressor):
@@ -662,6 +709,9 @@ class DaskCWBRegressor(_Dask, CWBRegressor):
         )
         target, w = _gathered(y).astype(np.float64), _gathered(sample_weight)
         w = np.ones(len(target)) if w is None else w
+        for name, rows in (("y", target), ("sample_weight", w)):
+            if rows.shape != (len(score),):
+                raise ValueError(f"{name}: expected {len(score)} rows as X has, got {rows.shape}")
         return explained(self.model_.loss, target, score, base[:, None], w)
 
     def _scores(self, X: Any, offset: Any, exposure: Any) -> Any:

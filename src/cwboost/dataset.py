@@ -109,7 +109,8 @@ class Dataset:
         ----------
         files : path, folder, pattern, or a list of them
             A pattern is such as ``"trips/*.parquet"``. Files of a folder or a pattern are taken in
-            the order of their names.
+            the order of their names. All must have the columns of the first; what later ones have
+            beyond these is not read.
         y, weights, offset, exposure : name of a column, optional
             What fits take them for, unless they are told otherwise.
         columns : list of names, optional
@@ -240,7 +241,7 @@ class Dataset:
         >>> cb.Dataset.from_batches(rows).n_rows
         6
         """
-        if isinstance(batches, Mapping | str | bytes) or not isinstance(batches, Iterable):
+        if _is_one_table(batches):
             raise TypeError(
                 f"from_batches: expected tables one after the other, got one "
                 f"{type(batches).__name__}; pass a list or a generator of them"
@@ -385,6 +386,13 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
         raise TypeError(f"columns: expected a list of names, got {columns!r}")
     return list(dict.fromkeys([*columns, *roles.values()]))
+
+
+def _is_one_table(given: Any) -> bool:
+    """Whether it is one of what should come one after the other."""
+    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
+        return True
+    return hasattr(given, "columns") or getattr(given, "ndim", 1) == 2
 
 
 def _check_there(names: Iterable[str], there: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ missing, and in all but text NA, NaN, N/A, null and none are:
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import io
 import json
@@ -92,8 +93,9 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
 
 
 def is_folder(file: str) -> bool:
-    """Whether it names a folder of Parquet files, or a saved Dataset."""
-    return file != STANDARD and Path(file).is_dir()
+    """Whether it names a folder of Parquet files, a pattern that means some, or a saved Dataset."""
+    path = Path(file)
+    return file != STANDARD and (path.is_dir() or (glob.has_magic(file) and not path.exists()))
 
 
 def is_table_file(file: str) -> bool:

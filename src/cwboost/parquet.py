@@ -43,6 +43,8 @@ def find_files(given: Any) -> list[Path]:
     the order of their names; those of a list in its order."""
     if isinstance(given, list | tuple):
         files = [file for one in given for file in find_files(one)]
+        if not files:
+            raise ValueError("the list of Parquet files is empty; name at least one")
     else:
         if not isinstance(given, str | os.PathLike):
             raise TypeError(
@@ -160,24 +162,46 @@ class ParquetFiles:
         names, form = _filtered(self.filters), pyarrow.dataset.ParquetFileFormat()
         made: dict[int, set[int]] = {}
         for group in groups:
-            if group.file not in made:
-                file = str(self.files[group.file])
-                fragment = form.make_fragment(file, pyarrow.fs.LocalFileSystem())
-                some = fragment.subset(expression, schema=fragment.physical_schema)
-                made[group.file] = {each.id for each in some.row_groups}
-            if group.number not in made[group.file]:
-                continue
-            marks = np.zeros(group.n_rows, np.bool_)
-            begin = 0
-            for batch, _ in self.batches(names, [group]):
-                numbers = pyarrow.array(np.arange(begin, begin + batch.num_rows))
-                columns = [*batch.columns, numbers]
-                table = pyarrow.table(columns, [*batch.schema.names, ""]).filter(expression)
-                marks[table.column("").to_numpy()] = True
-                begin += batch.num_rows
+            try:
+                if group.file not in made:
+                    file = str(self.files[group.file])
+                    fragment = form.make_fragment(file, pyarrow.fs.LocalFileSystem())
+                    made[group.file] = self._possible(fragment, expression, names)
+                if group.number not in made[group.file]:
+                    continue
+                marks = self._marks(group, expression, names)
+            except pyarrow.ArrowException as error:
+                raise ValueError(
+                    f"{self.place(group)}: filters: {self.filters!r} cannot be: {_reason(error)}"
+                ) from None
             n = int(np.count_nonzero(marks))
             if n:
                 yield group._replace(n_rows=n, rows=None if n == len(marks) else marks)
+
+    @staticmethod
+    def _possible(fragment: Any, expression: Any, names: Sequence[str]) -> set[int]:
+        """Row groups of a file whose ranges in the footer do not rule out the filters."""
+        schema = fragment.physical_schema
+        if all(_sort(schema.field(name).type) for name in names):
+            fragment = fragment.subset(expression, schema=schema)
+        return {each.id for each in fragment.row_groups}
+
+    def _marks(self, group: Group, expression: Any, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which rows of a row group fit the filters."""
+        import pyarrow
+
+        marks, begin = np.zeros(group.n_rows, np.bool_), 0
+        for batch, _ in self.batches(names, [group]):
+            n = batch.num_rows
+            columns: dict[str, Any] = {"": pyarrow.array(np.arange(begin, begin + n))}
+            for name in names:
+                column = batch.column(name)
+                known = self._schema.field(name).type  # a file may know no type: all are missing
+                columns[name] = column if _sort(column.type) else pyarrow.nulls(n, known)
+            table = pyarrow.table(columns).filter(expression)
+            marks[table.column("").to_numpy()] = True
+            begin += n
+        return marks
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -257,6 +281,14 @@ class ParquetFiles:
         for batch, group in self.batches(names):
             yield read(batch), self.place(group)
 
+    def no_rows(self) -> Any:
+        """A record batch of all columns, without rows."""
+        import pyarrow
+
+        return pyarrow.RecordBatch.from_pylist(
+            [], schema=pyarrow.schema([self._schema.field(name) for name in self.names])
+        )
+
     def place(self, group: Group) -> str:
         return f"{self.files[group.file]}, row group {group.number}"
 
@@ -284,27 +316,41 @@ def rewrite(
     parquet, done = pyarrow_parquet(), 0
     top = Path(os.path.commonpath([file.resolve().parent for file in source.files]))
     writer: Any = None
-    of_file = -1
+    of_file, schema = -1, None
+    empty = dict.fromkeys(range(len(source.files)))
+
+    def path(number: int) -> Path:
+        file = temporary / source.files[number].resolve().relative_to(top)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    def rewritten(batch: Any) -> Any:
+        made = make(batch)
+        arrays = {name: batch.column(name) for name in keep}
+        return pyarrow.record_batch(
+            arrays | {name: pyarrow.array(values) for name, values in made.items()}
+        )
+
     with whole_folder(folder) as temporary, bar.work(source.n_rows, "row"):
         try:
             for batch, group in source.batches(source.names):
                 with _located(source.place(group)):
-                    made = make(batch)
-                arrays = {name: batch.column(name) for name in keep}
-                arrays |= {name: pyarrow.array(values) for name, values in made.items()}
-                out = pyarrow.record_batch(arrays)
+                    out = rewritten(batch)
                 if group.file != of_file:
                     if writer is not None:
                         writer.close()
-                    file = temporary / source.files[group.file].resolve().relative_to(top)
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    writer, of_file = parquet.ParquetWriter(file, out.schema), group.file
+                    of_file, schema = group.file, out.schema
+                    empty.pop(of_file)
+                    writer = parquet.ParquetWriter(path(of_file), schema)
                 writer.write_batch(out)
                 done += batch.num_rows
                 bar.step(done)
         finally:
             if writer is not None:
                 writer.close()
+        schema = rewritten(source.no_rows()).schema if schema is None else schema
+        for number in empty:
+            parquet.write_table(schema.empty_table(), path(number))
 
 
 def _filtered(filters: Any) -> list[str]:

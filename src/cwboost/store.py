@@ -201,7 +201,13 @@ class Store:
         said = self._said[name]
         to = np.array([*said["level"], -1]) if "levels" in said else None
         at, check, sound = 0, 0, name in self._sound
-        data = _mapped(self._path(said))
+        try:
+            data = _mapped(self._path(said))
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{self.folder}: the folder of the Dataset, or its file of column {name!r}, is "
+                "gone; save the Dataset again, and open it"
+            ) from None
         for narrow, n in said["pieces"]:
             if narrow == MISSING:
                 yield np.full(n, np.nan) if to is None else np.full(n, -1)
@@ -340,4 +346,5 @@ class Shelf:
         if self._folder.name != "all":
             for old in splits[: len(splits) + 1 - SPLITS]:
                 shutil.rmtree(old, ignore_errors=True)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._bins.mkdir(exist_ok=True)  # not the Dataset's folder, if somebody has removed it
+        self._folder.mkdir(exist_ok=True)

@@ -50,7 +50,7 @@ def whole(file: Any) -> Iterator[Path]:
     target = Path(file).resolve()
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with _full_disk_told(file):
+        with _told(file, temporary):
             yield temporary
             temporary.replace(target)
     finally:
@@ -58,14 +58,18 @@ def whole(file: Any) -> Iterator[Path]:
 
 
 @contextmanager
-def _full_disk_told(what: Any) -> Iterator[None]:
-    """The error of a full disk says what could not be written, and what to do."""
+def _told(what: Any, temporary: Path) -> Iterator[None]:
+    """The error of a disk that is full or cannot be written to says what was to be written, and
+    what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            told = "no space is left on the disk, and nothing is written; free some, or use another"
+        elif Path(str(error.filename)).is_relative_to(temporary):
+            told = f"cannot be written there ({error.strerror}); use another place"
+        else:
             raise
-        told = "no space is left on the disk, and nothing is written; free some, or use another"
         raise OSError(error.errno, told, str(what)) from None
 
 
@@ -89,7 +93,7 @@ def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(DIGITS // 2)}.tmp")
     old = temporary.with_suffix(".old")
     try:
-        with _full_disk_told(folder):
+        with _told(folder, temporary):
             temporary.mkdir()
             yield temporary
             _replace(target, temporary, old)
