@@ -614,7 +614,8 @@ class _Dask(_CWB):
                     f"{name}= its name"
                 )
         dtype = self.classes_.dtype if method == "predict" and self._is_classifier else np.float64
-        blocks, estimator = _blocks(X, "X"), delayed(self)
+        # As they are: whoever sets predictions beside X has its partitions.
+        blocks, estimator = _blocks(X, "X", optimize=False), delayed(self)
         sizes = X.chunks[0] if hasattr(X, "chunks") else [float("nan")] * len(blocks)
         answer = delayed(_answer, pure=False)
         parts = [
