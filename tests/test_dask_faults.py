@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import cloudpickle
@@ -92,17 +92,33 @@ def local(n, **options):
         yield client
 
 
+class Shared:
+    """A cluster whose nannies bring back what is killed, and another one if they do not."""
+
+    def __init__(self):
+        self.stack = ExitStack()
+        self.client = self.stack.enter_context(local(2))
+
+    def ready(self):
+        try:
+            self.client.wait_for_workers(2, timeout=20)
+        except TimeoutError:
+            self.client = self.stack.enter_context(local(2))
+        return self.client
+
+
 @pytest.fixture(scope="module")
 def shared():
-    """A cluster whose nannies bring back what is killed."""
-    with local(2) as client:
-        yield client
+    shared = Shared()
+    yield shared
+    closing = threading.Thread(target=shared.stack.close, daemon=True)
+    closing.start()
+    closing.join(LIMIT)  # what is broken need not close
 
 
 @pytest.fixture
 def client(shared):
-    shared.wait_for_workers(2, timeout=LIMIT)
-    return shared
+    return shared.ready()
 
 
 def pids(client):
