@@ -160,8 +160,12 @@ class Binned:
                     out[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
         for name in (name for plan in self.plans for name in plan.columns):
             if name in names and name not in out:
-                out[name] = Spread.of(self.data.table[name], self.data.sample)
+                out[name] = self._spread(name)
         return {name: out[name] for name in self.columns if name in names}
+
+    def _spread(self, name: str) -> Spread:
+        """Where no bins show it."""
+        return Spread.of(self.data.table[name], self.data.sample)
 
     @property
     def columns(self) -> list[str]:

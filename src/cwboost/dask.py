@@ -570,10 +570,9 @@ class _Dask(_CWB):
                 self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
                 "auto",
             )  # fmt: skip
-            exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
             wanted = Asked(
-                loss, as_bins(self.bins), self.learners, self.terms, exclude, self._interactions(),
-                getattr(self, "class_weight", None),
+                loss, as_bins(self.bins), self.learners, self.terms, self._excluded,
+                self._interactions(), getattr(self, "class_weight", None),
             )  # fmt: skip
             model = fit_shards(shards, given, wanted, how, seed, None, bar, kept, began)
         self.model_, self._asked = model, asked

@@ -214,6 +214,16 @@ def read_weights(weights: Any, table: Table, what: str = "weights") -> Floats:
     return values
 
 
+def class_weights(class_weight: Any, classes: Any, totals: NDArray[Any]) -> Floats:
+    """Weights of classes as scikit-learn means them, from the weight of the rows of each."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return np.asarray(totals.sum() / (len(totals) * np.where(totals > 0, totals, 1.0)))
+    from sklearn.utils import compute_class_weight
+
+    labels = np.asarray(classes)
+    return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
+
+
 def read_data(given: Given, loss: Loss, seed: int, classes: tuple[Any, ...] | None = None) -> Data:
     """Everything the rows say, checked."""
     table = read(given.table)

@@ -352,7 +352,21 @@ class Sets:
 Axis = tuple[str, Encoder, Bins | None, bool]  # column, how it is seen, rule, whether of a pair
 
 
-def axes_of(plan: Plan, default: Bins) -> tuple[Axis, ...]:
+def shared_axes(
+    plans: Sequence[Plan], default: Bins
+) -> tuple[dict[tuple[Axis, ...], list[Basis]], list[int]]:
+    """What sets of bins are made of, with the bases on each, and the number of each term's set."""
+    made: dict[tuple[Axis, ...], list[Basis]] = {}
+    numbers: dict[tuple[Axis, ...], int] = {}
+    of_term = []
+    for plan in plans:
+        axes = _axes(plan, default)
+        made.setdefault(axes, []).append(plan.basis)
+        of_term.append(numbers.setdefault(axes, len(numbers)))
+    return made, of_term
+
+
+def _axes(plan: Plan, default: Bins) -> tuple[Axis, ...]:
     """What the bins of a term are made of; terms with the same axes share them."""
     learner = plan.learner
     if isinstance(learner, Tensor):
@@ -376,12 +390,7 @@ def make_sets(
     n_threads: int = 1,
 ) -> Sets:
     """Bins for all rows by rules that see the training rows."""
-    made: dict[Any, tuple[int, list[Basis]]] = {}  # axes -> number of the set, and who is on it
-    of_term = []
-    for plan in plans:
-        number, bases = made.setdefault(axes_of(plan, default), (len(made), []))
-        of_term.append(number)
-        bases.append(plan.basis)
+    made, of_term = shared_axes(plans, default)
 
     def axis(one: Axis, bases: list[Basis]) -> Any:
         name, encoder, rule, tensor = one
@@ -411,7 +420,7 @@ def make_sets(
             key = repr(axes[0][:3])
             found = None if shelf is None else shelf.find(key)
             if found is None:
-                found = axis(axes[0], made[axes][1])
+                found = axis(axes[0], made[axes])
                 if shelf is not None and isinstance(found, IndexSet) and never_moments(found):
                     found = shelf.keep(key, found)
             return found  # type: ignore[no-any-return]

@@ -20,7 +20,6 @@ from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GroupShuffleSplit
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names_in,
@@ -32,7 +31,7 @@ from sklearn.utils.validation import (
 )
 
 from .checks import is_number, is_whole
-from .data import check_known, read_weights
+from .data import check_known, class_weights, read_weights
 from .dataset import Dataset
 from .fit import _seed, fit
 from .folds import group_numbers
@@ -425,19 +424,21 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             return Plain(rate=found.rate)
         return found  # type: ignore[no-any-return]
 
+    @property
+    def _excluded(self) -> list[str]:
+        return [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+
     def _learners(self, table: Table, weights: Floats | None, used: Sequence[Any]) -> list[Learner]:
-        exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
         apart = [name for name in used if isinstance(name, str)]
         if weights is not None:
             table = table.take(weights > 0)  # a row of weight zero is absent
-        return make_learners(table, self.learners, exclude, self.terms, apart)
+        return make_learners(table, self.learners, self._excluded, self.terms, apart)
 
     def _interactions(self) -> Any:
         wanted = check_interactions(self.interactions)
-        exclude = [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
         for pair in wanted if isinstance(wanted, list) else ():
             for name in pair:
-                if name in exclude:
+                if name in self._excluded:
                     raise ValueError(f"interactions: column {name!r} is excluded and gets no term")
         return wanted
 
@@ -896,14 +897,9 @@ time_limit, random_state, n_jobs, verbose
         if self.class_weight is None:
             return sample_weight
         w = np.ones(len(y)) if sample_weight is None else sample_weight
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            totals = np.bincount(y, w, minlength=len(self.classes_))  # so weights = repeated rows
-            of_class = w.sum() / (len(totals) * np.where(totals > 0, totals, 1.0))
-        else:
-            kinds = self.classes_
-            of_class = compute_class_weight(self.class_weight, classes=kinds, y=kinds[y])
-        self._of_class = np.asarray(of_class)
-        return np.asarray(w * of_class[y])
+        totals = np.bincount(y, w, minlength=len(self.classes_))  # so weights = repeated rows
+        self._of_class = class_weights(self.class_weight, self.classes_, totals)
+        return np.asarray(w * self._of_class[y])
 
     def _weighted(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
         """Weights of further rows: their classes weigh as in the training rows."""

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import compute_class_weight
 
 from .bins import Sample, quantiles
 from .checks import is_number
-from .data import Given, Split
+from .data import Given, Split, class_weights
 from .far_columns import FarLeast, FarNumbers, FarTable
 from .fit import ALL, TRAINING, VALIDATION
 from .losses import Loss, TargetRows
@@ -119,14 +118,6 @@ def read_far(
         shards, FarTable(names, n_rows, shards), loss, reading.classes or (), kind,
         Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],
     )  # fmt: skip
-
-
-def class_weights(class_weight: Any, classes: tuple[Any, ...], totals: Floats) -> Floats:
-    """Weights of classes as scikit-learn means them, from the weight of the rows of each."""
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        return np.asarray(totals.sum() / (len(totals) * np.where(totals > 0, totals, 1.0)))
-    labels = np.array(classes)
-    return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
 
 
 def names_of(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tuple[str, ...]:

@@ -24,13 +24,12 @@ from .design import (
     Axis,
     Plan,
     Sets,
-    axes_of,
     basis_rows,
     check_learners,
     core_rows,
-    fine_points,
     look_at,
     plan_terms,
+    shared_axes,
 )
 from .far_columns import FarTable, by_code
 from .far_data import FarData, FarTarget, names_of, read_far
@@ -54,15 +53,10 @@ def _recipes(
     shards: Shards, plans: Sequence[Plan], data: FarData, default: Bins, seen: Mapping[str, Seen]
 ) -> tuple[list[Recipe], list[int]]:
     """How the rows are binned for some terms, and the number of each term's way."""
-    made: dict[Any, tuple[int, list[Basis]]] = {}
-    of_term = []
-    for plan in plans:
-        number, bases = made.setdefault(axes_of(plan, default), (len(made), []))
-        of_term.append(number)
-        bases.append(plan.basis)
+    made, of_term = shared_axes(plans, default)
     of_pairs: dict[Axis, Any] = {}  # many pairs share a column
     out: list[Recipe] = []
-    for axes, (_, bases) in made.items():
+    for axes, bases in made.items():
         if len(axes) == 1:
             out.append(_recipe(shards, axes[0], data, seen, bases))
             continue
@@ -162,20 +156,6 @@ class FarBinned(Binned):
         out = super().learners(systems)
         self.of_basis.update({learner.basis_key: k for k, learner in enumerate(out)})
         return out
-
-    def spreads(self, names: Any) -> dict[str, Spread]:
-        seen, rule, out = self.seen, self.settings.bins, self.drawn
-        for plan, k in zip(self.plans, self.sets.of_term, strict=True):
-            name = plan.columns[0]
-            if name in names and name not in out:
-                w = self.bin_weights[k]
-                points = fine_points(plan, self.sets.sets[k], w, seen[name], rule)
-                if points is not None:
-                    out[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
-        for name in (name for plan in self.plans for name in plan.columns):
-            if name in names and name not in out:
-                out[name] = self._spread(name)
-        return {name: out[name] for name in self.columns if name in names}
 
     def _spread(self, name: str) -> Spread:
         total = float(sum(w[TRAINING] for w in self.far.weights))
