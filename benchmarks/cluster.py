@@ -27,7 +27,7 @@ import numpy as np
 
 import cwboost as cb
 from cwboost import _core
-from cwboost.shard import Shard
+from cwboost.distributed.shard import Shard
 
 from .machine import describe
 from .process import call

@@ -14,8 +14,8 @@ import sys
 import numpy as np
 
 import cwboost as cb
-from cwboost.data import Split
-from cwboost.fit import Problem, prepare
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
 
 TRUTHS = {
     "sine": lambda x: np.sin(2 * np.pi * x),
@@ -43,7 +43,7 @@ def best_iteration(table, y, loss, rng):
     risks = []
     for k in range(5):
         split = Split(np.where(fold == k, 0.0, one), np.where(fold == k, one, 0.0), one)
-        risks.append(Problem.pose(binned, split, cb.Plain(RATE)).fit(200).validation_risk)
+        risks.append(FitProblem.pose(binned, split, cb.Plain(RATE)).fit(200).validation_risk)
     return max(1, int(np.argmin(np.mean(risks, axis=0))))
 
 

@@ -33,9 +33,9 @@ from sklearn.metrics import d2_log_loss_score, roc_auc_score
 from sklearn.model_selection import KFold
 
 import cwboost as cb
-from cwboost.estimators import MOMENTUM, RATE
-from cwboost.table import read
-from cwboost.terms import make_learners
+from cwboost.estimators.estimators import MOMENTUM, RATE
+from cwboost.frames.table import read
+from cwboost.terms.styles import make_learners
 
 ROWS, FOLDS = 20_000, 2
 LONG = 4000  # iterations of the fits that are looked at on the way

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-from .problems import Problem, Rows, make_problem
+from .problems import FitProblem, Rows, make_problem
 from .process import Memory, at_most
 from .rivals import RIVALS, Rival
 
@@ -65,7 +65,7 @@ def predict_seconds(library: Rival, rows: Rows) -> float:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def errors(library: Rival, task: Problem) -> dict[str, float | None]:
+def errors(library: Rival, task: FitProblem) -> dict[str, float | None]:
     """Mean loss of the test rows, AUC of classes; RMS errors of f and of the effects, if known."""
     expected = library.predict(task.test)
     out = {"test_loss": test_loss(task.loss, task.test.y, expected), "auc": None}
@@ -90,7 +90,7 @@ def test_loss(loss: str, y: np.ndarray, expected: np.ndarray) -> float:
     return float(np.mean(expected - y * np.log(np.maximum(expected, 1e-300))))
 
 
-def effects_error(library: Rival, task: Problem) -> float | None:
+def effects_error(library: Rival, task: FitProblem) -> float | None:
     """RMS over columns and rows of the error of the centred effects.
 
     In an additive model the effect of a column is how the score moves if this column does, all

@@ -20,7 +20,7 @@ import numpy as np
 
 import cwboost as cb
 from cwboost import _core
-from cwboost.binned import Binned
+from cwboost.fitting.prepared import PreparedRows
 
 from .machine import describe
 from .process import call
@@ -110,15 +110,15 @@ def measured(rows: int | str, loss: str, optimizer: str, n_iter: int) -> dict[st
     """The figures of one fit."""
     table: Any = cb.Dataset.from_parquet(rows) if isinstance(rows, str) else rows_of(rows, loss)
     n = table.n_rows if isinstance(rows, str) else rows
-    watch, made, learned = Watch(), Binned.rows, Binned.learners
+    watch, made, learned = Watch(), PreparedRows.rows, PreparedRows.learners
     of_key: dict[int, int] = {}
 
-    def rows_watched(self: Binned, *given: Any, **named: Any) -> Any:
+    def rows_watched(self: PreparedRows, *given: Any, **named: Any) -> Any:
         pairs = zip(self.bin_effects, self.plans, strict=True)
         bases = [_core.Basis(*rows, plan.basis.n_coef) for rows, plan in pairs]
         return WatchedRows(made(self, *given, **named), bases, of_key, watch)
 
-    def learners_known(self: Binned, systems: Any) -> Any:
+    def learners_known(self: PreparedRows, systems: Any) -> Any:
         out = learned(self, systems)
         of_key.update({learner.basis_key: k for k, learner in enumerate(out)})
         return out
@@ -127,8 +127,8 @@ def measured(rows: int | str, loss: str, optimizer: str, n_iter: int) -> dict[st
     how |= {"validation": HELD, "patience": None, "n_threads": 1, "search": "certified"}
     used, began = time.process_time(), time.perf_counter()
     with (
-        patch.object(Binned, "rows", rows_watched),
-        patch.object(Binned, "learners", learners_known),
+        patch.object(PreparedRows, "rows", rows_watched),
+        patch.object(PreparedRows, "learners", learners_known),
     ):
         cb.fit(table, "y", callback=watch.after, **how)
     first, last, m = watch.seen[0], watch.seen[-1], n_iter - 1

@@ -38,7 +38,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Problem:
+class FitProblem:
     """What is to be fitted, and by what the fit is judged."""
 
     title: str
@@ -56,20 +56,20 @@ class Problem:
             return None
         return self.constant + np.sum(list(self.effects.values()), axis=0)
 
-    def few(self) -> Problem:
+    def few(self) -> FitProblem:
         part = self.train.part(slice(FEW_ROWS), slice(FEW_COLUMNS))
         return replace(self, train=part, test=part, effects=None)
 
 
-def curves(n: int) -> Problem:
+def curves(n: int) -> FitProblem:
     return _curves(n, 10, "sin(2a) + b²/2 - c + N(0, 1)")
 
 
-def many_curves(n: int) -> Problem:
+def many_curves(n: int) -> FitProblem:
     return _curves(n, 100, "sin(2a) + b²/2 - c + N(0, 1)")
 
 
-def _curves(n: int, p: int, title: str) -> Problem:
+def _curves(n: int, p: int, title: str) -> FitProblem:
     rng = np.random.default_rng(11)
     parts = []
     for size in (n, TEST_ROWS):
@@ -77,18 +77,18 @@ def _curves(n: int, p: int, title: str) -> Problem:
         effects = three_curves(table)
         y = np.sum(list(effects.values()), axis=0) + rng.normal(size=size)
         parts.append(Rows(pd.DataFrame(table), y))
-    return Problem(f"{title}, n = {n:,}, p = {p}", "squared", *parts, effects)
+    return FitProblem(f"{title}, n = {n:,}, p = {p}", "squared", *parts, effects)
 
 
-def paper(n: int) -> Problem:
+def paper(n: int) -> FitProblem:
     return _paper(n, "squared")
 
 
-def paper_classes(n: int) -> Problem:
+def paper_classes(n: int) -> FitProblem:
     return _paper(n, "binomial")
 
 
-def _paper(n: int, loss: str) -> Problem:
+def _paper(n: int, loss: str) -> FitProblem:
     """Twenty informative columns and thirty of noise; both parts share noise level and scale."""
     simulation = Simulation.make(1, 20, 30)
     rng = np.random.default_rng(12)
@@ -102,10 +102,10 @@ def _paper(n: int, loss: str) -> Problem:
     rows = Rows(pd.DataFrame(table), y)
     true = {name: scale * effect[test] for name, effect in effects.items()}
     title = f"the paper's simulation, {loss}, n = {n:,}, p = 50"
-    return Problem(title, loss, rows.part(train), rows.part(test), true)
+    return FitProblem(title, loss, rows.part(train), rows.part(test), true)
 
 
-def counts(n: int) -> Problem:
+def counts(n: int) -> FitProblem:
     """Claims in a part of a year: poisson counts with exposure."""
     rng = np.random.default_rng(13)
     size = n + TEST_ROWS
@@ -127,10 +127,10 @@ def counts(n: int) -> Problem:
     train, test = slice(n), slice(n, None)
     true = {name: effect[test] for name, effect in effects.items()}
     title = f"counts with exposure, n = {n:,}, p = 11"
-    return Problem(title, "poisson", rows.part(train), rows.part(test), true, -1.0)
+    return FitProblem(title, "poisson", rows.part(train), rows.part(test), true, -1.0)
 
 
-def adult(n: int) -> Problem:
+def adult(n: int) -> FitProblem:
     """The Adult table that comes with cwboost; a fifth are test rows; the truth is not known."""
     from cwboost.datasets import adult as load
 
@@ -142,7 +142,7 @@ def adult(n: int) -> Problem:
     split = len(y) // 5
     test, train = order[:split], order[split : split + n]
     rows = Rows(frame, y)
-    return Problem(
+    return FitProblem(
         f"Adult, n = {len(train):,}, p = {frame.shape[1]}",
         "binomial",
         rows.part(train),
@@ -156,7 +156,7 @@ def _category(column: np.ndarray) -> Any:
     return pd.Categorical(["missing" if cell is None else cell for cell in column])
 
 
-def wide(n: int) -> Problem:
+def wide(n: int) -> FitProblem:
     """Far more columns than rows; five have a straight effect."""
     p = 200 * n
     rng = np.random.default_rng(15)
@@ -169,10 +169,10 @@ def wide(n: int) -> Problem:
         parts.append(Rows(pd.DataFrame(X, columns=names), y))
     scale = STEEPNESS / (0.8 * np.sqrt(5))
     true = {name: scale * effect for name, effect in effects.items()}
-    return Problem(f"wide, n = {n:,}, p = {p:,}", "binomial", *parts, true, linear=True)
+    return FitProblem(f"wide, n = {n:,}, p = {p:,}", "binomial", *parts, true, linear=True)
 
 
-PROBLEMS: dict[str, tuple[Callable[[int], Problem], int]] = {  # with the usual number of rows
+PROBLEMS: dict[str, tuple[Callable[[int], FitProblem], int]] = {  # with the usual number of rows
     "curves": (curves, 100_000),
     "many-curves": (many_curves, 50_000),
     "paper": (paper, 100_000),
@@ -183,7 +183,7 @@ PROBLEMS: dict[str, tuple[Callable[[int], Problem], int]] = {  # with the usual 
 }
 
 
-def make_problem(name: str, rows: int | None = None) -> Problem:
+def make_problem(name: str, rows: int | None = None) -> FitProblem:
     """The problem of that name, with its usual number of training rows or another."""
     if name not in PROBLEMS:
         raise ValueError(f"no problem {name!r}; there are {', '.join(PROBLEMS)}")

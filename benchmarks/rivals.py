@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from .machine import commit
-from .problems import Problem, Rows
+from .problems import FitProblem, Rows
 
 RIVALS: dict[str, type[Rival]] = {}
 TINY = 1e-12  # from 0 and 1 that a probability keeps for its logit
@@ -52,7 +52,7 @@ class Rival:
         except PackageNotFoundError:
             return ""  # it is not installed but found by the path
 
-    def fit(self, problem: Problem, threads: int) -> None:
+    def fit(self, problem: FitProblem, threads: int) -> None:
         """Fits the training rows. (Test rows are there for those that live in another process.)"""
         raise NotImplementedError
 
@@ -93,11 +93,11 @@ def _rate(rows: Rows) -> dict[str, np.ndarray]:
 class _Estimator(Rival):
     """What fits and predicts as scikit-learn does."""
 
-    def fit(self, problem: Problem, threads: int) -> None:
+    def fit(self, problem: FitProblem, threads: int) -> None:
         self.model = self.make(problem, threads)
         self.model.fit(problem.train.table, **_rate(problem.train))
 
-    def make(self, problem: Problem, threads: int) -> Any:
+    def make(self, problem: FitProblem, threads: int) -> Any:
         raise NotImplementedError
 
     def predict(self, rows: Rows) -> np.ndarray:
@@ -118,7 +118,7 @@ class Cwboost(Rival):
     def version(cls) -> str:
         return " ".join(filter(None, (super().version(), commit())))
 
-    def fit(self, problem: Problem, threads: int) -> None:
+    def fit(self, problem: FitProblem, threads: int) -> None:
         import cwboost as cb
 
         style = {"terms": "linear"} if problem.linear else {}
@@ -142,7 +142,7 @@ class CwboostPlain(Cwboost):
 
     name = "cwboost-cwb"
 
-    def fit(self, problem: Problem, threads: int) -> None:
+    def fit(self, problem: FitProblem, threads: int) -> None:
         import cwboost as cb
 
         train = problem.train
@@ -186,7 +186,7 @@ class Ebm(_Estimator):
     name, module, distribution = "ebm", "interpret", "interpret-core"
     bags: ClassVar[int] = 14  # the default
 
-    def make(self, problem: Problem, threads: int) -> Any:
+    def make(self, problem: FitProblem, threads: int) -> Any:
         from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
         settings = {"interactions": 0, "outer_bags": self.bags, "n_jobs": threads}
@@ -208,7 +208,7 @@ class LightGbm(_Estimator):
     name, module, distribution = "lightgbm", "lightgbm", "lightgbm"
     additive = False
 
-    def make(self, problem: Problem, threads: int) -> Any:
+    def make(self, problem: FitProblem, threads: int) -> Any:
         from lightgbm import LGBMClassifier, LGBMRegressor
 
         if problem.loss == "binomial":
@@ -230,7 +230,7 @@ class XgBoost(_Estimator):
 
         return str(xgboost.__version__)  # its distribution has two names
 
-    def make(self, problem: Problem, threads: int) -> Any:
+    def make(self, problem: FitProblem, threads: int) -> Any:
         from xgboost import XGBClassifier, XGBRegressor
 
         settings = {"n_jobs": threads, "enable_categorical": True}
@@ -249,7 +249,7 @@ class HistGradientBoosting(_Estimator):
     name, module, distribution = "histgb", "sklearn", "scikit-learn"
     additive = False
 
-    def make(self, problem: Problem, threads: int) -> Any:  # noqa: ARG002
+    def make(self, problem: FitProblem, threads: int) -> Any:  # noqa: ARG002
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         settings = {"categorical_features": "from_dtype"}
@@ -265,7 +265,7 @@ class HistGradientBoosting(_Estimator):
 class PyGam(Rival):
     name, module, distribution = "pygam", "pygam", "pygam"
 
-    def fit(self, problem: Problem, threads: int) -> None:  # noqa: ARG002 (it is NumPy)
+    def fit(self, problem: FitProblem, threads: int) -> None:  # noqa: ARG002 (it is NumPy)
         from pygam import LinearGAM, LogisticGAM, PoissonGAM, f, l, s
         from pygam.terms import TermList
 
@@ -293,7 +293,7 @@ class Glum(_Estimator):
 
     name, module, distribution = "glum", "glum", "glum"
 
-    def make(self, problem: Problem, threads: int) -> Any:  # noqa: ARG002
+    def make(self, problem: FitProblem, threads: int) -> Any:  # noqa: ARG002
         from glum import GeneralizedLinearRegressor
         from sklearn.compose import make_column_selector, make_column_transformer
         from sklearn.pipeline import make_pipeline
@@ -310,7 +310,7 @@ class Glum(_Estimator):
         )
         return make_pipeline(columns, GeneralizedLinearRegressor(family=family, alpha=1e-5))
 
-    def fit(self, problem: Problem, threads: int) -> None:
+    def fit(self, problem: FitProblem, threads: int) -> None:
         self.model = self.make(problem, threads)
         rate = _rate(problem.train)
         weight = rate.pop("sample_weight", None)
@@ -328,7 +328,7 @@ class SuperGlm(Rival):
 
     name, module, distribution = "superglm", "superglm", "superglm"
 
-    def fit(self, problem: Problem, threads: int) -> None:  # noqa: ARG002 (by the environment)
+    def fit(self, problem: FitProblem, threads: int) -> None:  # noqa: ARG002 (by the environment)
         from superglm import Categorical, Numeric, Spline, SuperGLM
 
         train, text = problem.train, set(problem.train.text)
@@ -383,7 +383,7 @@ class _R(Rival):
         )
         return subprocess.run(["Rscript", "-e", code], capture_output=True, text=True).stdout
 
-    def fit(self, problem: Problem, threads: int) -> None:
+    def fit(self, problem: FitProblem, threads: int) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for part, rows in (("train", problem.train), ("test", problem.test)):

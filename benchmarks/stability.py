@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import cwboost as cb
-from cwboost.bounds import error_rate
+from cwboost.selection.stability_bounds import error_rate
 
 EFFECTS = {
     "x4": lambda x: 0.8 * x,

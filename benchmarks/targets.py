@@ -282,7 +282,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class How:
+class FitOptions:
     """How the rows are measured this time."""
 
     repeats: int = REPEATS
@@ -313,7 +313,7 @@ class Row:
     key: str
     problem: str
     must: str
-    check: Callable[[How], list[Check]]
+    check: Callable[[FitOptions], list[Check]]
     cases: tuple[dict[str, Any], ...] = ()  # what --profile looks at
 
 
@@ -325,7 +325,7 @@ def against_bincount(key: str, problem: str, *parts: tuple[int, float], **fields
     """A row of fits with (M, divisor of B)."""
     cases = tuple({**fields, "n_iter": m} for m, _ in parts)
 
-    def check(how: How) -> list[Check]:
+    def check(how: FitOptions) -> list[Check]:
         out = []
         for (_, divisor), case in zip(parts, cases, strict=True):
             found = how.ask(fit_against_bincount, case=how.case(**case), repeats=how.repeats)
@@ -346,7 +346,7 @@ WIDE = {"n": 100, "K": 20_000, "learner": "Linear", "bins": "auto"}  # auto: dis
 MILLION = {"n": 1_000_000, "n_iter": 200}
 
 
-def check_exact(how: How) -> list[Check]:
+def check_exact(how: FitOptions) -> list[Check]:
     out = []
     for case in EXACT:
         fields = how.case(**case)
@@ -360,7 +360,7 @@ def check_exact(how: How) -> list[Check]:
     return out
 
 
-def check_wide(how: How) -> list[Check]:
+def check_wide(how: FitOptions) -> list[Check]:
     found = how.ask(wide, case=how.case(**WIDE), repeats=how.repeats)
     loop, products, setup = found["loop"], found["products"], found["setup"]
     measured = f"loop {seconds(loop)}, products {seconds(products)}"
@@ -370,7 +370,7 @@ def check_wide(how: How) -> list[Check]:
     ]
 
 
-def check_threads(how: How) -> list[Check]:
+def check_threads(how: FitOptions) -> list[Check]:
     case = how.case(**MILLION)
     found = how.ask(fit_seconds, threads=2, case=case, repeats=how.repeats, n_threads=[1, 2])
     one, two = found["fit"]
@@ -378,7 +378,7 @@ def check_threads(how: How) -> list[Check]:
     return [Check(measured, f"{one / two:.2f} x", one >= 1.7 * two)]
 
 
-def check_memory(how: How) -> list[Check]:
+def check_memory(how: FitOptions) -> list[Check]:
     out = []
     for loss in ("binomial", "squared"):
         case = how.case(**MILLION, loss=loss)
@@ -391,7 +391,7 @@ def check_memory(how: How) -> list[Check]:
     return out
 
 
-def check_curves(how: How) -> list[Check]:
+def check_curves(how: FitOptions) -> list[Check]:
     if not importlib.util.find_spec("superglm"):
         raise UnmeasuredError("superglm is not installed")
     n = how.rows(100_000)
@@ -410,7 +410,7 @@ def check_curves(how: How) -> list[Check]:
     return out
 
 
-def check_prediction(how: How) -> list[Check]:
+def check_prediction(how: FitOptions) -> list[Check]:
     found = how.ask(prediction, n=how.rows(20_000), n_terms=50, repeats=how.repeats)
     if "ebm" not in found:
         raise UnmeasuredError("interpret (EBM) is not installed")
@@ -488,7 +488,7 @@ ROWS = (
 # --- the command ----------------------------------------------------------------------------------
 
 
-def line(row: Row, how: How) -> str:
+def line(row: Row, how: FitOptions) -> str:
     try:
         checks = row.check(how)
     except UnmeasuredError as why:
@@ -531,7 +531,7 @@ def run(arguments: argparse.Namespace) -> None:
     rows = chosen(arguments.only)
     divide = QUICK if arguments.quick else 1
     repeats = arguments.repeats or (1 if arguments.quick else REPEATS)
-    how = How(repeats, divide, arguments.limit)
+    how = FitOptions(repeats, divide, arguments.limit)
     if arguments.profile:
         for row in rows:
             print_profile(row, how)
@@ -544,7 +544,7 @@ def run(arguments: argparse.Namespace) -> None:
         pages.fill(page, {"targets": "\n".join(text)})
 
 
-def table(rows: list[Row], how: How) -> Iterator[str]:
+def table(rows: list[Row], how: FitOptions) -> Iterator[str]:
     """The lines, as they come."""
     yield "| problem | must | measured | ratio | |"
     yield "|---|---|---|---|---|"
@@ -560,7 +560,7 @@ def table(rows: list[Row], how: How) -> Iterator[str]:
     )
 
 
-def print_profile(row: Row, how: How) -> None:
+def print_profile(row: Row, how: FitOptions) -> None:
     if not row.cases:
         print(f"\n## {row.problem}\n\nno profile of this row", flush=True)
     for case in row.cases:

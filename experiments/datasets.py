@@ -50,7 +50,7 @@ BUNDLED = ("bundled a", "bundled b")  # samples of the table that comes with cwb
 
 
 @dataclass(frozen=True)
-class Problem:
+class FitProblem:
     """A prepared table and its folds."""
 
     name: str  # of the table it is
@@ -64,7 +64,7 @@ class Problem:
         return self.X[~test], self.y[~test], self.X[test], self.y[test]
 
 
-def load(name: str, data: Path | None, rows: int | None = None) -> Problem:
+def load(name: str, data: Path | None, rows: int | None = None) -> FitProblem:
     """The table of that name; at most so many of its rows, drawn at random, always the same."""
     found, frame, target = read(name, data)
     fold = folds(found, frame[target], data)
@@ -74,7 +74,7 @@ def load(name: str, data: Path | None, rows: int | None = None) -> Problem:
     y = frame[target].astype(str)
     positive = sorted(y.unique())[-1]
     X = prepare(frame.drop(columns=target))
-    return Problem(found, X, (y == positive).to_numpy().astype(int), fold)
+    return FitProblem(found, X, (y == positive).to_numpy().astype(int), fold)
 
 
 def beside(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:

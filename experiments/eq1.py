@@ -118,12 +118,12 @@ def run(n: int, columns: int, loss: str, variant: str) -> dict[str, Any]:
 def run_package(n: int, columns: int, loss: str, variant: str) -> dict[str, Any]:
     import pandas as pd
 
-    from benchmarks.problems import Problem, Rows
+    from benchmarks.problems import FitProblem, Rows
 
     table, y = data(n, columns, loss)
     rows = Rows(pd.DataFrame(table), y)
     rival = RIVALS[PACKAGES[variant]]()
-    rival.fit(Problem("", loss, rows, rows.part(slice(100))), 1)
+    rival.fit(FitProblem("", loss, rows, rows.part(slice(100))), 1)
     figures = rival.figures()
     return {"megabytes": figures.get("megabytes"), "seconds_of_fit": figures["fit_seconds"]}
 

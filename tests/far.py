@@ -8,15 +8,15 @@ import time
 import cloudpickle
 import numpy as np
 
-from cwboost.bins import as_bins
-from cwboost.checkpoint import Checkpoint
-from cwboost.data import Given
-from cwboost.far_fit import Asked, fit_shards
-from cwboost.fit import How
+from cwboost.binning.bins import as_bins
+from cwboost.distributed.fit import TermOptions, fit_shards
+from cwboost.distributed.shard import Partition, Shard
+from cwboost.distributed.shards import Shards
+from cwboost.fitting.checkpoint import Checkpoint
+from cwboost.fitting.fit import FitOptions
+from cwboost.fitting.input_data import FitInput
 from cwboost.losses import as_loss
-from cwboost.progress import face
-from cwboost.shard import Partition, Shard
-from cwboost.shards import Shards
+from cwboost.progress import as_progress
 
 
 class Near(Shards):
@@ -69,11 +69,19 @@ def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bin
         patience=50, random_state=0, search="auto", interactions=None, callback=None,
         checkpoint=None, min_rows_per_bin=None):  # fmt: skip
     """As `cb.fit`; what is given as an array is in the partitions."""
-    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
+    given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
                   as_bins(bins))  # fmt: skip
-    how = How.checked(optimizer, n_iter, patience, start, scale, None, search)
+    how = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    asked = Asked(as_loss(loss), as_bins(bins), learners, interactions=interactions)
+    asked = TermOptions(as_loss(loss), as_bins(bins), learners, interactions=interactions)
     return fit_shards(
-        shards, given, asked, how, random_state, callback, face(False), kept, time.perf_counter()
+        shards,
+        given,
+        asked,
+        how,
+        random_state,
+        callback,
+        as_progress(False),
+        kept,
+        time.perf_counter(),
     )

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cwboost as cb
-from cwboost.table import read
+from cwboost.frames.table import read
+from cwboost.terms.learners import Learner
 
 N = 60
 rng = np.random.default_rng(0)
@@ -505,7 +506,7 @@ def test_parameters(make, error, message):
         (TABLE, cb.Polynomial("x", 20)),
         (TABLE, cb.Step("x", bins=4096)),
     ],
-    ids=lambda value: str(value) if isinstance(value, cb.learners.Learner) else "",
+    ids=lambda value: str(value) if isinstance(value, Learner) else "",
 )
 def test_extreme_flexibility(table, learner):
     """As much as the data carry, and no numbers that run away."""
@@ -710,7 +711,7 @@ def test_threads_without_number(monkeypatch):
     def start(*_):
         raise AssertionError("the work began")
 
-    monkeypatch.setattr(sys.modules["cwboost.fit"]._core, "LocalRows", start)
+    monkeypatch.setattr(sys.modules["cwboost.fitting.fit"]._core, "LocalRows", start)
     refused(ValueError, "n_threads must be .*, got 1000000", n_threads=1_000_000)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.binned import Binned
-from cwboost.data import Split
-from cwboost.edit import unedited
-from cwboost.export import ModelFileError, from_dict, to_dict
-from cwboost.fit import Problem, prepare
-from cwboost.quality import risk
+from cwboost.explain.quality import risk
+from cwboost.export.model_file import ModelFileError, from_dict, to_dict
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
+from cwboost.fitting.prepared import PreparedRows
+from cwboost.model.edits import unedited
 
 LOSSES = ["squared", "binomial", "multinomial", "poisson", cb.Quantile(0.7)]
 
@@ -40,7 +40,7 @@ def members(table, y, held, optimizer, n_iter, **options):
     binned, w = prepare(table, y, **options), np.ones(len(y))
     for out in held:
         split = Split(np.where(out, 0.0, w), np.where(out, w, 0.0), w)
-        yield Problem.pose(binned, split, optimizer).fit(n_iter, patience=50)
+        yield FitProblem.pose(binned, split, optimizer).fit(n_iter, patience=50)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_the_risk_of_left_out_rows_is_that_of_the_bags_without_them():
     total = np.zeros(len(y))
     for marks in inside:
         split = Split(np.where(marks, w, 0.0), np.where(marks, 0.0, w), w)
-        fitted = Problem.pose(binned, split, cb.Plain()).fit(30, patience=50)
+        fitted = FitProblem.pose(binned, split, cb.Plain()).fit(30, patience=50)
         total += np.where(marks, 0.0, fitted.predict(table, kind="score", offset=offset))
     out = (~inside).sum(axis=0)
     some = out > 0
@@ -290,7 +290,7 @@ def test_ctrl_c_keeps_the_bags_that_are_done(monkeypatch):
         fitted.append(True)
         return one_bag(*arguments, **options)
 
-    from cwboost import bags
+    from cwboost.fitting import bags
 
     one_bag = bags._fit_bag
     monkeypatch.setattr(bags, "_fit_bag", interrupted)
@@ -329,7 +329,7 @@ def test_groups_stay_together():
     groups = np.arange(300) // 30
     y = y + np.random.default_rng(0).normal(size=10)[groups]  # what a group shares
     seen = []
-    from cwboost import bags
+    from cwboost.fitting import bags
 
     original = bags.draw_bags
 
@@ -361,7 +361,7 @@ def test_estimators_refuse_what_bags_cannot(options, message):
 
 
 def test_the_command_line_has_bags(tmp_path, capsys):
-    from cwboost.cli import main
+    from cwboost.cli.main import main
 
     table, y = make_table()
     lines = [f"{a},{b},{c}" for a, b, c in zip(table["x"], table["g"], y, strict=True)]
@@ -379,8 +379,8 @@ def test_the_command_line_has_bags(tmp_path, capsys):
 def test_the_rows_are_binned_once(monkeypatch):
     table, y = make_table()
     made = []
-    original = Binned.make
-    monkeypatch.setattr(Binned, "make", lambda *a: made.append(True) or original(*a))
+    original = PreparedRows.make
+    monkeypatch.setattr(PreparedRows, "make", lambda *a: made.append(True) or original(*a))
     cb.fit(table, y, bags=4, n_iter=5)
     assert len(made) == 1
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import t as student
 
 import cwboost as cb
-from cwboost.bootstrap import draw
-from cwboost.data import Split
-from cwboost.export import ModelFileError, from_dict, to_dict
-from cwboost.fit import Problem, prepare
+from cwboost.export.model_file import ModelFileError, from_dict, to_dict
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
+from cwboost.uncertainty.bootstrap import draw
 
 mpl.use("agg")
 
@@ -41,7 +41,7 @@ def test_bands_are_made_of_fits_to_draws(banded):
     curves = []
     for weights in (np.ones(300), *counts):
         split = Split(weights, None, weights)
-        fitted = Problem.pose(binned, split, cb.Plain(0.5)).fit(60)
+        fitted = FitProblem.pose(binned, split, cb.Plain(0.5)).fit(60)
         term, at = fitted.terms["x"], np.linspace(table["x"].min(), table["x"].max(), 9)
         mean = model.terms["x"].plan.basis.mean  # centred as the model's effects
         curves.append(((term.plan.basis.matrix(at) - mean) @ term.beta)[:, 0])

@@ -323,20 +323,20 @@ def test_verdicts_are_those_of_the_limits(monkeypatch, seconds, verdict):
     monkeypatch.setattr(
         targets, "call", lambda *_, **__: Outcome("done", {"fit": seconds, "B": 8.0})
     )
-    found = targets.line(targets.ROWS[0], targets.How())
+    found = targets.line(targets.ROWS[0], targets.FitOptions())
     assert found.endswith(f"| B / {8 / seconds:.2f} | {verdict} |")
 
 
 def test_a_row_that_fails_is_told(monkeypatch):
     monkeypatch.setattr(targets, "call", lambda *_, **__: Outcome("failed", reason="a\nlast|word"))
-    found = targets.line(targets.ROWS[0], targets.How())
+    found = targets.line(targets.ROWS[0], targets.FitOptions())
     assert "not measured: last/word" in found
 
 
 def test_without_superglm_the_row_says_so(monkeypatch):
     monkeypatch.setattr(targets.importlib.util, "find_spec", lambda _: None)
     row = next(row for row in targets.ROWS if row.key == "curves")
-    assert "superglm is not installed" in targets.line(row, targets.How())
+    assert "superglm is not installed" in targets.line(row, targets.FitOptions())
 
 
 def test_profile_tells_setup_and_loop():

@@ -21,13 +21,14 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost import checkpoint as kept
-from cwboost.checkpoint import Checkpoint
-from cwboost.cli import main
+from cwboost.cli.main import main
+from cwboost.fitting import checkpoint as kept
+from cwboost.fitting.checkpoint import Checkpoint
+from cwboost.model.model import Path as Path_
 from cwboost.progress import Progress
 
 N = 2500  # enough for cross-Grams
-NAMES = [name for name in cb.model.Path.__dataclass_fields__ if name != "evaluations"]
+NAMES = [name for name in Path_.__dataclass_fields__ if name != "evaluations"]
 
 
 def make_table(n=N):
@@ -297,7 +298,7 @@ KILLED = """
 import sys
 import numpy as np
 import cwboost as cb
-from cwboost import checkpoint
+from cwboost.fitting import checkpoint
 
 checkpoint.EVERY, checkpoint.TIMES = 0.0, 0
 rng = np.random.default_rng(0)
@@ -560,7 +561,7 @@ def test_paths_are_read_as_they_were_written(file):
     y = make_y(TABLE, "squared")
     model = cb.fit(TABLE, y, optimizer=cb.Hybrid(), validation=0.3, n_iter=80, checkpoint=str(file))
     path = Checkpoint(file).stages[0].path
-    for name in cb.model.Path.__dataclass_fields__:
+    for name in Path_.__dataclass_fields__:
         then, now = getattr(model.path, name), getattr(path, name)
         assert np.array_equal(then, now, equal_nan=name.endswith("risk")), name
         assert type(then) is type(now)

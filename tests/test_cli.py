@@ -23,11 +23,11 @@ import pytest
 
 import cwboost as cb
 from cwboost import progress
-from cwboost.cli import main
-from cwboost.explain import explain
-from cwboost.export import to_dict
-from cwboost.files import read_table, replaced, write_table
-from cwboost.table import Labels, Numbers
+from cwboost.cli.main import main
+from cwboost.explain.explanation import explain
+from cwboost.export.model_file import to_dict
+from cwboost.frames.files import read_table, replaced, write_table
+from cwboost.frames.table import Labels, Numbers
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
 
@@ -803,7 +803,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
     stream = Terminal()
     now = [0.0]
-    bar = progress.Line(stream, clock=lambda: now[0])
+    bar = progress.ProgressLine(stream, clock=lambda: now[0])
     bar.stage("reading")
     with bar.work(1000, "iteration"):
         for m in range(1, 1001):
@@ -820,7 +820,7 @@ def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
 def test_a_terminal_gets_the_summary(table, monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "Rich", progress.Line)
+    monkeypatch.setattr(progress, "RichProgress", progress.ProgressLine)
     fitted(table, "--target", "zero_one", *SHORT, *others("zero_one"))
     found = stream.getvalue()
     assert "reading rows.csv" in found
@@ -839,7 +839,7 @@ def test_rich(table, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     fitted(table, "--target", "y", *SHORT, *others("y"))
     assert "/60" in stream.getvalue()
-    assert isinstance(progress.make(stream), progress.Rich)
+    assert isinstance(progress.make(stream), progress.RichProgress)
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -899,8 +899,8 @@ def test_what_is_said_of_an_interrupt(table, output, monkeypatch, capsys):
             pressed.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Quiet, "every", 0.0)
-    monkeypatch.setattr(progress.Quiet, "step", press)
+    monkeypatch.setattr(progress.QuietProgress, "every", 0.0)
+    monkeypatch.setattr(progress.QuietProgress, "step", press)
     assert main(["fit", table, "--target", "y", *SHORT, *others("y"), *output]) == 130
     found = capsys.readouterr()
     assert found.err.startswith("cwboost: interrupted after ")

@@ -15,8 +15,8 @@ from sklearn import metrics as sk
 from sklearn.metrics import make_scorer
 
 import cwboost as cb
-from cwboost.cli import main
-from cwboost.metrics import NAMED, as_metrics
+from cwboost.cli.main import main
+from cwboost.selection.metrics import NAMED, as_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore:cv. the best iteration, ")  # short paths
 
@@ -509,7 +509,7 @@ def test_ctrl_c(n_threads, n_iter, metric):
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    from cwboost.files import write_table
+    from cwboost.frames.files import write_table
 
     monkeypatch.chdir(tmp_path)
     write_table("rows.csv", TABLE | {"y": Y, "label": LABEL, "who": np.arange(N) // 3, "w": W})

@@ -27,6 +27,7 @@ from sklearn.base import clone
 
 import cwboost as cb
 import cwboost.dask as cd
+from cwboost.progress import Progress
 from problems import LOSSES, make_loss, make_table, make_target, make_weights
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this file
@@ -291,7 +292,7 @@ def test_the_client_need_not_be_the_current_one(client):
 def test_progress_counts_partitions(client):
     told = []
 
-    class Told(cb.progress.Progress):
+    class Told(Progress):
         def begin(self, total, what="", **more):
             told.append((total, what))
             super().begin(total, what, **more)

@@ -449,7 +449,7 @@ END = """
     print("fine")
 """
 KILLED = """
-    from cwboost import checkpoint
+    from cwboost.fitting import checkpoint
     checkpoint.EVERY = checkpoint.TIMES = 0.0
     def stop(iteration):
         if iteration == int(sys.argv[1]):

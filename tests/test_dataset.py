@@ -33,10 +33,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cwboost as cb
-from cwboost import dataset as dataset_module
-from cwboost import memory, parquet, progress, store, whole
-from cwboost.cli import main
-from cwboost.table import Labels, Numbers, read
+from cwboost import progress
+from cwboost._utils import atomic_files as whole
+from cwboost._utils import memory
+from cwboost.cli.main import main
+from cwboost.frames import dataset as dataset_module
+from cwboost.frames import parquet
+from cwboost.frames import saved_folder as store
+from cwboost.frames.table import Labels, Numbers, read
 
 N = 3000
 
@@ -154,7 +158,7 @@ def test_a_saved_dataset_gives_the_same_model_at_first_and_from_its_bins(
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
 def test_bins_of_a_saved_dataset_are_made_once(folder, tmp_path, monkeypatch):
-    from cwboost import design
+    from cwboost.fitting import design
 
     made = []
     original = design.bin_numbers

@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 import cwboost as cb
-from cwboost import edit
+from cwboost.model import edits as edit
 from problems import KINDS, make_table, make_target, make_weights
 
 DOCS = Path(__file__).parents[1] / "docs" / "editing.md"
@@ -140,7 +140,7 @@ def test_other_losses(loss, kind, what, parameters):
 
 
 def _encoded(model, name):
-    from cwboost.table import read
+    from cwboost.frames.table import read
 
     term, data = model.terms[name], read(TABLE)
     return term.plan.encode([data[c] for c in term.columns])
@@ -244,7 +244,7 @@ def test_monotone_everywhere(kind, up):
 
 
 def _column(x):
-    from cwboost.table import Numbers
+    from cwboost.frames.table import Numbers
 
     return Numbers("x", x)
 

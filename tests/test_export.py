@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.export import ModelFileError, from_dict, to_dict
+from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 
 N = 120
 
@@ -577,7 +577,7 @@ def test_loading_imports_and_runs_nothing(tmp_path):
     file.write_text(json.dumps(changed(data, ("terms", 0, "learner", "type"), "os.system")))
     code = (
         "import sys, cwboost as cb\n"
-        "from cwboost.export import ModelFileError\n"
+        "from cwboost.export.model_file import ModelFileError\n"
         "before = set(sys.modules)\n"
         f"try: cb.load({str(file)!r})\n"
         "except ModelFileError: assert set(sys.modules) == before\n"

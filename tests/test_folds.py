@@ -16,16 +16,16 @@ from sklearn.model_selection import (
 )
 
 import cwboost as cb
-from cwboost.data import Given, read_data
-from cwboost.folds import as_folds, watched_rows
+from cwboost.fitting.input_data import FitInput, read_data
 from cwboost.losses import as_loss
+from cwboost.selection.folds import as_folds, watched_rows
 
 
 def rows(n=60, loss="squared", weights=None, y=None):
     x = np.arange(n, dtype=float)
     if y is None:
         y = x if loss == "squared" else np.resize(["a", "a", "b"], n)
-    return read_data(Given({"x": x, "g": np.arange(n) // 4}, y, weights), as_loss(loss), 0)
+    return read_data(FitInput({"x": x, "g": np.arange(n) // 4}, y, weights), as_loss(loss), 0)
 
 
 def matrices(folds):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cwboost as cb
-from cwboost.formula import FUNCTIONS, FormulaError, parse
-from cwboost.learners import Learner
+from cwboost.terms.formula import FUNCTIONS, FormulaError, parse
+from cwboost.terms.learners import Learner
 
 DOCS = Path(__file__).parents[1] / "docs" / "formula.md"
 rng = np.random.default_rng(3)

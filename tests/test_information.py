@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, gammaln
 
 import cwboost as cb
+from cwboost.frames.table import read
 from problems import KINDS, make_offset, make_table, make_target, make_weights
 
 OPTIMIZERS = [
@@ -38,7 +39,7 @@ def _least_at_the_end_is_fine():
 
 def smoother(term, table, w):
     """H = Z M Z'W of a term, (n, n)."""
-    columns = cb.table.read(table)
+    columns = read(table)
     basis = term.plan.basis
     values = term.plan.encode([columns[name] for name in term.columns])
     z, penalty = np.asarray(basis.matrix(values).toarray()), basis.penalty()

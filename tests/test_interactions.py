@@ -14,16 +14,16 @@ import pytest
 from scipy.linalg import null_space
 
 import cwboost as cb
-import cwboost.interactions as interactions
+import cwboost.fitting.interactions as interactions
 from cwboost import _core
-from cwboost import pairs as systems
-from cwboost.bases import LevelBasis, TensorBasis
-from cwboost.data import Split
-from cwboost.export import from_dict, to_dict
-from cwboost.fit import prepare
-from cwboost.interactions import rank_interactions, residuals
-from cwboost.learners import pair_bins
-from cwboost.table import read
+from cwboost.export.model_file import ModelFileError, from_dict, to_dict
+from cwboost.fitting import pair_systems as systems
+from cwboost.fitting.fit import prepare
+from cwboost.fitting.input_data import Split
+from cwboost.fitting.interactions import rank_interactions, residuals
+from cwboost.frames.table import read
+from cwboost.terms.bases import LevelBasis, TensorBasis
+from cwboost.terms.learners import pair_bins
 
 N = 400
 
@@ -645,7 +645,7 @@ def test_damaged_rankings_are_refused(change):
     table, y = planted(n=300)
     data = to_dict(cb.fit(table, y, interactions=1, n_iter=5))
     data["interactions"] = {**data["interactions"], **change}
-    with pytest.raises(cb.export.ModelFileError, match="interactions"):
+    with pytest.raises(ModelFileError, match="interactions"):
         from_dict(json.loads(json.dumps(data)))
 
 
@@ -729,7 +729,7 @@ def test_warm_start_goes_on_for_the_difference():
 
 
 def test_command_line(tmp_path, capsys):
-    from cwboost.cli import main
+    from cwboost.cli.main import main
 
     table, y = planted(n=600)
     names = [*table, "y"]
@@ -856,16 +856,16 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
 def test_splits_and_pairs_make_a_problem_together():
     """Folds and bags: the same bins and pairs, other weights."""
     table, y = planted(n=600)
-    from cwboost.fit import Problem, with_pairs
-    from cwboost.progress import face
+    from cwboost.fitting.fit import FitProblem, with_pairs
+    from cwboost.progress import as_progress
 
     binned = prepare(table, y)
     main = cb.fit(table, y, n_iter=50)
-    binned, ranking = with_pairs(binned, main, 2, face(False))
+    binned, ranking = with_pairs(binned, main, 2, as_progress(False))
     assert [p.name for p in binned.plans[-2:]] == [":".join(p) for p in ranking.pairs[:2]]
     for seed in range(2):
         w = np.random.default_rng(seed).integers(0, 2, 600).astype(float)
-        problem = Problem.pose(binned, Split(w, 1 - w, np.ones(600)), cb.Plain(0.3))
+        problem = FitProblem.pose(binned, Split(w, 1 - w, np.ones(600)), cb.Plain(0.3))
         model = problem.fit(60, patience=None)
         rows = w > 0
         alone = cb.fit({k: v[rows] for k, v in table.items()}, y[rows],

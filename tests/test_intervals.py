@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.data import Split
-from cwboost.fit import Problem, prepare
-from cwboost.intervals import Intervals, Member
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
+from cwboost.uncertainty.intervals import Intervals, Member
 
 KINDS = ["cv+", "split", "cqr", "quantiles", "bags"]
 
@@ -40,7 +40,7 @@ def test_cv_plus_is_that_of_the_paper(fitted):
     low, high = [], []
     for k in range(5):
         part = np.where(fold == k, 0.0, w)
-        member = Problem.pose(binned, Split(part, None, part), cb.Plain()).fit(40)
+        member = FitProblem.pose(binned, Split(part, None, part), cb.Plain()).fit(40)
         far = np.abs(y - member.predict(table))[fold == k]
         low.append(member.predict(new)[:, None] - far)
         high.append(member.predict(new)[:, None] + far)

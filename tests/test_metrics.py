@@ -7,10 +7,10 @@ import pytest
 from sklearn.metrics import get_scorer
 
 import cwboost as cb
-from cwboost import metrics
 from cwboost.losses import as_loss
-from cwboost.metrics import SCORERS, as_metrics
-from cwboost.scorers import Scored
+from cwboost.selection import metrics
+from cwboost.selection.metrics import SCORERS, as_metrics
+from cwboost.selection.scorers import ScorerMetric
 
 CLASSES = {"squared": (), "poisson": (), "binomial": (0, 1), "multinomial": (1, 2, 5)}
 FITTING = [
@@ -35,7 +35,7 @@ def make(loss, weighted, n=300):
         y = np.abs(score[:, 0] + rng.normal(size=n))
     made = as_loss(loss).with_classes(classes) if classes else as_loss(loss)
     weights = rng.integers(1, 4, n) / 2 if weighted else np.ones(n)
-    return metrics.Tested(made, classes, y, weights), score
+    return metrics.HeldOutRows(made, classes, y, weights), score
 
 
 @pytest.mark.parametrize(("name", "loss"), FITTING)
@@ -44,8 +44,8 @@ def test_own_scorers_are_those_of_scikit_learn(name, loss, weighted):
     tested, score = make(loss, weighted)
     (own,) = as_metrics(name, None, tested.loss, tested.classes)
     assert (own.name, own.greater) == (name, True)
-    assert not isinstance(getattr(own.of, "__self__", None), Scored)  # it is not asked
-    theirs = Scored(get_scorer(name), bool(tested.classes)).value(tested, score)
+    assert not isinstance(getattr(own.of, "__self__", None), ScorerMetric)  # it is not asked
+    theirs = ScorerMetric(get_scorer(name), bool(tested.classes)).value(tested, score)
     assert own.of(tested, score) == pytest.approx(theirs, rel=1e-12)
 
 
@@ -57,7 +57,7 @@ def test_all_own_scorers_were_compared():
 def test_others_are_asked_of_scikit_learn(name):
     """Of more than two classes they are other numbers, or none."""
     (found,) = as_metrics(name, None, as_loss("multinomial"), (1, 2, 5))
-    assert isinstance(found.of.__self__, Scored)
+    assert isinstance(found.of.__self__, ScorerMetric)
 
 
 def test_scorers_choose_as_metrics_do():

@@ -27,7 +27,7 @@ def problem(n=1500, seed=0):
 def sizes(monkeypatch, run):
     """Training rows in the bins of every set of a fit."""
     found = []
-    made = cb.fit.__globals__["Binned"].make.__func__
+    made = cb.fit.__globals__["PreparedRows"].make.__func__
 
     def make(cls, data, *given):
         binned = made(cls, data, *given)
@@ -35,7 +35,7 @@ def sizes(monkeypatch, run):
         found.extend(np.bincount(s.index[rows], minlength=s.n_bins) for s in binned.sets.sets)
         return binned
 
-    monkeypatch.setattr(cb.fit.__globals__["Binned"], "make", classmethod(make))
+    monkeypatch.setattr(cb.fit.__globals__["PreparedRows"], "make", classmethod(make))
     run()
     return found
 

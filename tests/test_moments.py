@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost import moments
-from cwboost.bases import LevelBasis, PowerBasis, SplineBasis
-from cwboost.bins import Bins, IndexSet, Sample, look
-from cwboost.memory import Room
-from cwboost.moments import MomentSet, bin_numbers
-from cwboost.table import Numbers
+from cwboost._utils.memory import ArrayPool
+from cwboost.binning import moments
+from cwboost.binning.bins import Bins, IndexSet, Sample, summarize
+from cwboost.binning.moments import MomentSet, bin_numbers
+from cwboost.frames.table import Numbers
+from cwboost.terms.bases import LevelBasis, PowerBasis, SplineBasis
 
 N = 400
 OPTIMIZERS = {
@@ -212,7 +212,9 @@ LINE = PowerBasis(center=0.0, scale=1.0, degree=1)
 
 def binned(x, rule, *bases):
     everyone = Sample.of(len(x))
-    return bin_numbers(x, Bins(rule), everyone, look(Numbers("x", x), everyone), bases, Room())
+    return bin_numbers(
+        x, Bins(rule), everyone, summarize(Numbers("x", x), everyone), bases, ArrayPool()
+    )
 
 
 def test_only_where_they_pay():
@@ -245,7 +247,7 @@ def test_nodes_weigh_what_the_rows_weigh():
     found = binned(x, "exact", SplineBasis(knots=knots, degree=0, differences=1))
     assert isinstance(found, MomentSet)
     assert found.n_pieces == 6
-    at_nodes = found.weigh(weights, Room())
+    at_nodes = found.weigh(weights, ArrayPool())
     assert np.isnan(found.values[-1])
     np.testing.assert_allclose(at_nodes[-1], weights[-3:].sum())
     for piece in range(5):

@@ -15,7 +15,7 @@ import pytest
 import cwboost as cb
 import export_cases as cases
 import problems
-from cwboost.onnx import onnx_inputs, to_onnx
+from cwboost.export.onnx import onnx_inputs, to_onnx
 
 OPTIONS = onnxruntime.SessionOptions()
 OPTIONS.intra_op_num_threads = 1

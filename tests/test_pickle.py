@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import cwboost as cb
-from cwboost.tune import TuningInterrupted
+from cwboost.selection.tuning.tune import TuningInterrupted
 
 RNG = np.random.default_rng(0)
 TABLE = {"x": RNG.uniform(size=150), "z": RNG.normal(size=150), "g": RNG.choice(["a", "b"], 150)}

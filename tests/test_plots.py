@@ -17,17 +17,18 @@ import pytest
 import cwboost as cb
 import export_cases as cases
 import problems
-from cwboost import cli, growth
-from cwboost.bins import Sample
-from cwboost.effects import level_shares, panels, shape, sizes, view
-from cwboost.model import Spread
-from cwboost.pictures import histogram, thin_places
-from cwboost.table import read_column
+from cwboost.binning.bins import Sample
+from cwboost.cli import main as cli
+from cwboost.explain import trajectory as growth
+from cwboost.explain.effects import level_shares, panels, shape, sizes, view
+from cwboost.frames.table import read_column
+from cwboost.model.model import Spread
+from cwboost.plotting.drawing_data import histogram, thin_places
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-plots = pytest.importorskip("cwboost.plots")
+plots = pytest.importorskip("cwboost.plotting.displays")
 
 HOSTILE = [
     "$x^2$ and $\\frac",
@@ -183,9 +184,7 @@ def test_every_kind_of_term(kind):
         columns, data = found.columns, display.data
         assert list(data)[: len(columns)] == list(columns)
         total = sum(
-            term.effect_at(
-                term.plan.encode([cb.table.read_column(data[c], c) for c in term.columns])
-            )
+            term.effect_at(term.plan.encode([read_column(data[c], c) for c in term.columns]))
             for term in (model.terms[t] for t in found.terms)
         )
         np.testing.assert_allclose(list(data.values())[-1], total[:, 0], atol=1e-9)
@@ -709,7 +708,7 @@ def test_save_opens_no_window(model, tmp_path):
 
 def test_without_matplotlib(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "cwboost.plots")
+    monkeypatch.delitem(sys.modules, "cwboost.plotting.displays")
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'cwboost\[plot\]'"):
         model.plot()
     assert "<svg" in model._repr_html_()
@@ -737,7 +736,7 @@ def test_command(file, tmp_path, arguments, ending):
 
 
 def test_command_explains(file, tmp_path, table):
-    from cwboost.files import write_table
+    from cwboost.frames.files import write_table
 
     write_table(str(tmp_path / "t.csv"), table)
     why = ["--kind", "explanation", "--table", str(tmp_path / "t.csv"), "--row", "3"]

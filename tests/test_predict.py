@@ -27,7 +27,7 @@ from hypothesis.extra.numpy import arrays
 import cwboost as cb
 import problems
 from cwboost import _core
-from cwboost.table import Labels, read
+from cwboost.frames.table import Labels, read
 from export_cases import (
     KINDS,
     hard_rows,
@@ -442,7 +442,7 @@ def test_nothing_chosen():
 def test_a_basis_that_nobody_has_cut_into_pieces(monkeypatch):
     model, table = loss_model("multinomial"), export_table()
     rows = hard_rows(model, table)
-    monkeypatch.setattr("cwboost.pieces.SplineBasis", type("Other", (), {}))
+    monkeypatch.setattr("cwboost.model.pieces.SplineBasis", type("Other", (), {}))
     slow = replace(model)
     assert_as_oracle(slow, rows, table)
     with pytest.warns(UserWarning, match="never seen in training"):

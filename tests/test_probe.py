@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.fit import prepare
-from cwboost.moments import MomentSet
-from cwboost.probe import _shuffled
-from cwboost.progress import Lines
+from cwboost.binning.moments import MomentSet
+from cwboost.fitting.fit import prepare
+from cwboost.progress import ProgressLines
+from cwboost.selection.probe import _shuffled
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_what_cannot_be(problem):
 def test_progress_and_ctrl_c(problem, repeats, n_threads):
     table, y = problem
     stream = io.StringIO()
-    bar = Lines(stream, keep=True)
+    bar = ProgressLines(stream, keep=True)
     bar.every, bar._next = 0.0, 0.0
     cb.probe(table, y, repeats=repeats, n_threads=n_threads, progress=bar)
     assert ("/1000  risk" if repeats == 1 else "fit 4/4") in stream.getvalue()

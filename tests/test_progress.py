@@ -30,7 +30,18 @@ from sklearn.preprocessing import StandardScaler
 
 import cwboost as cb
 from cwboost import progress
-from cwboost.progress import Line, Lines, Log, Notebook, Progress, Task, columns, face, line, page
+from cwboost.progress import (
+    NotebookProgress,
+    Progress,
+    ProgressLine,
+    ProgressLines,
+    ProgressLog,
+    ProgressTask,
+    as_progress,
+    columns,
+    line,
+    page,
+)
 
 RNG = np.random.default_rng(0)
 TABLE = {"x": RNG.uniform(size=300), "name of\nz": RNG.normal(size=300)}
@@ -97,7 +108,7 @@ def terminal(monkeypatch):
         stream = Terminal()
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setattr(progress, "WAIT", 0.0)
-        monkeypatch.setattr(Line, "every", 0.0)
+        monkeypatch.setattr(ProgressLine, "every", 0.0)
         return stream
 
     return make
@@ -134,7 +145,7 @@ def kernel(monkeypatch):
 
 def test_rate_and_time_left_are_of_late():
     clock = Clock()
-    bar = Line(Terminal(), clock=clock)
+    bar = ProgressLine(Terminal(), clock=clock)
     with bar.work(1000, "iteration"):
         (task,) = bar.tasks
         for m in range(1, 101):  # 10 a second
@@ -152,27 +163,30 @@ def test_rate_and_time_left_are_of_late():
 
 
 def test_a_continued_fit_counts_only_what_is_new():
-    task = Task("iteration", 200, 100, began=0.0)
+    task = ProgressTask("iteration", 200, 100, began=0.0)
     task.done = 150
     assert task.rate(5.0) == 10
     assert progress.seconds_left([task], 5.0) == 5
 
 
 def test_time_left_is_not_more_than_the_time_limit():
-    task = Task("iteration", 10**6, 0, began=0.0, seconds=30.0)
+    task = ProgressTask("iteration", 10**6, 0, began=0.0, seconds=30.0)
     task.done = 10
     assert progress.seconds_left([task], 10.0) == 20
     assert progress.seconds_left([task], 40.0) == 0
 
 
 def test_time_left_of_nested_work():
-    folds, inner = Task("fold", 5, 1, began=0.0), Task("iteration", 100, 50, began=10.0)
+    folds, inner = (
+        ProgressTask("fold", 5, 1, began=0.0),
+        ProgressTask("iteration", 100, 50, began=10.0),
+    )
     assert progress.overall([folds, inner]) == pytest.approx(0.3)
     assert progress.seconds_left([folds, inner], 15.0) == pytest.approx(35)
 
 
 def test_unknown_total():
-    task = Task("chunk", None, 0, began=0.0)
+    task = ProgressTask("chunk", None, 0, began=0.0)
     task.done = 7
     assert line([task], 2.0, 79) == "chunk 7  3.5/s"
     assert progress.seconds_left([task], 2.0) is None
@@ -180,7 +194,7 @@ def test_unknown_total():
 
 
 def test_a_fit_that_may_end_early_says_so():
-    task = Task("iteration", 100, 0, began=0.0, early=True)
+    task = ProgressTask("iteration", 100, 0, began=0.0, early=True)
     task.done = 50
     assert "< 1 s left" in line([task], 1.0, 79)
 
@@ -191,8 +205,8 @@ def test_a_fit_that_may_end_early_says_so():
 @pytest.mark.parametrize("name", ["age", "列" * 50, "a" * 500, "tab\tbell\a\x1b[31m"])
 @pytest.mark.parametrize("outer", [0, 2])
 def test_a_line_fits_any_width(name, outer):
-    tasks = [Task("fold", 5, 1, 0.0) for _ in range(outer)]
-    tasks.append(Task("iteration", 2000, 0, 0.0, early=True))
+    tasks = [ProgressTask("fold", 5, 1, 0.0) for _ in range(outer)]
+    tasks.append(ProgressTask("iteration", 2000, 0, 0.0, early=True))
     tasks[-1].done, tasks[-1].facts = 812, {"risk": 1e-300, "validation_risk": None, "c": name}
     for width in range(1, 200):
         found = line(tasks, 3.0, width)
@@ -204,7 +218,7 @@ def test_a_line_fits_any_width(name, outer):
 
 
 def test_a_line_of_80_columns_has_all_that_matters():
-    task = Task("iteration", 2000, 0, 0.0, early=True)
+    task = ProgressTask("iteration", 2000, 0, 0.0, early=True)
     task.facts = {"risk": 0.5123, "validation_risk": 0.54321, "choice": "age"}
     task.done = 812
     assert line([task], 2.0, 79) == (
@@ -218,7 +232,7 @@ def test_a_line_of_80_columns_has_all_that_matters():
 def test_the_bar_does_not_wobble():
     sizes = set()
     for m in range(1, 2001):
-        task = Task("iteration", 2000, 0, 0.0)
+        task = ProgressTask("iteration", 2000, 0, 0.0)
         task.done, task.facts = m, {"risk": 0.5, "choice": "a" * (m % 23)}
         sizes.add(line([task], m / 100, 99).index("]"))
     assert len(sizes) == 1
@@ -231,7 +245,7 @@ def test_a_step_before_the_beginning():
 
 def test_a_stream_gets_only_what_it_can_encode():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    bar = Line(stream)
+    bar = ProgressLine(stream)
     bar.show("día 列")
     assert stream.buffer.getvalue() == b"\rd?a ?"
 
@@ -240,18 +254,18 @@ def test_a_stream_gets_only_what_it_can_encode():
 
 
 def test_faces(monkeypatch):
-    assert type(face(False, Terminal())) is Progress
-    assert type(face(None, io.StringIO())) is Progress
-    assert type(face(None, Terminal())) is Line
-    assert type(face(True, Terminal())) is Line
-    assert type(face(True, io.StringIO())) is Lines
-    own = Log(io.StringIO())
-    assert face(own) is own
+    assert type(as_progress(False, Terminal())) is Progress
+    assert type(as_progress(None, io.StringIO())) is Progress
+    assert type(as_progress(None, Terminal())) is ProgressLine
+    assert type(as_progress(True, Terminal())) is ProgressLine
+    assert type(as_progress(True, io.StringIO())) is ProgressLines
+    own = ProgressLog(io.StringIO())
+    assert as_progress(own) is own
     monkeypatch.setattr(sys, "stderr", None)  # a program without a console
-    assert type(face(None)) is type(face(True)) is Progress
+    assert type(as_progress(None)) is type(as_progress(True)) is Progress
     closed = io.StringIO()
     closed.close()
-    assert type(face(None, closed)) is Progress
+    assert type(as_progress(None, closed)) is Progress
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1, 0.5, Progress])
@@ -262,14 +276,14 @@ def test_what_is_no_progress(wrong):
 
 def test_ipython_without_a_kernel_is_a_terminal(kernel):
     sys.modules["IPython"].get_ipython = lambda: types.SimpleNamespace()
-    assert type(face(None, Terminal())) is Line
+    assert type(as_progress(None, Terminal())) is ProgressLine
     sys.modules["IPython"].get_ipython = lambda: None
-    assert type(face(None, Terminal())) is Line
+    assert type(as_progress(None, Terminal())) is ProgressLine
 
 
 def test_threads_and_processes_are_silent(kernel):
     found = []
-    thread = threading.Thread(target=lambda: found.append(type(face(None, Terminal()))))
+    thread = threading.Thread(target=lambda: found.append(type(as_progress(None, Terminal()))))
     thread.start()
     thread.join()
     assert found == [Progress]
@@ -279,7 +293,7 @@ def test_threads_and_processes_are_silent(kernel):
 
 
 def test_a_copy_for_another_process_is_silent():
-    bar = Line(Terminal())
+    bar = ProgressLine(Terminal())
     bar.begin(3, "fold")
     for other in (pickle.loads(pickle.dumps(bar)), copy.deepcopy(bar)):
         assert type(other) is Progress
@@ -289,7 +303,7 @@ def test_a_copy_for_another_process_is_silent():
 def test_a_short_fit_is_silent(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(Line, "every", 0.0)
+    monkeypatch.setattr(ProgressLine, "every", 0.0)
     cb.fit(TABLE, Y, n_iter=300)
     cb.CWBRegressor().fit(X, Y)
     assert stream.getvalue() == ""
@@ -297,7 +311,7 @@ def test_a_short_fit_is_silent(monkeypatch):
 
 def test_shown_after_two_seconds():
     clock, stream = Clock(), Terminal()
-    bar = Line(stream, wait=progress.WAIT, clock=clock)
+    bar = ProgressLine(stream, wait=progress.WAIT, clock=clock)
     with bar.work(100, "iteration"):
         clock.now += 1.9
         bar.step(10)
@@ -386,7 +400,7 @@ def test_the_core_calls_only_as_often_as_is_looked_at():
 
 def test_folds(terminal):
     terminal = terminal()
-    bar = face(None)
+    bar = as_progress(None)
     with bar.work(3, "fold"):
         for fold in range(3):
             cb.fit(TABLE, Y, n_iter=5, progress=bar)
@@ -464,7 +478,7 @@ def test_silent_when_nobody_reads(terminal):
 
     stream = Broken()
     real = sys.stdout, sys.stderr
-    bar = Line(stream)
+    bar = ProgressLine(stream)
     bar.every = 0.0
     assert cb.fit(TABLE, Y, n_iter=20, progress=bar).n_iter == 20
     assert stream.writes <= 2
@@ -474,7 +488,7 @@ def test_silent_when_nobody_reads(terminal):
 
 def test_json():
     stream = io.StringIO()
-    bar = Log(stream, iterations=10)
+    bar = ProgressLog(stream, iterations=10)
     with bar.work(2, "fold"):
         model = cb.fit(TABLE, Y, n_iter=20, progress=bar)
         bar.step(1, score=float("nan"))
@@ -492,7 +506,7 @@ def test_json():
 
 
 def test_notebook(kernel, monkeypatch):
-    monkeypatch.setattr(Notebook, "every", 0.0)
+    monkeypatch.setattr(NotebookProgress, "every", 0.0)
     model = cb.fit(TABLE, Y, n_iter=20, progress=True)
     (handle,) = kernel
     assert len(handle.views) == 21  # every iteration, and the end
@@ -509,7 +523,7 @@ def test_notebook(kernel, monkeypatch):
 
 
 def test_a_page_shows_names_as_text():
-    task = Task("<script>", 10, 5, 0.0)
+    task = ProgressTask("<script>", 10, 5, 0.0)
     task.facts = {"choice": '<b>"'}
     found = page([task, task], 1.0)
     assert "<script>" not in found

@@ -51,7 +51,7 @@ def some_learners():
     ]
 
 
-class Problem:
+class FitProblem:
     """Rows, weights, offsets and validation rows of one fit, and the fit."""
 
     def __init__(self, loss, n=160, seed=5, weights=True, offset=True, held=True):
@@ -116,7 +116,7 @@ def alike(a, b, tolerance=1e-9):
 @every_optimizer
 @every_loss
 def test_risk_path_is_that_of_the_scores(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name])
     for m in (0, 1, 2, 7, 15, ITERATIONS):
         scores = model.at(m).predict(problem.table, kind="score", offset=problem.offset)
@@ -128,7 +128,7 @@ def test_risk_path_is_that_of_the_scores(loss, name):
 @every_optimizer
 @some_losses
 def test_contributions_add_up_to_the_score(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name], bins=9)
     score = model.predict(problem.table, kind="score", offset=problem.offset)
     parts = sum(model.contributions(problem.table).values())
@@ -138,7 +138,7 @@ def test_contributions_add_up_to_the_score(loss, name):
 @every_optimizer
 @some_losses
 def test_effects_have_weighted_mean_zero(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name])
     w = problem.weights[problem.training]
     found = model.contributions(problem.table)
@@ -154,7 +154,7 @@ def test_effects_have_weighted_mean_zero(loss, name):
 @every_optimizer
 @some_losses
 def test_at_equals_a_shorter_fit(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name])
     for m in range(0, ITERATIONS + 1, 3):
         short = problem.fit(OPTIMIZERS[name], m)
@@ -166,7 +166,7 @@ def test_at_equals_a_shorter_fit(loss, name):
 
 
 def test_at_refuses_other_iterations():
-    model = Problem("squared").fit(cb.Plain(0.1), 5)
+    model = FitProblem("squared").fit(cb.Plain(0.1), 5)
     for m in (-1, 6):
         with pytest.raises(ValueError, match="iterations 0 to 5"):
             model.at(m)
@@ -175,7 +175,7 @@ def test_at_refuses_other_iterations():
 @every_optimizer
 @every_loss
 def test_extending_equals_a_longer_fit(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     long = problem.fit(OPTIMIZERS[name])
     for m in (0, 1, 6, 20):  # before and after Hybrid's switch
         short = problem.fit(OPTIMIZERS[name], m)
@@ -189,13 +189,13 @@ def test_extending_equals_a_longer_fit(loss, name):
 def test_hybrid_switches_within_these_tests():
     for name in ("hybrid", "hybrid, training"):
         for loss in SOME_LOSSES:
-            model = Problem(loss).fit(OPTIMIZERS[name])
+            model = FitProblem(loss).fit(OPTIMIZERS[name])
             assert 0 <= model.path.switched_after < 20, (name, loss, model.path.switched_after)
 
 
 @every_optimizer
 def test_extending_by_names_of_columns_and_by_fraction(name):
-    problem = Problem("poisson")
+    problem = FitProblem("poisson")
     table = {
         **problem.table, "y": problem.y, "w": problem.weights, "o": problem.offset,
         "held": problem.held,
@@ -214,7 +214,7 @@ def test_extending_by_names_of_columns_and_by_fraction(name):
 
 @every_optimizer
 def test_extending_a_stored_model(name, tmp_path):
-    problem = Problem("multinomial")
+    problem = FitProblem("multinomial")
     long, short = (problem.fit(OPTIMIZERS[name], m) for m in (ITERATIONS, 13))
     short.save(tmp_path / "m.json")
     for copy in (cb.load(tmp_path / "m.json"), pickle.loads(pickle.dumps(short))):
@@ -223,7 +223,7 @@ def test_extending_a_stored_model(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["plain", "accelerated", "hybrid, training"])
 def test_extending_with_early_stopping(name):
-    problem = Problem("squared", n=60)
+    problem = FitProblem("squared", n=60)
     optimizer = {**OPTIMIZERS, "plain": cb.Plain(1.0)}[name]
     model = problem.fit(optimizer, 500, patience=5)
     assert model.stopped == "no better validation risk"
@@ -239,7 +239,7 @@ def test_extending_with_early_stopping(name):
 
 @every_optimizer
 def test_extending_needs_the_rows_of_the_fit(name):
-    problem = Problem("squared")
+    problem = FitProblem("squared")
     model = problem.fit(OPTIMIZERS[name], 8)
     wrong = [
         {"y": problem.y + 0.01},
@@ -264,7 +264,7 @@ def test_extending_needs_the_rows_of_the_fit(name):
 @every_optimizer
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
 def test_threads_give_the_same_bits(loss, name):
-    problem = Problem(loss, n=40_000)
+    problem = FitProblem(loss, n=40_000)
     learners = [cb.Spline("u", bins=500), cb.Step("v", df=5), cb.Category("g"), cb.Linear("e")]
     one, *more = (
         problem.fit(OPTIMIZERS[name], 4, learners, bins="auto", n_threads=k) for k in (1, 2, 4)
@@ -291,7 +291,7 @@ def test_threads_give_the_same_bits_over_several_chunks():
 @every_optimizer
 @every_loss
 def test_order_of_rows_does_not_matter(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name])
     order = np.random.default_rng(1).permutation(problem.n)
     problem.table = {k: v[order] for k, v in problem.table.items()}
@@ -329,7 +329,7 @@ def test_order_of_rows_does_not_break_ties(name):
 @every_optimizer
 @every_loss
 def test_whole_weights_are_repeated_rows_and_zero_is_absent(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     times = np.random.default_rng(3).integers(0, 4, problem.n)
     problem.weights = times.astype(float)
     model = problem.fit(OPTIMIZERS[name])
@@ -351,7 +351,7 @@ def test_whole_weights_are_repeated_rows_and_zero_is_absent(loss, name):
 @every_optimizer
 @every_loss
 def test_scale_of_weights_does_not_matter(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name])
     for factor in (1e-3, 256.0, 1e6):
         problem.weights = make_weights(5, problem.n) * factor
@@ -367,7 +367,7 @@ def test_scale_of_weights_does_not_matter(loss, name):
 def test_units_of_y_do_not_matter(loss, name, factor):
     # With offsets the start of absolute and quantile lies where one row's y - offset is, and the
     # sign of y - (start + offset) there is that of rounding, in any units.
-    problem = Problem(loss, offset=loss == "squared")
+    problem = FitProblem(loss, offset=loss == "squared")
     model = problem.fit(OPTIMIZERS[name])
     score = model.predict(problem.table, kind="score", offset=problem.offset)
     problem.y = factor * problem.y
@@ -388,7 +388,7 @@ def test_units_of_y_do_not_matter(loss, name, factor):
 @every_loss
 def test_start_minimises_the_constant_model(loss, offset):
     for seed in range(5):
-        problem = Problem(loss, seed=seed, offset=offset)
+        problem = FitProblem(loss, seed=seed, offset=offset)
         start = problem.fit(cb.Plain(0.1), 0).start_vector
         given = np.zeros(problem.n) if problem.offset is None else problem.offset
         given = given.reshape(problem.n, -1)
@@ -407,7 +407,7 @@ def test_start_minimises_the_constant_model(loss, offset):
 
 @pytest.mark.parametrize("name", ["plain", "accelerated", "hybrid"])
 def test_two_classes_of_multinomial_at_half_the_rate_are_binomial(name):
-    problem = Problem("binomial", offset=False)
+    problem = FitProblem("binomial", offset=False)
     optimizer = OPTIMIZERS[name]
     two = problem.fit(optimizer)
     half = type(optimizer)(**{**optimizer.get_params(), "rate": optimizer.rate / 2})
@@ -426,7 +426,7 @@ def test_two_classes_of_multinomial_at_half_the_rate_are_binomial(name):
 
 @every_optimizer
 def test_scores_of_classes_sum_to_zero(name):
-    problem = Problem("multinomial", offset=False)
+    problem = FitProblem("multinomial", offset=False)
     model = problem.fit(OPTIMIZERS[name])
     scores = model.predict(problem.table, kind="score")
     np.testing.assert_allclose(scores.sum(axis=1), 0.0, atol=1e-12)
@@ -439,7 +439,7 @@ def test_scores_of_classes_sum_to_zero(name):
 @pytest.mark.parametrize("bins", ["exact", "auto", "sqrt", 7])
 @every_loss
 def test_validation_rows_do_not_influence_a_plain_fit(loss, bins):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     problem.table["u"][problem.held] *= 7  # outside the range, unseen levels, new missing cells
     problem.table["v"][problem.held] = -9.0
     problem.table["g"][problem.held] = np.where(np.arange(problem.held.sum()) % 2, "new", "a")
@@ -459,7 +459,7 @@ def test_validation_rows_do_not_influence_a_plain_fit(loss, bins):
 
 @every_loss
 def test_ways_to_give_validation_rows_agree(loss):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     masked = problem.fit(cb.Accelerated(0.2))
     t, h = problem.training, problem.held
     below = ({k: v[h] for k, v in problem.table.items()}, problem.y[h], problem.weights[h],
@@ -479,7 +479,7 @@ def test_ways_to_give_validation_rows_agree(loss):
 @pytest.mark.parametrize("name", ["plain", "accelerated", "hybrid, training"])
 @some_losses
 def test_early_stopping_returns_the_best_iterate(loss, name):
-    problem = Problem(loss, n=60)
+    problem = FitProblem(loss, n=60)
     optimizer = {**OPTIMIZERS, "plain": cb.Plain(1.0)}[name]
     model = problem.fit(optimizer, 2000, patience=10)
     best = int(np.argmin(model.validation_risk))
@@ -501,7 +501,7 @@ def test_early_stopping_returns_the_best_iterate(loss, name):
 def test_hybrid_switches_where_its_rule_says(loss, rewind, then):
     for seed in range(3):
         for switch_after in (1, 2, 4):
-            problem = Problem(loss, n=60, seed=seed)
+            problem = FitProblem(loss, n=60, seed=seed)
             optimizer = cb.Hybrid(0.4, 0.2, switch_after=switch_after, rewind=rewind, then=then)
             model = problem.fit(optimizer, 80)
             risk = model.validation_risk
@@ -533,7 +533,7 @@ def test_hybrid_switches_where_its_rule_says(loss, rewind, then):
 @every_optimizer
 @every_loss
 def test_importance_sums_to_the_fall_of_the_risk(loss, name):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     for bins in ("exact", 9):
         model = problem.fit(OPTIMIZERS[name], bins=bins)
         fall = model.risk[0] - model.risk[model.best_iteration]
@@ -548,7 +548,7 @@ def test_importance_sums_to_the_fall_of_the_risk(loss, name):
 
 
 def test_importance_of_the_path_sums_to_the_fall_too():
-    problem = Problem("huber", held=False)
+    problem = FitProblem("huber", held=False)
     model = problem.fit(cb.Plain(0.3))
     found = model.importance(kind="path")
     assert sum(found.values()) == pytest.approx(model.risk[0] - model.risk[-1], rel=1e-10)
@@ -582,7 +582,7 @@ def test_default_df_choose_fairly_on_pure_noise():
 
 
 def test_default_net_df_are_equal():
-    problem = Problem("squared")
+    problem = FitProblem("squared")
     model = problem.fit(cb.Plain(0.1), 0, [cb.Spline("u"), cb.Step("z", bins=9), cb.Spline("v")])
     for term in model.terms.values():
         np.testing.assert_allclose(term.net_df, 4.0, rtol=1e-8)
@@ -596,7 +596,7 @@ def test_default_net_df_are_equal():
 @pytest.mark.parametrize("placement", ["uniform", "quantile"])
 def test_line_and_centered_make_the_spline(bins, placement):
     """Exact with equally spaced knots: only there are straight lines free of the penalty."""
-    problem = Problem("squared", held=False, offset=False)
+    problem = FitProblem("squared", held=False, offset=False)
     spec = {"smoothing": 2.0, "knots": 12, "knot_placement": placement}
     one_step = {"optimizer": cb.Plain(1.0), "n_iter": 1, "bins": bins}
     spline, line, centered = (
@@ -622,7 +622,7 @@ def test_line_and_centered_make_the_spline(bins, placement):
 @every_optimizer
 @every_loss
 def test_stored_models_predict_the_same_bits(loss, name, tmp_path):
-    problem = Problem(loss)
+    problem = FitProblem(loss)
     learners = [
         cb.Spline("u", 5), *some_learners()[1:], cb.Centered("e", df=1), cb.Polynomial("k", 2),
         cb.Spline("e", 4, knot_placement="quantile", extrapolate="constant", name="q"),

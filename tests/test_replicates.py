@@ -12,10 +12,10 @@ import pytest
 
 import cwboost as cb
 from cwboost import _core
-from cwboost.data import Split
-from cwboost.fit import Problem, prepare
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
+from cwboost.fitting.parallel_fits import run_all
 from cwboost.progress import Progress
-from cwboost.replicates import run_all
 
 OPTIMIZERS = [
     cb.Plain(0.1),
@@ -50,7 +50,7 @@ def test_a_split_of_binned_rows_is_a_fit_with_validation_rows(problem, optimizer
     table, y, held = problem
     y = y if loss == "squared" else np.where(y > 0.5, "yes", "no")
     binned = prepare(table, y, loss=loss)
-    posed = Problem.pose(binned, split_of(held), optimizer)
+    posed = FitProblem.pose(binned, split_of(held), optimizer)
     model = posed.fit(60)
     expected = cb.fit(
         table, y, loss=loss, optimizer=optimizer, n_iter=60, validation=held, patience=None
@@ -65,7 +65,7 @@ def test_a_split_of_binned_rows_is_a_fit_with_validation_rows(problem, optimizer
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 def test_a_fit_goes_on_from_another(problem, optimizer):
     table, y, held = problem
-    posed = Problem.pose(prepare(table, y), split_of(held), optimizer)
+    posed = FitProblem.pose(prepare(table, y), split_of(held), optimizer)
     long = posed.fit(50)
     again = posed.fit(50, after=posed.fit(20))
     assert again.choices == long.choices
@@ -76,7 +76,7 @@ def test_a_fit_goes_on_from_another(problem, optimizer):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 def test_a_path_is_followed_on_other_rows(problem, optimizer):
     table, y, held = problem
-    posed = Problem.pose(prepare(table, y), split_of(held), optimizer)
+    posed = FitProblem.pose(prepare(table, y), split_of(held), optimizer)
     model, scores = posed.fit(40), []
     risk = posed.follow(model, split_of(held).validation, lambda m, f: scores.append((m, f[0])))
     np.testing.assert_allclose(risk, model.validation_risk, rtol=1e-12)
@@ -91,10 +91,10 @@ def test_other_df_and_fewer_terms_share_the_bins(problem):
     table, y, held = problem
     binned = prepare(table, y)
     stiff = binned.with_learners(lambda x: cb.Spline(x.column, df=3) if x.column == "x" else x)
-    model = Problem.pose(stiff, split_of(held), cb.Plain()).fit(5)
+    model = FitProblem.pose(stiff, split_of(held), cb.Plain()).fit(5)
     assert model.terms["x"].df == pytest.approx(3)
     assert model.terms["z"].df == pytest.approx(5)
-    alone = Problem.pose(binned.with_terms([1]), split_of(held), cb.Plain()).fit(5)
+    alone = FitProblem.pose(binned.with_terms([1]), split_of(held), cb.Plain()).fit(5)
     assert list(alone.terms) == ["z"]
     expected = cb.fit({"z": table["z"]}, y, n_iter=5, validation=held)
     np.testing.assert_allclose(alone.risk, expected.risk, rtol=1e-12)
@@ -114,7 +114,8 @@ def test_fits_of_one_split_share_cross_grams(loss, optimizer):
     def fits(split):
         others = [binned.with_learners(lambda x, df=df: replace(x, df=df)) for df in (3, 5, 9)]
         jobs = [
-            lambda halt, x=x: Problem.pose(x, split, optimizer).fit(300, halt=halt) for x in others
+            lambda halt, x=x: FitProblem.pose(x, split, optimizer).fit(300, halt=halt)
+            for x in others
         ]
         return run_all(jobs, 2, Progress(), "fit")
 
@@ -162,7 +163,7 @@ def test_ctrl_c_stops_fits_in_all_threads(problem):
     binned = prepare(table, y)
 
     def job(halt):
-        return Problem.pose(binned, split_of(held), cb.Plain(1e-4)).fit(10**7, halt=halt)
+        return FitProblem.pose(binned, split_of(held), cb.Plain(1e-4)).fit(10**7, halt=halt)
 
     timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
     began = time.perf_counter()

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost import quality, report_data
-from cwboost.cli import main
-from cwboost.report import MOST
-from cwboost.table import read
+from cwboost.cli.main import main
+from cwboost.explain import quality
+from cwboost.frames.table import read
+from cwboost.report import contents as report_data
+from cwboost.report.page import MOST
 from export_cases import (
     HOSTILE_COLUMNS,
     hostile_model,
@@ -166,13 +167,13 @@ def test_figures_are_those_of_scikit_learn():
     w = rng.uniform(0.5, 2.0, len(table["u"]))
     y = make_target(0, table, "binomial")
     model = loss_model("binomial")
-    found = quality.metrics(quality.judge(model, read(table), y, w))
+    found = quality.metrics(quality.evaluate_rows(model, read(table), y, w))
     p = model.predict(table)
     assert found["AUC"] == pytest.approx(roc_auc_score(y == "yes", p, sample_weight=w))
     assert found["log loss"] == pytest.approx(log_loss(y == "yes", p, sample_weight=w))
     assert found["Brier score"] == pytest.approx(brier_score_loss(y == "yes", p, sample_weight=w))
     y = make_target(0, table, "squared")
-    found = quality.metrics(quality.judge(loss_model("squared"), read(table), y, w))
+    found = quality.metrics(quality.evaluate_rows(loss_model("squared"), read(table), y, w))
     p = loss_model("squared").predict(table)
     assert found["R²"] == pytest.approx(r2_score(y, p, sample_weight=w))
 
@@ -184,7 +185,7 @@ def test_calibration_of_rates_is_per_exposure():
     rate = np.exp(table["x"])
     y = rng.poisson(rate * table["e"])
     model = cb.fit(table, y, loss="poisson", exposure="e", n_iter=300)
-    found = quality.calibration(quality.judge(model, read(table), y))
+    found = quality.calibration(quality.evaluate_rows(model, read(table), y))
     assert found["predicted"][0] == pytest.approx(1.05, abs=0.1)
     assert found["predicted"][-1] == pytest.approx(2.6, abs=0.2)
     inside = (found["low"] <= found["predicted"]) & (found["predicted"] <= found["high"])
@@ -349,7 +350,7 @@ def test_the_command(adult, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model.save("model.json")
     cb_rows = {name: column[:50] for name, column in table.items()}
-    from cwboost.files import write_table
+    from cwboost.frames.files import write_table
 
     write_table("rows.csv", cb_rows)
     assert main(["report", "model.json", "rows.csv", "--rows", "2", "--title", "mine"]) == 0

@@ -19,13 +19,13 @@ from scipy.sparse import csr_array
 
 import cwboost as cb
 from cwboost import _core as core
-from cwboost import design
-from cwboost.bases import difference_penalty
-from cwboost.bins import Bins, Sample, look, nearest
-from cwboost.memory import SMALL, Room, collector_at_rest
-from cwboost.smoothing import factorize, find_smoothing, spectrum
-from cwboost.table import Numbers, read
-from cwboost.threads import side_by_side
+from cwboost._utils.memory import SMALL, ArrayPool, garbage_collection_paused
+from cwboost._utils.threads import map_in_threads
+from cwboost.binning.bins import Bins, Sample, nearest, summarize
+from cwboost.fitting import design
+from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
+from cwboost.frames.table import Numbers, read
+from cwboost.terms.bases import difference_penalty
 
 NUMBERS = st.one_of(
     st.sampled_from([0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 5e-324, -5e-324, 1e300, -1e300, 2.0**53]),
@@ -346,9 +346,9 @@ def test_rules(rule, split, n, kind):
     values = LARGE[kind](np.random.default_rng(n))[:n]
     marks = (np.arange(n) % 3 > 0) & ~(np.abs(values) > 1.5) if split else None
     sample = Sample(marks, None, n if marks is None else int(marks.sum()))
-    facts = look(Numbers("x", values), sample)
+    facts = summarize(Numbers("x", values), sample)
     points = rule.make(values, sample, facts)
-    made = rule.bin(values, sample, facts, Room())
+    made = rule.bin(values, sample, facts, ArrayPool())
     index, bin_values = reference_assign(points.points, points.spacing, values)
     np.testing.assert_array_equal(made.values, bin_values)
     np.testing.assert_array_equal(made.index, index)
@@ -548,7 +548,7 @@ def test_systems_refuse(change, message):
 
 
 def test_room_gives_arrays_that_do_not_meet():
-    room = Room()
+    room = ArrayPool()
     some = [room.empty(n, dtype) for n in (5, SMALL, 3 * SMALL) for dtype in (np.uint8, float)]
     for i, array in enumerate(some):
         array[:] = i
@@ -564,7 +564,7 @@ def test_the_collector_goes_on_as_before(enabled):
     was = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
-        with pytest.raises(ZeroDivisionError), collector_at_rest():
+        with pytest.raises(ZeroDivisionError), garbage_collection_paused():
             1 // int(gc.isenabled())
         assert gc.isenabled() == enabled
     finally:
@@ -573,9 +573,9 @@ def test_the_collector_goes_on_as_before(enabled):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_side_by_side_keeps_order_and_raises(n_threads):
-    assert side_by_side(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
+    assert map_in_threads(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
     with pytest.raises(ValueError, match=r"^3$"):  # of the first that fails
-        side_by_side(lambda x: fail(x) if x >= 3 else x, range(50), n_threads)
+        map_in_threads(lambda x: fail(x) if x >= 3 else x, range(50), n_threads)
 
 
 def fail(x):

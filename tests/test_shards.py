@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 import far
-from cwboost.bins import Cuts, Sample, quantiles
-from cwboost.data import Given
-from cwboost.far_data import read_far
+from cwboost.binning.bins import Cuts, Sample, quantiles
+from cwboost.binning.moments import MomentSet
+from cwboost.distributed.data import read_far
+from cwboost.distributed.shard import Partition
+from cwboost.fitting.input_data import FitInput
 from cwboost.losses import as_loss
-from cwboost.moments import MomentSet
-from cwboost.shard import Partition
 from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
 
 pytestmark = [
@@ -475,13 +475,13 @@ def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
     n = len(values)
     how = {} if weights is None else {"weights": weights}
     shards = far.near({"x": values}, {"y": np.arange(n) * 1.0, **how}, 4, n_shards)
-    data = read_far(shards, Given({}, 0, weights), ("x",), as_loss("squared"), 0)
+    data = read_far(shards, FitInput({}, 0, weights), ("x",), as_loss("squared"), 0)
     numbers = data.table["x"].values
     if not few_values:
         numbers._few = None
     sample = Sample(None, weights, n)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cwboost.far_columns.FEW_ROWS", few_rows)
+        patch.setattr("cwboost.distributed.columns.FEW_ROWS", few_rows)
         for n_bins in (2, 5, 12, 50, 128):
             shares = np.linspace(0.0, 1.0, n_bins)
             assert quantiles(numbers, data.sample, shares).tolist() == (

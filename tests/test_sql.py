@@ -18,7 +18,7 @@ import pytest
 import cwboost as cb
 import export_cases as cases
 import problems
-from cwboost.sql import to_sql
+from cwboost.export.sql import to_sql
 
 TABLE = 'the "rows"'
 

@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import cwboost as cb
-from cwboost.bounds import ASSUMPTIONS, Bound, _largest_tail, complete, error_rate
-from cwboost.data import Split
-from cwboost.fit import Problem, prepare
-from cwboost.progress import Lines
-from cwboost.stability import Halves
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
+from cwboost.progress import ProgressLines
+from cwboost.selection.stability import Halves
+from cwboost.selection.stability_bounds import (
+    ASSUMPTIONS,
+    Bound,
+    _largest_tail,
+    complete,
+    error_rate,
+)
 
 # --- bounds ---------------------------------------------------------------------------------------
 
@@ -271,7 +277,7 @@ def test_terms_of_a_column_count_as_one(problem):
     binned = prepare(table, y, "auto")
     marks = Halves.of(binned.data, True, 0, None)[0]
     w = marks.astype(float)
-    path = Problem.pose(binned, Split(w, None, w), cb.Plain()).fit(100)
+    path = FitProblem.pose(binned, Split(w, None, w), cb.Plain()).fit(100)
     columns = [path.terms[name].columns[0] for name in path.choices]
     assert set(np.array(found.names)[found.first[0] > 0]) == set(list(dict.fromkeys(columns))[:3])
     assert set(np.array(terms.names)[terms.first[0] > 0]) == set(
@@ -392,7 +398,7 @@ def vars_of(found):
 def test_progress_and_ctrl_c(problem):
     table, y = problem
     stream = io.StringIO()
-    bar = Lines(stream, keep=True)
+    bar = ProgressLines(stream, keep=True)
     bar.every, bar._next = 0.0, 0.0
     cb.stability(table, y, q=3, cutoff=0.9, n_samples=3, progress=bar, n_threads=2)
     assert "fit 6/6" in stream.getvalue()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import cwboost as cb
-from cwboost.table import Labels, Numbers, concat, format_number, read, read_column
+from cwboost.frames.table import Labels, Numbers, concat, format_number, read, read_column
 
 try:
     import duckdb
@@ -177,7 +177,7 @@ def cases(**groups):
 def way_of_text(request, monkeypatch):
     """Text is coded cell by cell, or by the means of its library whatever its length."""
     if request.param:
-        monkeypatch.setattr("cwboost.table.MANY_CELLS", 0)
+        monkeypatch.setattr("cwboost.frames.table.MANY_CELLS", 0)
 
 
 @pytest.mark.usefixtures("way_of_text")

@@ -21,7 +21,7 @@ import pytest
 import cwboost as cb
 import export_cases as cases
 import problems
-from cwboost.tables import exact_tables, round_ends, score_tables, to_csv, to_excel
+from cwboost.export.tables import exact_tables, round_ends, score_tables, to_csv, to_excel
 
 Rows = list[dict[str, Any]]  # a table, row by row; empty cells are None
 
@@ -290,7 +290,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("cwboost.tables._write_csv", fail)
+    monkeypatch.setattr("cwboost.export.tables._write_csv", fail)
     with pytest.raises(OSError, match="disk full"):
         to_csv(model, tmp_path / "new")
     monkeypatch.setattr(openpyxl.Workbook, "save", fail)

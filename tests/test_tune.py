@@ -1,6 +1,6 @@
 """Tuning: schedules, spaces, that going on equals fitting at once, resuming, interruption, optuna.
 
-Scores are held against fits that are made in one go (cwboost.fit.Problem) and against scikit-learn.
+Scores are compared with single fits (cwboost.fitting.fit.Problem) and with scikit-learn.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import cwboost as cb
-from cwboost.bench import marks, scores_at
-from cwboost.cli import main
-from cwboost.data import Split
-from cwboost.fit import Problem, prepare
-from cwboost.folds import as_folds
-from cwboost.journal import Journal
-from cwboost.schedules import as_brackets
-from cwboost.space import Space
+from cwboost.cli.main import main
+from cwboost.fitting.fit import FitProblem, prepare
+from cwboost.fitting.input_data import Split
+from cwboost.selection.folds import as_folds
+from cwboost.selection.tuning.evaluation import marks, scores_at
+from cwboost.selection.tuning.schedules import as_brackets
+from cwboost.selection.tuning.space import Space
+from cwboost.selection.tuning.trial_log import TrialLog
 
 SMALL = cb.Hyperband(least=10, most=40)  # 4, 3 and 3 configurations
 MIXED = {
@@ -170,7 +170,7 @@ def test_going_on_is_as_good_as_one_long_fit(rows, optimizer):
             lambda x, df=df: cb.Spline(x.column, df=df) if isinstance(x, cb.Spline) else x
         )
         paths = [
-            Problem.pose(other, f.split(binned.data.weights), made(trial.parameters["rate"]))
+            FitProblem.pose(other, f.split(binned.data.weights), made(trial.parameters["rate"]))
             .fit(trial.budget)
             .validation_risk
             for f in folds
@@ -199,7 +199,9 @@ def test_a_metric_is_that_of_the_predictions(rows):
             )
         )
         split = Split(training, None, training)
-        model = Problem.pose(other, split, cb.Accelerated(best.parameters["rate"])).fit(best.n_iter)
+        model = FitProblem.pose(other, split, cb.Accelerated(best.parameters["rate"])).fit(
+            best.n_iter
+        )
         test = fold.test > 0
         scores.append(roc_auc_score(answer[test] == "yes", model.predict(table)[test]))
     np.testing.assert_allclose(best.scores, scores, rtol=1e-12)
@@ -214,7 +216,7 @@ def test_scores_along_a_path_are_predictions(rows, loss):
     table = {"x": table["x"], "z": table["z"]}
     binned = prepare(table, y, loss=loss, bins="exact")
     w = binned.data.weights
-    model = Problem.pose(binned, Split(w, None, w), cb.Plain()).fit(12)
+    model = FitProblem.pose(binned, Split(w, None, w), cb.Plain()).fit(12)
     for m, score in zip([0, 5, 12], scores_at(binned, model, np.array([0, 5, 12])), strict=True):
         expected = model.at(m).predict(table, kind="score").reshape(len(y), -1)
         np.testing.assert_allclose(score.T, expected, rtol=1e-10, atol=1e-12)
@@ -534,7 +536,7 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
     file = tmp_path / "people.csv"
     file.write_bytes(content)
     with pytest.raises(ValueError, match="no tuning file"):
-        Journal(file, "tuning", {"data": "1"})
+        TrialLog(file, "tuning", {"data": "1"})
     assert file.read_bytes() == content
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.digest import digest, does
-from cwboost.journal import Journal
-from cwboost.space import Space
+from cwboost._utils.fingerprint import digest, does
+from cwboost.selection.tuning.space import Space
+from cwboost.selection.tuning.trial_log import TrialLog
 
 X = np.linspace(0, 1, 60)
 TABLE, Y = {"x": X}, np.sin(6 * X)
@@ -155,20 +155,21 @@ def test_parameters_are_part_of_the_work(tmp_path, first, second, what):
 
 def test_only_one_may_write(tmp_path):
     file = tmp_path / "t.jsonl"
-    with Journal(file, "tuning", {}) as journal:
+    with TrialLog(file, "tuning", {}) as journal:
         journal.write({"score": 1})
         with pytest.raises(BlockingIOError, match="another process is writing to it; wait"):
-            Journal(file, "tuning", {})
+            TrialLog(file, "tuning", {})
         journal.write({"score": 2})
-    with Journal(file, "tuning", {}) as journal:
+    with TrialLog(file, "tuning", {}) as journal:
         assert journal.lines == [{"score": 1}, {"score": 2}]
 
 
 def test_another_process_may_not_write(tmp_path):
     file = tmp_path / "t.jsonl"
-    code = f"from cwboost.journal import Journal\nJournal({str(file)!r}, 'tuning', {{}})"
+    imported = "from cwboost.selection.tuning.trial_log import TrialLog"
+    code = f"{imported}\nTrialLog({str(file)!r}, 'tuning', {{}})"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with Journal(file, "tuning", {}):
+    with TrialLog(file, "tuning", {}):
         ended = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=environment
         )
@@ -177,19 +178,19 @@ def test_another_process_may_not_write(tmp_path):
 
 def test_nothing_is_left_of_work_without_lines(tmp_path):
     file = tmp_path / "t.jsonl"
-    with Journal(file, "tuning", {}):
+    with TrialLog(file, "tuning", {}):
         pass
     assert not file.exists()
     file.write_text("text\n")
     for _ in range(2):  # no lock is left either
         with pytest.raises(ValueError, match="no tuning file"):
-            Journal(file, "tuning", {})
+            TrialLog(file, "tuning", {})
 
 
 def test_lines_are_on_the_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    with Journal(tmp_path / "t.jsonl", "tuning", {}) as journal:
+    with TrialLog(tmp_path / "t.jsonl", "tuning", {}) as journal:
         for k in range(3):
             journal.write({"score": k})
     assert len(synced) == 3

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.table import read
-from cwboost.terms import make_learners
+from cwboost.frames.table import read
+from cwboost.terms.styles import make_learners
 
 rng = np.random.default_rng(7)
 N = 2000
@@ -61,7 +61,7 @@ def test_without_the_scale_counts_run_away():
 
 def test_of_very_many_columns_only_those_chosen_can_be_drawn(monkeypatch):
     """A sketch of 20,000 columns would be larger than the model."""
-    fit_module = importlib.import_module("cwboost.fit")
+    fit_module = importlib.import_module("cwboost.fitting.fit")
     rng = np.random.default_rng(0)
     table = {f"x{j}": rng.normal(size=200) for j in range(6)}
     y = table["x1"] - table["x4"]

@@ -9,165 +9,63 @@
 ['group', 'x']
 """
 
-from typing import TYPE_CHECKING, Any
-
-from .bins import Bins
-from .cv import CV, cv
-from .dataset import Dataset
-from .deselect import deselect
-from .export import load
-from .fit import Interrupted, fit
-from .folds import Folds
-from .formula import FormulaError
-from .information import Information, aic
-from .interactions import rank_interactions
-from .learners import (
-    Category,
-    Centered,
-    Linear,
-    Missing,
-    Polynomial,
-    Spline,
-    Step,
-    Tensor,
-)
-from .losses import (
-    Absolute,
-    Binomial,
-    Gamma,
-    Huber,
-    Multinomial,
-    Poisson,
-    Quantile,
-    Squared,
-    Tweedie,
-)
-from .model import Edit, Model, Ranking, Term
-from .optimizers import Accelerated, Hybrid, Plain
-from .probe import Probe, probe
-from .schedules import Halving, Hyperband, RandomSearch
-from .space import LogUniform
-from .stability import Stability, stability
-from .tune import Tuning, TuningInterrupted, tune
-
-if TYPE_CHECKING:
-    from .estimators import CWBClassifier, CWBRegressor
-    from .estimators_cv import CWBClassifierCV, CWBRegressorCV
-    from .plots import (
-        ComparisonDisplay,
-        EffectDisplay,
-        EffectsDisplay,
-        ExplanationDisplay,
-        ImportanceDisplay,
-        RiskDisplay,
-        TracesDisplay,
-    )
-    from .plots_cv import CVDisplay
-    from .plots_information import InformationDisplay
-    from .plots_interactions import InteractionsDisplay
-    from .plots_stability import StabilityDisplay
-    from .plots_tuning import TuningDisplay
-    from .tune_optuna import optuna_objective
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CV",
-    "Absolute",
-    "Accelerated",
-    "Binomial",
-    "Bins",
-    "CVDisplay",
-    "CWBClassifier",
-    "CWBClassifierCV",
-    "CWBRegressor",
-    "CWBRegressorCV",
-    "Category",
-    "Centered",
-    "ComparisonDisplay",
-    "Dataset",
-    "Edit",
-    "EffectDisplay",
-    "EffectsDisplay",
-    "ExplanationDisplay",
-    "Folds",
-    "FormulaError",
-    "Gamma",
-    "Halving",
-    "Huber",
-    "Hybrid",
-    "Hyperband",
-    "ImportanceDisplay",
-    "Information",
-    "InformationDisplay",
-    "InteractionsDisplay",
-    "Interrupted",
-    "Linear",
-    "LogUniform",
-    "Missing",
-    "Model",
-    "Multinomial",
-    "Plain",
-    "Poisson",
-    "Polynomial",
-    "Probe",
-    "Quantile",
-    "RandomSearch",
-    "Ranking",
-    "RiskDisplay",
-    "Spline",
-    "Squared",
-    "Stability",
-    "StabilityDisplay",
-    "Step",
-    "Tensor",
-    "Term",
-    "TracesDisplay",
-    "Tuning",
-    "TuningDisplay",
-    "TuningInterrupted",
-    "Tweedie",
-    "aic",
-    "cv",
-    "deselect",
-    "fit",
-    "load",
-    "optuna_objective",
-    "probe",
-    "rank_interactions",
-    "stability",
-    "tune",
-]
-
-# Imported when they are asked for: scikit-learn takes long, matplotlib and optuna may be lacking.
-_LAZY = {
-    "CWBClassifier": "estimators",
-    "CVDisplay": "plots_cv",
-    "CWBClassifierCV": "estimators_cv",
-    "CWBRegressor": "estimators",
-    "CWBRegressorCV": "estimators_cv",
-    "ComparisonDisplay": "plots",
-    "EffectDisplay": "plots",
-    "EffectsDisplay": "plots",
-    "ExplanationDisplay": "plots",
-    "ImportanceDisplay": "plots",
-    "InformationDisplay": "plots_information",
-    "InteractionsDisplay": "plots_interactions",
-    "RiskDisplay": "plots",
-    "StabilityDisplay": "plots_stability",
-    "TracesDisplay": "plots",
-    "TuningDisplay": "plots_tuning",
-    "optuna_objective": "tune_optuna",
-}
+# Where every public name is defined. A name is imported on first use: scikit-learn takes long to
+# import, and matplotlib, optuna and dask may not be installed. `tools/stubs.py` writes the same
+# table to `__init__.pyi` for type checkers.
+PUBLIC_NAMES = {
+    "binning.bins": ("Bins",),
+    "estimators.cross_validated": ("CWBClassifierCV", "CWBRegressorCV"),
+    "estimators.estimators": ("CWBClassifier", "CWBRegressor"),
+    "export.model_file": ("load",),
+    "fitting.fit": ("Interrupted", "fit"),
+    "fitting.interactions": ("rank_interactions",),
+    "frames.dataset": ("Dataset",),
+    "losses": (
+        "Absolute", "Binomial", "Gamma", "Huber", "Multinomial", "Poisson", "Quantile", "Squared",
+        "Tweedie",
+    ),
+    "model.model": ("Edit", "Model", "Ranking", "Term"),
+    "optimizers": ("Accelerated", "Hybrid", "Plain"),
+    "plotting.cv": ("CVDisplay",),
+    "plotting.displays": (
+        "ComparisonDisplay", "EffectDisplay", "EffectsDisplay", "ExplanationDisplay",
+        "ImportanceDisplay", "RiskDisplay", "TracesDisplay",
+    ),
+    "plotting.information": ("InformationDisplay",),
+    "plotting.interactions": ("InteractionsDisplay",),
+    "plotting.stability": ("StabilityDisplay",),
+    "plotting.tuning": ("TuningDisplay",),
+    "selection.cv": ("CV", "cv"),
+    "selection.deselect": ("deselect",),
+    "selection.folds": ("Folds",),
+    "selection.probe": ("Probe", "probe"),
+    "selection.stability": ("Stability", "stability"),
+    "selection.tuning.optuna": ("optuna_objective",),
+    "selection.tuning.schedules": ("Halving", "Hyperband", "RandomSearch"),
+    "selection.tuning.space": ("LogUniform",),
+    "selection.tuning.tune": ("Tuning", "TuningInterrupted", "tune"),
+    "terms.formula": ("FormulaError",),
+    "terms.learners": (
+        "Category", "Centered", "Linear", "Missing", "Polynomial", "Spline", "Step", "Tensor",
+    ),
+    "uncertainty.information": ("Information", "aic"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in PUBLIC_NAMES.items() for name in names}
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from importlib import import_module
-
-        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value  # the next access does not come here
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted({*globals(), *__all__})

@@ -22,22 +22,23 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from .bins import as_bins
-from .checkpoint import Checkpoint
-from .checks import is_number
-from .data import Given
-from .estimators import _CWB, CWBClassifier, CWBRegressor
-from .far_data import find_classes
-from .far_fit import Asked, fit_shards
-from .fit import How, _check_counts, _seed, check_min_rows
-from .interactions import check_interactions
+from cwboost._utils.checks import is_number
+from cwboost.binning.bins import as_bins
+from cwboost.distributed.data import find_classes
+from cwboost.distributed.fit import TermOptions, fit_shards
+from cwboost.distributed.shard import ROLES, Partition, ReadOptions, Shard
+from cwboost.distributed.shards import Shards
+from cwboost.estimators.estimators import _CWB, CWBClassifier, CWBRegressor
+from cwboost.explain.quality import explained
+from cwboost.fitting.checkpoint import Checkpoint
+from cwboost.fitting.fit import FitOptions, _check_counts, _seed, check_min_rows
+from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.interactions import check_interactions
+from cwboost.model.model import Model
+from cwboost.progress import Progress, as_progress
+
 from .losses import as_loss
-from .model import Model
 from .optimizers import Optimizer
-from .progress import Progress, face
-from .quality import explained
-from .shard import ROLES, Partition, Reading, Shard
-from .shards import Shards
 
 try:
     from dask.array import concatenate, from_delayed
@@ -121,16 +122,16 @@ random_state, search, progress, checkpoint
     'x'
     >>> client.close()
     """
-    began, bar = time.perf_counter(), face(progress)
+    began, bar = time.perf_counter(), as_progress(progress)
     _check_counts(n_iter, patience, time_limit, n_threads)
-    how = How.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
+    how = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
     rule, seed, loss = as_bins(bins), _seed(random_state), as_loss(loss)
     wanted = check_interactions(interactions)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     check_min_rows(min_rows_per_bin)
-    given = Given({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None, rule)
+    given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None, rule)
     with _shards(client, table, given, n_threads, timeout, bar) as shards:
-        asked = Asked(loss, rule, learners, interactions=wanted)
+        asked = TermOptions(loss, rule, learners, interactions=wanted)
         return fit_shards(shards, given, asked, how, seed, callback, bar, kept, began)
 
 
@@ -194,7 +195,7 @@ def _partitions(table: Any, beside: Mapping[str, Any], held: bool) -> dict[str, 
     }
 
 
-def _all_partitions(table: Any, given: Given) -> dict[str, Any]:
+def _all_partitions(table: Any, given: FitInput) -> dict[str, Any]:
     arrays = {
         role: value
         for role in ROLES
@@ -214,7 +215,7 @@ def _all_partitions(table: Any, given: Given) -> dict[str, Any]:
     return parts
 
 
-def _beside_held(validation: tuple[Any, ...], given: Given) -> dict[str, Any]:
+def _beside_held(validation: tuple[Any, ...], given: FitInput) -> dict[str, Any]:
     """What a validation table has beside it."""
     if not 2 <= len(validation) <= 4:
         raise ValueError(
@@ -242,7 +243,12 @@ def _beside_held(validation: tuple[Any, ...], given: Given) -> dict[str, Any]:
 
 @contextmanager
 def _shards(
-    client: Client, table: Any, given: Given, n_threads: int | None, timeout: float, bar: Progress
+    client: Client,
+    table: Any,
+    given: FitInput,
+    n_threads: int | None,
+    timeout: float,
+    bar: Progress,
 ) -> Iterator[DaskShards]:
     if not isinstance(client, Client):
         raise TypeError(f"client: expected a distributed.Client, got {type(client).__name__}")
@@ -260,7 +266,7 @@ def _shards(
 
 
 @dataclass
-class Home:
+class ShardHome:
     """Partitions, and the worker that has a shard of them."""
 
     partitions: list[Future[Any]]
@@ -276,7 +282,7 @@ class DaskShards(Shards):
         super().__init__()
         self.client, self.n_threads, self.timeout = client, n_threads, timeout
         self.partitions: dict[str, Future[Any]] = {}
-        self.homes: list[Home] = []
+        self.homes: list[ShardHome] = []
 
     def begin(self, partitions: Mapping[str, Any], bar: Progress) -> None:
         """Computes partitions, and makes a shard where some are."""
@@ -341,10 +347,10 @@ class DaskShards(Shards):
         known = self._scheduler("get_task_status", keys=lost) if lost else {}
         return {key for key in lost if known.get(key) is None}
 
-    def _by_worker(self, futures: Sequence[Future[Any]]) -> list[Home]:
+    def _by_worker(self, futures: Sequence[Future[Any]]) -> list[ShardHome]:
         """Partitions where they are; of those that are in several places, in the first."""
         places = self._scheduler("who_has", keys=[future.key for future in futures])
-        homes = {address: Home([], address) for address in self._there()}
+        homes = {address: ShardHome([], address) for address in self._there()}
         anywhere = next(iter(homes))  # for those whose worker has been lost since
         for future in futures:
             own = (address for address in places.get(future.key, ()) if address in homes)
@@ -418,7 +424,7 @@ class DaskShards(Shards):
                 raise
             return None
 
-    def _result(self, future: Any, home: Home) -> Any:
+    def _result(self, future: Any, home: ShardHome) -> Any:
         """What a worker answers; WorkerLostError if it is not there any more."""
         began = time.monotonic()
         while future is not None:
@@ -440,7 +446,7 @@ class DaskShards(Shards):
         self._is_held(home)
         raise WorkerLostError(home.address)
 
-    def _is_held(self, home: Home) -> bool:
+    def _is_held(self, home: ShardHome) -> bool:
         """Whether the worker that has a shard is the one it was made on."""
         self._check_cluster()
         if home.made is not None and home.made.status == "cancelled":
@@ -477,7 +483,7 @@ class DaskShards(Shards):
 
     def _make(self, number: int, address: str) -> None:
         threads = self.n_threads or self._workers().get(address, 1)
-        home = self.homes[number] = Home(self.homes[number].partitions, address)
+        home = self.homes[number] = ShardHome(self.homes[number].partitions, address)
         with self._bounded():
             made = self.client.submit(
                 Shard, home.partitions, threads, actor=True, workers=[address], pure=False
@@ -551,12 +557,12 @@ class _Dask(_CWB):
         client = _current() if client is None else client
         seed = _seed(self.random_state)
         offset, exposure = self._or_own(offset, exposure)
-        given = Given({}, y, sample_weight, offset, exposure, validation)
+        given = FitInput({}, y, sample_weight, offset, exposure, validation)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
         _check_table(X, "the table")
         self._name_columns(X)
-        began, bar = time.perf_counter(), face(self._shown())
+        began, bar = time.perf_counter(), as_progress(self._shown())
         kept = None if checkpoint is None else Checkpoint(checkpoint)
         with _shards(client, X, given, self._n_threads(), timeout, bar) as shards:
             loss = self._far_loss(shards, given)
@@ -566,11 +572,11 @@ class _Dask(_CWB):
             watched = given.validation is not None
             asked = self._n_iter_asked(watched)
             _check_counts(asked, self.patience, self.time_limit, None)
-            how = How.checked(
+            how = FitOptions.checked(
                 self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
                 "auto",
             )  # fmt: skip
-            wanted = Asked(
+            wanted = TermOptions(
                 loss, as_bins(self.bins), self.learners, self.terms, self._excluded,
                 self._interactions(), getattr(self, "class_weight", None),
             )  # fmt: skip
@@ -579,7 +585,7 @@ class _Dask(_CWB):
         self._fitted_with = self._settings()
         return self
 
-    def _far_loss(self, shards: Shards, given: Given) -> Any:
+    def _far_loss(self, shards: Shards, given: FitInput) -> Any:
         raise NotImplementedError
 
     def _refuse(self) -> None:
@@ -683,7 +689,7 @@ class DaskCWBRegressor(_Dask, CWBRegressor):
     >>> client.close()
     """
 
-    def _far_loss(self, shards: Shards, given: Given) -> Any:  # noqa: ARG002
+    def _far_loss(self, shards: Shards, given: FitInput) -> Any:  # noqa: ARG002
         return self._loss()
 
     def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Any:
@@ -741,8 +747,8 @@ class DaskCWBClassifier(_Dask, CWBClassifier):
     >>> client.close()
     """
 
-    def _far_loss(self, shards: Shards, given: Given) -> Any:
-        classes = find_classes(shards, Reading.of(given, as_loss("multinomial")))
+    def _far_loss(self, shards: Shards, given: FitInput) -> Any:
+        classes = find_classes(shards, ReadOptions.of(given, as_loss("multinomial")))
         self.classes_ = np.array(classes)
         return self._loss()
 

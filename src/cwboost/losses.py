@@ -17,11 +17,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
+from cwboost._utils.checks import is_number
+from cwboost._utils.fingerprint import digest, does
+from cwboost.binning.bins import weighted_quantile
+from cwboost.frames.table import Column, Floats, Labels, Numbers
+
 from . import _core
-from .bins import weighted_quantile
-from .checks import is_number
-from .digest import digest, does
-from .table import Column, Floats, Labels, Numbers
 
 Target = tuple[Floats, tuple[Any, ...]]  # y as the core takes it, and the classes (or nothing)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from cwboost._utils.checks import is_number, is_whole
+
 from . import _core
-from .checks import is_number, is_whole
 
 
-class Parameters:
+class ParameterAccess:
     """get_params and set_params as scikit-learn's searches expect them (`optimizer__rate`)."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
@@ -34,7 +35,7 @@ class Parameters:
 
 
 @dataclass
-class Plain(Parameters):
+class Plain(ParameterAccess):
     """Componentwise boosting (CWB): f += rate * best learner of the residuals at f.
 
     Parameters
@@ -56,7 +57,7 @@ class Plain(Parameters):
 
 
 @dataclass
-class Accelerated(Parameters):
+class Accelerated(ParameterAccess):
     """Componentwise boosting with Nesterov momentum (ACWB).
 
     Overtakes Plain after some iterations, the sooner the larger the momentum (with the default
@@ -83,7 +84,7 @@ class Accelerated(Parameters):
 
 
 @dataclass
-class Hybrid(Parameters):
+class Hybrid(ParameterAccess):
     """Accelerated until the validation risk turns, then Plain (HCWB).
 
     Parameters

@@ -1,9 +1,10 @@
 """How long work tells people and programs how far it is. Knows terminals, notebooks and JSON;
 nothing of models.
 
-Work begins, steps and ends; a `Progress` is told so and shows it in its own way: `Line` and `Rich`
-on a terminal, `Lines` in a log file, `Notebook` in a notebook, `Log` as JSON, `Progress` not at
-all. Work inside of work begins before the outer work ends. `face` finds the one that is wanted.
+Work begins, steps and ends; a `Progress` is told so and shows it in its own way: `ProgressLine` and
+`RichProgress` on a terminal, `ProgressLines` in a log file, `NotebookProgress` in a notebook,
+`ProgressLog` as JSON, `Progress` not at all. Work inside of work begins before the outer work ends.
+`as_progress` finds the one that is wanted.
 
 >>> class Spoken(Progress):  # a face of one's own: how often, and what it does
 ...     every = 0.0
@@ -56,7 +57,7 @@ SELF_EVIDENT = "iteration"  # of many counts the one that needs no name
 
 
 @dataclass
-class Task:
+class ProgressTask:
     """Work that has begun: how far it is, and since when."""
 
     what: str
@@ -135,7 +136,7 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock, self.keep = clock, keep
-        self.tasks: list[Task] = []
+        self.tasks: list[ProgressTask] = []
         self._next = self._from = clock() + wait  # when to draw next, and when at the earliest
 
     def __reduce__(self) -> Any:
@@ -154,7 +155,7 @@ class Progress:
 
         `done` of them are done already; it takes `seconds` at most; it may end `early`.
         """
-        self.tasks.append(Task(what, total, done, self.clock(), seconds, early))
+        self.tasks.append(ProgressTask(what, total, done, self.clock(), seconds, early))
 
     def step(self, done: int, **facts: Any) -> None:
         """`done` steps of the innermost work are done; numbers and words about it."""
@@ -220,7 +221,7 @@ class Progress:
             self.every = None
 
 
-class Quiet(Progress):
+class QuietProgress(Progress):
     """Says nothing but what must be said: warnings and errors."""
 
     def __init__(self, stream: IO[str], **options: Any) -> None:
@@ -233,7 +234,7 @@ class Quiet(Progress):
             self.stream.write(f"cwboost: {mark}{message}\n")
 
 
-class Line(Quiet):
+class ProgressLine(QuietProgress):
     """One line on a terminal, written over and over. Others may write: it goes out of their way."""
 
     every = EVERY
@@ -292,7 +293,7 @@ class Line(Quiet):
         for name in ("stdout", "stderr"):
             real = getattr(sys, name)
             if name not in self._real and _is_terminal(real):
-                self._real[name] = (real, _Beside(real, self))
+                self._real[name] = (real, _NestedProgress(real, self))
                 setattr(sys, name, self._real[name][1])
 
     def _step_back(self) -> None:
@@ -302,10 +303,10 @@ class Line(Quiet):
         self._real.clear()
 
 
-class _Beside:
+class _NestedProgress:
     """Standard output or error while a line is shown."""
 
-    def __init__(self, stream: Any, shown: Line) -> None:
+    def __init__(self, stream: Any, shown: ProgressLine) -> None:
         self._stream, self._shown = stream, shown
 
     def write(self, text: str) -> Any:
@@ -316,7 +317,7 @@ class _Beside:
         return getattr(self._stream, name)
 
 
-class Lines(Line):
+class ProgressLines(ProgressLine):
     """A line now and then, for a stream that keeps all that is written."""
 
     every = EVERY_LINE
@@ -336,7 +337,7 @@ class Lines(Line):
         self.show(line(self.tasks, now, self.width(), final, bar=False))
 
 
-class Rich(Line):
+class RichProgress(ProgressLine):
     """A bar drawn by rich, if it is installed."""
 
     def __init__(self, stream: IO[str], **options: Any) -> None:
@@ -360,7 +361,7 @@ class Rich(Line):
             super().draw(now, final)
             return
         if self._bar is None:
-            Line.clear(self)
+            ProgressLine.clear(self)
             self._bars.start()
             self._bar = self._bars.add_task("", total=1.0)
         text = line(self.tasks, now, max(1, self.width() - BAR - 1), bar=False)
@@ -375,7 +376,7 @@ class Rich(Line):
             self._bar = None
 
 
-class Log(Quiet):
+class ProgressLog(QuietProgress):
     """One JSON object per line: every so many iterations, and all steps of other work."""
 
     every = 0.0
@@ -400,7 +401,7 @@ class Log(Quiet):
         self.write(kind, **(facts or {"message": message}))
 
 
-class Notebook(Progress):
+class NotebookProgress(Progress):
     """A bar per work in the output of a notebook's cell, updated in place."""
 
     every = EVERY_PAGE
@@ -443,7 +444,7 @@ class _View:
 # --- which face -----------------------------------------------------------------------------------
 
 
-def face(wanted: Any = None, stream: IO[str] | None = None) -> Progress:
+def as_progress(wanted: Any = None, stream: IO[str] | None = None) -> Progress:
     """The Progress that `progress=` means.
 
     Parameters
@@ -458,8 +459,8 @@ def face(wanted: Any = None, stream: IO[str] | None = None) -> Progress:
     Examples
     --------
     >>> import io
-    >>> type(face(None, io.StringIO())).__name__, type(face(True, io.StringIO())).__name__
-    ('Progress', 'Lines')
+    >>> [type(as_progress(wanted, io.StringIO())).__name__ for wanted in (None, True)]
+    ['Progress', 'ProgressLines']
     """
     if isinstance(wanted, Progress):
         return wanted
@@ -470,10 +471,10 @@ def face(wanted: Any = None, stream: IO[str] | None = None) -> Progress:
         return Progress()
     options: dict[str, Any] = {"keep": True} if wanted else {"wait": WAIT}
     if _in_notebook():
-        return Notebook(**options)
+        return NotebookProgress(**options)
     if _is_terminal(stream):
-        return Line(stream, **options)
-    return Lines(stream, **options) if wanted and stream is not None else Progress()
+        return ProgressLine(stream, **options)
+    return ProgressLines(stream, **options) if wanted and stream is not None else Progress()
 
 
 def make(stream: IO[str], *, quiet: bool = False, log: bool = False, every: int = 10) -> Progress:
@@ -486,13 +487,13 @@ def make(stream: IO[str], *, quiet: bool = False, log: bool = False, every: int 
     'Quiet'
     """
     if log:
-        return Log(stream, every)
+        return ProgressLog(stream, every)
     if quiet or not stream.isatty():
-        return Quiet(stream)
+        return QuietProgress(stream)
     try:
-        return Rich(stream)
+        return RichProgress(stream)
     except ModuleNotFoundError:
-        return Line(stream)
+        return ProgressLine(stream)
 
 
 def _is_foreground() -> bool:
@@ -517,12 +518,12 @@ def _in_notebook() -> bool:
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def overall(tasks: Sequence[Task]) -> float | None:
+def overall(tasks: Sequence[ProgressTask]) -> float | None:
     """How much of the outermost work is done, that of the inner work counted.
 
     Examples
     --------
-    >>> overall([Task("fold", 2, 1, 0.0), Task("iteration", 100, 50, 0.0)])
+    >>> overall([ProgressTask("fold", 2, 1, 0.0), ProgressTask("iteration", 100, 50, 0.0)])
     0.75
     """
     inner = 0.0
@@ -533,12 +534,12 @@ def overall(tasks: Sequence[Task]) -> float | None:
     return inner
 
 
-def seconds_left(tasks: Sequence[Task], now: float) -> float | None:
+def seconds_left(tasks: Sequence[ProgressTask], now: float) -> float | None:
     """Seconds until the outermost work ends, if that can be told.
 
     Examples
     --------
-    >>> task = Task("iteration", 100, 0, began=0.0)
+    >>> task = ProgressTask("iteration", 100, 0, began=0.0)
     >>> task.done = 20
     >>> seconds_left([task], now=1.0)
     4.0
@@ -574,7 +575,7 @@ def duration(seconds: float) -> str:
     return f"{minutes}:{s % 60:02} min" if minutes else f"{s} s"
 
 
-def said(tasks: Sequence[Task], now: float, final: bool = False) -> list[tuple[int, str]]:
+def said(tasks: Sequence[ProgressTask], now: float, final: bool = False) -> list[tuple[int, str]]:
     """What is told beside the bar of the innermost work: (how dispensable, words)."""
     task = tasks[-1]
     out = [(0, task.count())]
@@ -597,13 +598,13 @@ def said(tasks: Sequence[Task], now: float, final: bool = False) -> list[tuple[i
 
 
 def line(
-    tasks: Sequence[Task], now: float, width: int, final: bool = False, *, bar: bool = True
+    tasks: Sequence[ProgressTask], now: float, width: int, final: bool = False, *, bar: bool = True
 ) -> str:
     """Work in one line of at most `width` columns; what does not fit is left out.
 
     Examples
     --------
-    >>> task = Task("iteration", 400, 0, began=0.0)
+    >>> task = ProgressTask("iteration", 400, 0, began=0.0)
     >>> task.done, task.facts = 100, {"risk": 0.5, "validation_risk": 0.25, "choice": "age"}
     >>> line([task], 1.0, 79)
     '[##------]  100/400  risk 0.50000  validation 0.25000  100/s  3 s left  age'
@@ -628,12 +629,12 @@ def line(
     return clipped("  ".join([shown, *words]), width).rstrip()
 
 
-def page(tasks: Sequence[Task], now: float, final: bool = False) -> str:
+def page(tasks: Sequence[ProgressTask], now: float, final: bool = False) -> str:
     """Work as a piece of HTML: a bar for each, and words for the innermost.
 
     Examples
     --------
-    >>> 'aria-valuenow="50"' in page([Task("<b>", 2, 1, 0.0)], 1.0)
+    >>> 'aria-valuenow="50"' in page([ProgressTask("<b>", 2, 1, 0.0)], 1.0)
     True
     """
     bars = "".join(_bar(task, task is not tasks[-1]) for task in tasks)
@@ -646,7 +647,7 @@ def page(tasks: Sequence[Task], now: float, final: bool = False) -> str:
     )
 
 
-def _bar(task: Task, outer: bool) -> str:
+def _bar(task: ProgressTask, outer: bool) -> str:
     share = task.share()
     if share is None:
         return ""

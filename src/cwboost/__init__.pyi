@@ -1,0 +1,71 @@
+# Written by tools/stubs.py from PUBLIC_NAMES in __init__.py.
+
+from cwboost.binning.bins import Bins as Bins
+from cwboost.estimators.cross_validated import CWBClassifierCV as CWBClassifierCV
+from cwboost.estimators.cross_validated import CWBRegressorCV as CWBRegressorCV
+from cwboost.estimators.estimators import CWBClassifier as CWBClassifier
+from cwboost.estimators.estimators import CWBRegressor as CWBRegressor
+from cwboost.export.model_file import load as load
+from cwboost.fitting.fit import Interrupted as Interrupted
+from cwboost.fitting.fit import fit as fit
+from cwboost.fitting.interactions import rank_interactions as rank_interactions
+from cwboost.frames.dataset import Dataset as Dataset
+from cwboost.losses import Absolute as Absolute
+from cwboost.losses import Binomial as Binomial
+from cwboost.losses import Gamma as Gamma
+from cwboost.losses import Huber as Huber
+from cwboost.losses import Multinomial as Multinomial
+from cwboost.losses import Poisson as Poisson
+from cwboost.losses import Quantile as Quantile
+from cwboost.losses import Squared as Squared
+from cwboost.losses import Tweedie as Tweedie
+from cwboost.model.model import Edit as Edit
+from cwboost.model.model import Model as Model
+from cwboost.model.model import Ranking as Ranking
+from cwboost.model.model import Term as Term
+from cwboost.optimizers import Accelerated as Accelerated
+from cwboost.optimizers import Hybrid as Hybrid
+from cwboost.optimizers import Plain as Plain
+from cwboost.plotting.cv import CVDisplay as CVDisplay
+from cwboost.plotting.displays import ComparisonDisplay as ComparisonDisplay
+from cwboost.plotting.displays import EffectDisplay as EffectDisplay
+from cwboost.plotting.displays import EffectsDisplay as EffectsDisplay
+from cwboost.plotting.displays import ExplanationDisplay as ExplanationDisplay
+from cwboost.plotting.displays import ImportanceDisplay as ImportanceDisplay
+from cwboost.plotting.displays import RiskDisplay as RiskDisplay
+from cwboost.plotting.displays import TracesDisplay as TracesDisplay
+from cwboost.plotting.information import InformationDisplay as InformationDisplay
+from cwboost.plotting.interactions import InteractionsDisplay as InteractionsDisplay
+from cwboost.plotting.stability import StabilityDisplay as StabilityDisplay
+from cwboost.plotting.tuning import TuningDisplay as TuningDisplay
+from cwboost.selection.cv import CV as CV
+from cwboost.selection.cv import cv as cv
+from cwboost.selection.deselect import deselect as deselect
+from cwboost.selection.folds import Folds as Folds
+from cwboost.selection.probe import Probe as Probe
+from cwboost.selection.probe import probe as probe
+from cwboost.selection.stability import Stability as Stability
+from cwboost.selection.stability import stability as stability
+from cwboost.selection.tuning.optuna import optuna_objective as optuna_objective
+from cwboost.selection.tuning.schedules import Halving as Halving
+from cwboost.selection.tuning.schedules import Hyperband as Hyperband
+from cwboost.selection.tuning.schedules import RandomSearch as RandomSearch
+from cwboost.selection.tuning.space import LogUniform as LogUniform
+from cwboost.selection.tuning.tune import Tuning as Tuning
+from cwboost.selection.tuning.tune import TuningInterrupted as TuningInterrupted
+from cwboost.selection.tuning.tune import tune as tune
+from cwboost.terms.formula import FormulaError as FormulaError
+from cwboost.terms.learners import Category as Category
+from cwboost.terms.learners import Centered as Centered
+from cwboost.terms.learners import Linear as Linear
+from cwboost.terms.learners import Missing as Missing
+from cwboost.terms.learners import Polynomial as Polynomial
+from cwboost.terms.learners import Spline as Spline
+from cwboost.terms.learners import Step as Step
+from cwboost.terms.learners import Tensor as Tensor
+from cwboost.uncertainty.information import Information as Information
+from cwboost.uncertainty.information import aic as aic
+
+PUBLIC_NAMES: dict[str, tuple[str, ...]]
+__version__: str
+__all__: list[str]

@@ -1,0 +1,1 @@
+"""Helpers that know nothing about models: argument checks, threads, memory, files, progress."""

@@ -1,0 +1,194 @@
+"""Moments instead of bins, for columns with very many values. Knows where bases of numbers are
+polynomials and with which coefficients; knows nothing of learners, systems or the loop.
+
+Splines and powers are cubics at most between neighbouring knots. So the sums of x, xt, xt^2 and
+xt^3 over the rows of every such piece, t the place of a row in its piece, say all that a sum per
+bin would: the core takes them for four bins per piece, and a basis for its coefficients there.
+Passes over the rows then write to a few dozen places instead of to as many as there are values.
+
+The systems of the learners need products of two cubics. They are summed over a few nodes in every
+piece, whose weights are such that every polynomial of degree 7 has the sum that it has over the
+rows: to everyone else these are bins like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebvander
+from numpy.typing import NDArray
+
+from cwboost import _core
+from cwboost._utils.memory import ArrayPool
+from cwboost.frames.table import Floats
+from cwboost.terms.bases import Basis, BasisRows, PowerBasis, SplineBasis
+
+from .bins import Bins, ColumnSummary, IndexSet, Sample
+
+MIN_BINS = 4096  # up to so many, bins cost less;
+MIN_SHARE = 0.125  # also up to so many per row
+MAX_PIECES = 2**16 - 2
+N_NODES = 8
+NODES = np.cos(np.pi * np.arange(2 * N_NODES - 1, 0, -2) / (2 * N_NODES))
+# Coefficients of 1, t, t^2, t^3 from those of the first four Chebyshev polynomials.
+POWERS = np.array([[1.0, 0, -1, 0], [0, 1, 0, -3], [0, 0, 2, 0], [0, 0, 0, 4]])
+
+
+@dataclass(frozen=True, eq=False)
+class MomentSet:
+    """A piece and a place in it per row; what an IndexSet is for bins."""
+
+    piece: NDArray[np.uint16]  # (n,); the last is that of missing cells, if there are any
+    t: Floats  # (n,) from -1 to 1
+    values: Floats  # the nodes of every piece, then NaN for missing cells
+    inverse: Floats  # (pieces, nodes, nodes): Chebyshev coefficients from values at the nodes
+
+    @property
+    def n_bins(self) -> int:
+        return len(self.values)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.t)
+
+    @property
+    def n_pieces(self) -> int:
+        """With that of missing cells, if there are any."""
+        return -(-len(self.values) // N_NODES)
+
+    def weigh(self, weights: Floats | None, room: ArrayPool) -> Floats:  # noqa: ARG002
+        """Weights of the nodes; they may be negative."""
+        sums = np.empty((self.n_pieces, N_NODES))
+        _core.weigh_pieces(self.piece, self.t, weights, sums.ravel())
+        known = len(self.inverse)
+        at_nodes = sums[:known, None, :] @ self.inverse
+        return np.append(at_nodes, sums[known:, 0])
+
+    def coefficients(self, rows: BasisRows, n_coef: int) -> BasisRows:
+        """From the rows of a basis at the nodes those over the moments: row 4 p + q is t^q on
+        piece p."""
+        values, known = rows.matrix(n_coef).toarray(), len(self.inverse)
+        at_nodes = values[: known * N_NODES].reshape(known, N_NODES, n_coef)
+        coef = np.zeros((self.n_pieces, len(POWERS), n_coef))
+        coef[:known] = POWERS @ (self.inverse[:, : len(POWERS)] @ at_nodes)
+        coef[known:, 0] = values[known * N_NODES :]
+        filled = coef != 0.0
+        filled[:known] = at_nodes.any(axis=1, keepdims=True)
+        begin = np.append(0, np.cumsum(filled.sum(axis=2)))
+        return BasisRows(begin, np.nonzero(filled)[2].astype(np.int32), coef[filled])
+
+
+def bin_numbers(
+    values: Floats,
+    rule: Bins,
+    sample: Sample,
+    seen: ColumnSummary,
+    bases: Sequence[Basis],
+    room: ArrayPool,
+) -> IndexSet | MomentSet:
+    """Bins of all rows by a rule, or moments where there are more bins than pay.
+
+    Examples
+    --------
+    >>> from cwboost.binning.bins import summarize
+    >>> from cwboost.frames.table import Numbers
+    >>> x, all_rows = np.linspace(-1.0, 1.0, 5000), Sample.of(5000)
+    >>> seen = summarize(Numbers("x", x), all_rows)
+    >>> line = PowerBasis(center=0.0, scale=1.0, degree=1)
+    >>> type(bin_numbers(x, Bins(4000), all_rows, seen, [line], ArrayPool())).__name__
+    'IndexSet'
+    >>> found = bin_numbers(x, Bins("exact"), all_rows, seen, [line], ArrayPool())
+    >>> at_nodes = found.weigh(None, ArrayPool()) @ found.values**2
+    >>> len(found.values), bool(abs(at_nodes - x @ x) < 1e-9)
+    (8, True)
+    """
+    many = most_bins(len(values))
+    cubics = are_cubics(bases)
+    exact = rule.n == "exact"
+    if cubics and exact and len(values) > many and _core.distinct(values, None, many) is None:
+        found = _in_moments(values, seen, bases, room)  # without sorting them
+        if found is not None:
+            return found
+    bins = rule.bin(values, sample, seen, room)
+    if not cubics or exact or bins.n_bins <= many:
+        return bins
+    return _in_moments(bins.values[bins.index], seen, bases, room) or bins
+
+
+def are_cubics(bases: Sequence[Basis]) -> bool:
+    """Whether moments say all of them."""
+    return all(isinstance(b, SplineBasis | PowerBasis) and b.degree < 4 for b in bases)
+
+
+def most_bins(n_rows: int) -> int:
+    """So many bins cost less than moments."""
+    return max(MIN_BINS, int(MIN_SHARE * n_rows))
+
+
+def is_never_moments(bins: IndexSet) -> bool:
+    """Whether bins are so few that no learners on them would have moments instead."""
+    return bins.n_bins <= most_bins(bins.n_rows)
+
+
+def _in_moments(
+    values: Floats, seen: ColumnSummary, bases: Sequence[Basis], room: ArrayPool
+) -> MomentSet | None:
+    """None: there are pieces in which numbers cannot be told apart."""
+    ends = (np.nanmin(values), np.nanmax(values)) if seen.beyond else (seen.low, seen.high)
+    pieces = MomentPieces.make(seen, ends, bases)
+    return None if pieces is None else pieces.place(values, room)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentPieces:
+    """Where moments are taken."""
+
+    edges: Floats
+    values: Floats  # as of MomentSet
+    inverse: Floats
+
+    @classmethod
+    def make(
+        cls, seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[Basis]
+    ) -> MomentPieces | None:
+        """For numbers of which all rows have these at the ends. None: there are pieces in which
+        numbers cannot be told apart."""
+        edges = _edges(seen, ends, bases)
+        half = np.diff(edges) / 2
+        if not 0 < len(half) <= MAX_PIECES:
+            return None
+        nodes = ((edges[:-1] + half)[:, None] + half[:, None] * NODES).ravel()
+        piece, t = _place(nodes, edges, ArrayPool())  # t: NODES, but for the rounding of the nodes
+        t = t.reshape(len(half), N_NODES)
+        if not np.all(np.diff(t) > 0.05) or np.any(piece != np.arange(len(nodes)) // N_NODES):
+            return None
+        inverse = np.asarray(np.linalg.inv(chebvander(t, N_NODES - 1)), dtype=np.float64)
+        missing = [np.nan] if seen.any_missing else []
+        return cls(edges, np.concatenate([nodes, missing]), inverse)
+
+    def place(self, values: Floats, room: ArrayPool) -> MomentSet:
+        return MomentSet(*_place(values, self.edges, room), self.values, self.inverse)
+
+
+def _edges(seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[Basis]) -> Floats:
+    """Ends of the pieces: knots, ends of the sample's range and of all rows'; between the latter
+    pieces that grow with the distance, in which numbers keep their digits."""
+    low, high = seen.low, seen.high
+    splines = [basis for basis in bases if isinstance(basis, SplineBasis)]
+    knots = [x for b in splines for x in b.knots[b.degree : b.n_splines + 1]]
+    out = np.array([low, *knots, high])
+    if seen.beyond:
+        steps = (high - low) * 4.0 ** np.arange(32)
+        least, largest = ends
+        out = np.concatenate([out, low - steps, high + steps])
+        low, high = min(low, least), max(high, largest)
+    return np.unique(np.append(out[(out > low) & (out < high)], [low, high]))
+
+
+def _place(values: Floats, edges: Floats, room: ArrayPool) -> tuple[NDArray[np.uint16], Floats]:
+    """Piece and t of every value; NaN has a last piece of its own."""
+    piece, t = room.empty(len(values), np.uint16), room.empty(len(values), np.float64)
+    _core.place(values, edges, piece, t)
+    return piece, t

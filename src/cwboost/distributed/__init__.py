@@ -1,0 +1,1 @@
+"""The same fit on rows that are spread over several processes or machines; only sums travel."""

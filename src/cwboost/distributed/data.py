@@ -1,0 +1,191 @@
+"""y, weights, offset and validation rows in many places: what `data` is for rows in this process.
+
+Knows how they are read where they are and who is told which rows are held out. Knows nothing of
+terms, bins or the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cwboost._utils.checks import is_number
+from cwboost.binning.bins import Sample, quantiles
+from cwboost.fitting.fit import ALL, TRAINING, VALIDATION
+from cwboost.fitting.input_data import FitInput, Split, class_weights
+from cwboost.frames.chunks import UnifiedColumn
+from cwboost.frames.table import Floats, Numbers
+from cwboost.losses import Loss, TargetRows
+
+from .columns import ShardedMinRows, ShardedNumbers, ShardedTable
+from .shard import TARGET, ReadOptions
+from .shards import Shards
+
+
+class ShardedTarget(TargetRows):
+    """The training rows of all shards, for a start and a scale."""
+
+    def __init__(self, shards: Shards, n_rows: int, private: bool) -> None:
+        self.shards, self.n_rows, self.private = shards, n_rows, private
+        found = shards.ask("offsets")
+        self._has_offset = any(there for there, _ in found)
+        self._largest = float(max(top for _, top in found))
+
+    def total(self, of: Callable[[Floats, Floats, Floats], Any]) -> Any:
+        return self.shards.total("total", of)
+
+    def quantile(self, share: float) -> float:
+        found = [d for (d,) in self.shards.ask("describe", [TARGET])]
+        numbers = ShardedNumbers(TARGET, self.shards, self.n_rows, found)
+        return float(quantiles(numbers, Sample.of(self.n_rows), np.array([share]))[0])
+
+    @property
+    def largest_offset(self) -> float:
+        return self._largest
+
+    @property
+    def has_offset(self) -> bool:
+        return self._has_offset
+
+    def whole(self) -> tuple[Floats, Floats, Floats]:
+        if self.private:
+            raise ValueError(
+                "min_rows_per_bin: the start of a loss written in Python is found from y itself, "
+                "which must not leave its place; give start="
+            )
+        y, w, offset = zip(*self.shards.ask("whole"), strict=True)
+        return np.concatenate(y), np.concatenate(w), np.concatenate(offset)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedData:
+    """What `FitData` is for rows in this process, as far as a fit asks for it."""
+
+    shards: Shards
+    table: ShardedTable
+    loss: Loss
+    classes: tuple[Any, ...]
+    validation: str
+    sample: Sample
+    split: Split
+    n_rows: int
+    weights: list[list[float]]  # of the parts, shard by shard
+
+
+def read_far(
+    shards: Shards,
+    given: FitInput,
+    names: Sequence[str],
+    loss: Loss,
+    seed: int,
+    class_weight: Any = None,
+) -> ShardedData:
+    """Reads y, weights, offset and validation rows where they are."""
+    table = ShardedTable(names, 0, shards)
+    reading = ReadOptions.of(given, loss, class_weight)
+    for name in reading.named.values():
+        if name not in table:
+            raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
+    if given.y is None:
+        raise TypeError("y is missing; give an array, the name of a column or a formula")
+    if loss.name in ("binomial", "multinomial"):
+        classes = find_classes(shards, reading)
+        loss = loss.with_classes(classes)
+        reading = reading._replace(loss=loss, classes=classes)
+    counts = shards.tell("read", reading)
+    if class_weight is not None and reading.classes:
+        totals = shards.total("class_weights")
+        shards.tell("reweigh", class_weights(class_weight, reading.classes, totals))
+    n_rows = sum(n for shard in counts for part in shard for n in part)
+    if n_rows == 0:
+        raise ValueError(
+            "the table has no rows"
+            if given.weights is None
+            else "weights: all are zero; at least one row must have a positive weight"
+        )
+    kind, replies = _split(shards, given, counts, seed)
+    n_training = sum(n for n, _ in replies)
+    if n_training == 0:
+        raise ValueError("validation: all rows are held out; none is left for training")
+    watched: Any = None if kind == "none" else VALIDATION
+    split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
+    least = None
+    if given.min_rows is not None and given.rule is not None:
+        least = ShardedMinRows(given.min_rows, given.rule, shards)
+    return ShardedData(
+        shards, ShardedTable(names, n_rows, shards), loss, reading.classes or (), kind,
+        Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],
+    )  # fmt: skip
+
+
+def names_of(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tuple[str, ...]:
+    """Of the columns, which all partitions must have; a validation table may lack some that nobody
+    asks for."""
+    first = next((p for p in partitions if not p[1]), partitions[0])
+    for number, held, names, _ in partitions:
+        lacking = [name for name in first[2] if name not in names]
+        if not held and (lacking or len(names) != len(first[2])):
+            raise ValueError(
+                f"partition {number}: expected the columns {', '.join(first[2][:10])} of partition "
+                f"{first[0]}, got {', '.join(names[:10])}"
+            )
+    if not first[2]:
+        raise ValueError("the table has no columns")
+    return first[2]
+
+
+def find_classes(shards: Shards, reading: ReadOptions) -> tuple[Any, ...]:
+    """The classes of y, by the code that finds them in a column."""
+    unified = UnifiedColumn("y")
+    pieces = [piece for found in shards.ask("classes", reading) for piece in found]
+    values = [unified.add(piece, where) for piece, where in pieces]
+    whole = unified.finish()
+    if isinstance(whole, Numbers):
+        whole = replace(whole, values=np.concatenate(values))
+    return reading.loss.read_y(whole)[1]
+
+
+def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> tuple[str, list[Any]]:
+    """Tells shards which rows are held out."""
+    validation = given.validation
+    if validation is None:
+        return "none", shards.tell("split", "none")
+    if isinstance(validation, tuple):
+        return "rows", shards.tell("split", "held")
+    if isinstance(validation, int | float | np.generic):
+        if not is_number(validation) or not 0.0 < validation < 1.0:
+            raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
+        drawn = _draw(shards, float(validation), counts, seed)
+        return "fraction", shards.tell("split", "drawn", each=drawn)
+    found = shards.tell("validation", given.column("validation"))
+    if sum(total for _, total in found) == 0:
+        raise ValueError("validation: no row is held out; mark at least one")
+    marks = all(boolean for boolean, _ in found)
+    return "rows", shards.tell("split", "marks" if marks else "weights")
+
+
+def _draw(shards: Shards, fraction: float, counts: Any, seed: int) -> list[Any]:
+    """Places of the rows held out among those of their class, per shard, partition and class: the
+    rows that `hold_out` draws from all of them in the order of the partitions."""
+    numbers = [[number for number, *_ in found] for found in shards.ask("names")]
+    places = sorted((number, s, p) for s, of in enumerate(numbers) for p, number in enumerate(of))
+    rng, n_classes = np.random.default_rng(seed), len(counts[0][0])
+    out: list[list[list[Any]]] = [[[None] * n_classes for _ in of] for of in numbers]
+    held = 0
+    for c in range(n_classes):
+        sizes = np.array([counts[s][p][c] for _, s, p in places])
+        n = int(sizes.sum())
+        rows = np.sort(rng.permutation(n)[: int(np.floor(fraction * n + 0.5))])
+        held += len(rows)
+        ends = np.cumsum(sizes)
+        for (_, s, p), size, end in zip(places, sizes, ends, strict=True):
+            begin = end - size
+            some = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)]
+            out[s][p][c] = some - begin
+    if not held:
+        n = sum(x for shard in counts for part in shard for x in part)
+        raise ValueError(f"validation: {fraction:g} of {n} rows is none; hold out more")
+    return out

@@ -1,0 +1,254 @@
+"""The fit to rows in many places, of which only sums leave: the same model, by the same code.
+
+Knows which bins all shards share, and what a fit is told instead of rows. Knows nothing of how
+shards are reached; `cwboost.dask` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cwboost import _core
+from cwboost._utils.checks import threads_for
+from cwboost._utils.memory import ArrayPool
+from cwboost.binning.bins import Bins, ColumnSummary, IndexSet, Values, pair_values
+from cwboost.binning.moments import MomentPieces, MomentSet, are_cubics, most_bins
+from cwboost.fitting.checkpoint import Checkpoint
+from cwboost.fitting.design import (
+    MAX_TENSOR_BINS,
+    AxisKey,
+    Plan,
+    Sets,
+    basis_rows,
+    check_learners,
+    core_rows,
+    plan_terms,
+    shared_axes,
+    summarize_columns,
+)
+from cwboost.fitting.fit import TRAINING, FitOptions, StartingPoint, run_stages, settings_of
+from cwboost.fitting.input_data import FitInput, Split
+from cwboost.fitting.interactions import Pairs, check_pairs
+from cwboost.fitting.prepared import PreparedRows
+from cwboost.fitting.smoothing import System
+from cwboost.frames.table import Floats, Table
+from cwboost.losses import Loss
+from cwboost.model.model import SPREAD_RANKS, Model, Settings, Spread
+from cwboost.progress import Progress
+from cwboost.terms.bases import Basis
+from cwboost.terms.formula import is_formula, parse, target_of, tokenize
+from cwboost.terms.styles import make_learners
+
+from .columns import ShardedTable, by_code
+from .data import ShardedData, ShardedTarget, names_of, read_far
+from .rows import ShardedRows
+from .shard import CodeBinning, PairBinning, PieceBinning, PointBinning, ShardBinning
+from .shards import Shards
+
+
+def _recipes(
+    shards: Shards,
+    plans: Sequence[Plan],
+    data: ShardedData,
+    default: Bins,
+    seen: Mapping[str, ColumnSummary],
+) -> tuple[list[ShardBinning], list[int]]:
+    """How the rows are binned for some terms, and the number of each term's way."""
+    made, of_term = shared_axes(plans, default)
+    of_pairs: dict[AxisKey, Any] = {}  # many pairs share a column
+    out: list[ShardBinning] = []
+    for axes, bases in made.items():
+        if len(axes) == 1:
+            out.append(_recipe(shards, axes[0], data, seen, bases))
+            continue
+        for axis in axes:
+            if axis not in of_pairs:
+                of_pairs[axis] = _recipe(shards, axis, data, seen, [])
+        a, b = (of_pairs[axis] for axis in axes)
+        cells = np.unique(np.concatenate(shards.ask("cells", a, b)))
+        out.append(PairBinning(a, b, cells))
+    return out, of_term
+
+
+def _recipe(
+    shards: Shards,
+    axis: AxisKey,
+    data: ShardedData,
+    seen: Mapping[str, ColumnSummary],
+    bases: list[Basis],
+) -> PointBinning | CodeBinning | PieceBinning:
+    name, encoder, rule, tensor = axis
+    facts = seen[name]
+    least = data.sample.least
+    if not isinstance(encoder, Values):
+        if least is None:
+            return by_code(shards, name, encoder, facts)
+        values, other = least.pooled(data.table[name], encoder, facts)
+        return CodeBinning(name, encoder, values, facts, other)
+    assert rule is not None
+    numbers: Any = data.table[name].values  # type: ignore[union-attr]
+    if least is not None:
+        points = least.points(data.table[name], rule, data.sample, facts)
+        return PointBinning(name, points, points.points[:0], facts)
+    many, n = most_bins(data.n_rows), data.n_rows
+    cubics = rule.n == "exact" and not tensor and are_cubics(bases)
+    if cubics and n > many and numbers.distinct(many, True) is None:
+        pieces = MomentPieces.make(facts, numbers.ends, bases)
+        if pieces is not None:
+            return PieceBinning(name, pieces)
+    points = rule.make(numbers, data.sample, facts)
+    if tensor and len(points.points) > MAX_TENSOR_BINS:
+        points = Bins(MAX_TENSOR_BINS).make(numbers, data.sample, facts)
+    extra = np.unique(np.concatenate(shards.ask("outside", name, points, facts)))
+    return PointBinning(name, points, points.thinned(extra), facts)
+
+
+def _set_of(recipe: ShardBinning) -> IndexSet | MomentSet:
+    """The bins of a recipe, without rows."""
+    nothing = np.empty(0, np.uint8)
+    if isinstance(recipe, PieceBinning):
+        pieces = recipe.pieces
+        return MomentSet(np.empty(0, np.uint16), np.empty(0), pieces.values, pieces.inverse)
+    if isinstance(recipe, PairBinning):
+        a, b = _set_of(recipe.a), _set_of(recipe.b)
+        assert isinstance(a, IndexSet)
+        assert isinstance(b, IndexSet)
+        return IndexSet(nothing, pair_values(a, b, recipe.cells))
+    if isinstance(recipe, CodeBinning):
+        return IndexSet(nothing, recipe.values)
+    missing = [np.nan] if recipe.seen.any_missing else []
+    return IndexSet(nothing, np.concatenate([recipe.points.points, recipe.extra, missing]))
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedPreparedRows(PreparedRows):
+    """The rows of all shards and the terms over them."""
+
+    of_basis: dict[int, int] = field(default_factory=dict)  # by key, the number of its term
+
+    @classmethod
+    def of(
+        cls, data: ShardedData, plans: Sequence[Plan], seen: Any, settings: Settings
+    ) -> ShardedPreparedRows:
+        recipes, of_term = _recipes(data.shards, plans, data, settings.bins, seen)
+        w = _added(data.shards.tell("bin", recipes))
+        sets = Sets([_set_of(recipe) for recipe in recipes], of_term)
+        threads = threads_for(None, data.n_rows)
+        plans, matrices = basis_rows(plans, sets, w, ArrayPool(), threads)
+        effects = core_rows(plans, sets, matrices)
+        return cls(data, seen, settings, plans, sets, [], matrices, effects, w, threads)  # type: ignore[arg-type]
+
+    @property
+    def far(self) -> ShardedData:
+        return self.data  # type: ignore[return-value]
+
+    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> PreparedRows:
+        return self.joined(ShardedPreparedRows.of(self.far, plans, seen, self.settings))
+
+    def weigh(self, weights: Any) -> Sequence[Floats]:
+        """`weights`: the number of a part."""
+        if weights == TRAINING:
+            return self.bin_weights
+        return _added(self.far.shards.ask("weigh", weights))
+
+    def rows(self, split: Split, n_threads: int | None = None) -> Any:  # noqa: ARG002
+        bases = [
+            (rows, plan.basis.n_coef)
+            for plan, rows in zip(self.plans, self.bin_effects, strict=True)
+        ]
+        self.far.shards.tell("begin_rows", bases)
+        return ShardedRows(self.far, self.of_basis)
+
+    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
+        out = super().learners(systems)
+        self.of_basis.update({learner.basis_key: k for k, learner in enumerate(out)})
+        return out
+
+    def _spread(self, name: str) -> Spread:
+        total = float(sum(w[TRAINING] for w in self.far.weights))
+        numbers: Any = getattr(self.far.table[name], "values", None)
+        if numbers is None:
+            return Spread(total, 0.0, np.empty(0), np.empty(0))
+        points, weights = numbers.outline(SPREAD_RANKS)
+        missing = [max(0.0, total - float(weights.sum()))]
+        return Spread.of_bins(np.append(points, np.nan), np.append(weights, missing))
+
+
+def _added(found: Sequence[Sequence[Floats]]) -> list[Floats]:
+    return [np.sum(parts, axis=0) for parts in zip(*found, strict=True)]
+
+
+class TermOptions(NamedTuple):
+    """What the terms of a model shall be."""
+
+    loss: Loss
+    bins: Bins
+    learners: Any = None
+    style: str = "smooth"  # of columns without learners
+    exclude: Sequence[str] = ()
+    interactions: int | str | Pairs | None = None
+    class_weight: Any = None
+
+
+def fit_shards(
+    shards: Shards,
+    given: FitInput,
+    asked: TermOptions,
+    how: FitOptions,
+    seed: int,
+    callback: Callable[..., Any] | None,
+    bar: Progress,
+    kept: Checkpoint | None,
+    began: float,
+) -> Model:
+    """The model of the rows of all shards, by the code of a fit to rows in this process."""
+    loss, rule, learners, style, exclude, wanted, class_weight = asked
+    if wanted is not None and not isinstance(wanted, list):
+        raise ValueError(
+            f"interactions: {wanted!r}: pairs are ranked where the rows are in one place; name "
+            "them, for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
+        )
+    formula = None
+    names = names_of(sorted(p for found in shards.ask("names") for p in found))
+    if is_formula(given.y) and given.y not in names:
+        formula = given.y
+        if learners is not None:
+            raise ValueError(
+                f"learners: the formula {formula!r} says which there are; give one or the other"
+            )
+        given = replace(given, y=target_of(formula, ShardedTable(names, 0, shards)))
+    data = read_far(shards, given, names, loss, seed, class_weight)
+    how.check(data.loss, data.split)
+    table, apart = data.table, given.columns
+    target = [name for name in (given.column("y"),) if name is not None]
+    table.describe(_wanted(table, formula, learners, [*apart, *exclude]))
+    if formula is None:
+        chosen = make_learners(table, learners, [*target, *exclude], style, apart=apart)
+    else:
+        chosen = parse(formula, table, exclude=apart)[1]
+    chosen = check_learners(chosen, table)
+    check_pairs(wanted, table, given.columns)
+    rows = ShardedTarget(shards, data.n_rows, private=data.sample.least is not None)
+    begin = StartingPoint.of_rows(data.loss, rows, how.start, how.scale)
+    seen = summarize_columns(
+        dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
+    )
+    plans = plan_terms(list(chosen), table, data.sample, seen)
+    binned = ShardedPreparedRows.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
+    return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
+
+
+def _wanted(table: Table, formula: str | None, learners: Any, exclude: Sequence[str]) -> list[str]:
+    """Columns that terms will ask for, to be described at once; any other is when it is."""
+    named: set[str] | None = None
+    if formula is not None:
+        words = {token.text for token in tokenize(formula)}
+        named = None if "." in words else words
+    elif isinstance(learners, list | tuple) and not any(x is Ellipsis for x in learners):
+        named = {name for x in learners for name in getattr(x, "columns", ())}
+    names = (name for name in table.names if name not in exclude)
+    return [name for name in names if named is None or name in named]

@@ -1,0 +1,122 @@
+"""Rows in many places behind the engine's verbs: replies are sums.
+
+Knows how the replies of shards become one, and asks ahead for what the engine will ask. Knows
+nothing of columns, terms or how shards are reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cwboost import _core
+from cwboost.frames.table import Floats
+
+from .data import ShardedData
+from .shard import CrossRequest
+from .shards import STATE
+
+REMEMBERED = 3  # iterations whose bin sums are asked for before the engine does
+MANY_ROWS = 500_000  # per shard: bin sums of them take longer than a round trip
+
+
+class ShardedRows(_core.Rows):
+    """The rows of all shards behind the engine's verbs.
+
+    The bin sums that the engine asked for in the last iterations are asked for along with the step
+    that makes the next residual: most iterations then need one round trip.
+    """
+
+    def __init__(self, data: ShardedData, of_basis: Mapping[int, int]) -> None:
+        super().__init__()
+        self.shards, self.data, self.of_basis = data.shards, data, of_basis
+        self.totals = np.array(data.weights)  # (shards, parts)
+        self.round_trips = 0
+        self._ready: dict[tuple[int, int, int], Floats] = {}  # by slot, set and part
+        self._wanted: list[set[tuple[int, int, int]]] = [set()]  # the same, in the last iterations
+
+    def n_outputs(self) -> int:
+        return self.data.loss.n_outputs
+
+    def n_rows(self) -> int:
+        return self.data.n_rows
+
+    def far(self) -> bool:
+        return True
+
+    def linear(self) -> bool:
+        return self.data.loss.name == "squared"
+
+    def knows_cross(self) -> bool:
+        """With cross-Grams fewer bin sums are asked for, but in more round trips."""
+        return self.linear() or self.n_rows() >= MANY_ROWS * self.shards.n_shards
+
+    def weight(self, part: int) -> float:
+        return float(self.totals[:, part].sum())
+
+    def run(self, batch: Sequence[Any]) -> list[_core.Reply]:
+        moves = any(isinstance(verb, STATE) for verb in batch)
+        if not moves and all(isinstance(verb, _core.BinSums) for verb in batch):
+            return [self._sums(verb) for verb in batch]
+        sent = [self._travelling(verb) for verb in batch]
+        ahead: list[_core.BinSums] = []
+        if moves:
+            self._ready.clear()
+            if any(isinstance(v, _core.Residual) and v.out >= 0 for v in batch):
+                ahead = self._ahead()
+                self._wanted = [*self._wanted[-REMEMBERED + 1 :], set()]
+        replies = self._asked([*batch, *ahead], [*sent, *ahead])
+        for verb, reply in zip(ahead, replies[len(batch) :], strict=True):
+            self._keep(verb, reply)
+        return replies[: len(batch)]
+
+    def _asked(self, batch: Sequence[Any], sent: Sequence[Any]) -> list[_core.Reply]:
+        self.round_trips += 1
+        answers = zip(*self.shards.run(sent), strict=True)
+        return [self._merged(verb, parts) for verb, parts in zip(batch, answers, strict=True)]
+
+    def _travelling(self, verb: Any) -> Any:
+        if not isinstance(verb, _core.Cross):
+            return verb
+        number = self.of_basis
+        return CrossRequest([(a, b, number[x], number[y]) for a, b, x, y in verb.pairs], verb.part)
+
+    def _merged(self, verb: Any, replies: Sequence[_core.Reply]) -> _core.Reply:
+        moved = float(np.sqrt(sum(r.moved**2 for r in replies)))
+        sums = [np.sum(parts, axis=0) for parts in zip(*(r.sums for r in replies), strict=True)]
+        risk = []
+        for j, part in enumerate(verb.parts if isinstance(verb, _core.Residual) else ()):
+            if verb.risk:
+                w = self.totals[:, part]
+                have = [(x, r.risk[j]) for x, r in zip(w, replies, strict=True) if x > 0]
+                risk.append(float(sum(x * value for x, value in have) / w.sum()))
+        return _core.Reply(moved, risk, sums)
+
+    # --- bin sums that are asked for ahead --------------------------------------------------------
+
+    def _sums(self, verb: _core.BinSums) -> _core.Reply:
+        wanted = [(slot, s, verb.part) for slot in verb.slots for s in verb.sets]
+        self._wanted[-1].update(wanted)
+        lacking = [key for key in wanted if key not in self._ready]
+        if lacking:
+            asked = _verbs(lacking)
+            for one, reply in zip(asked, self._asked(asked, asked), strict=True):
+                self._keep(one, reply)
+        return _core.Reply(0.0, [], [self._ready[key] for key in wanted])
+
+    def _ahead(self) -> list[_core.BinSums]:
+        return _verbs(sorted(set().union(*self._wanted)))
+
+    def _keep(self, verb: _core.BinSums, reply: _core.Reply) -> None:
+        keys = [(slot, s, verb.part) for slot in verb.slots for s in verb.sets]
+        self._ready.update(zip(keys, reply.sums, strict=True))
+
+
+def _verbs(keys: Sequence[tuple[int, int, int]]) -> list[_core.BinSums]:
+    """One verb per slot and part."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for slot, number, part in keys:
+        groups.setdefault((slot, part), []).append(number)
+    return [_core.BinSums([slot], sets, part) for (slot, part), sets in groups.items()]

@@ -1,0 +1,225 @@
+"""Estimators that choose the number of iterations by cross-validation: CWBRegressorCV and
+CWBClassifierCV. Knows the two steps, folds and refit; reading and fitting are those of estimators.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from cwboost.optimizers import Hybrid, Optimizer
+from cwboost.selection.cv import CV, cv
+
+from .estimators import _CWB, N_ITER_BLIND, CWBClassifier, CWBRegressor
+
+LONGEST = 16  # times the first 200 iterations of n_iter="auto"
+
+
+class _CrossValidated(_CWB):
+    """Folds first, then a fit of the best number of iterations to all rows."""
+
+    cv_result_: CV
+    # What the estimators without folds can be told, and these cannot.
+    validation = None
+    patience = None
+    warm_start = False
+    time_limit = None
+    bags = None
+    interactions = None
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Chooses the number of iterations by folds, and fits all rows so long.
+
+        Parameters
+        ----------
+        X, y, sample_weight, offset, exposure
+            As of `CWBRegressor.fit`.
+        groups : array of shape (n_samples,) or name of a column, optional
+            Rows of a group are in the same fold; the column is then no feature.
+        """
+        X, y, sample_weight, offset, exposure = self._unpacked(
+            X, y, sample_weight, offset, exposure
+        )
+        table, codes, weights = self._rows(X, y, sample_weight, reset=True)
+        if len(codes) < 2:
+            raise ValueError(f"cv: n_samples = {len(codes)} cannot be divided into folds")
+        fixed = self._or_own(offset, exposure)
+        asked, most = self._n_iter_tried()
+        self.cv_result_ = cv(
+            table,
+            codes,
+            self._learners(table, weights, (*fixed, *self._or_own(None, None), groups)),
+            self._loss(),
+            self._optimizer(False),
+            asked,
+            self.cv,
+            groups,
+            self.scoring,
+            self.bins,
+            weights,
+            *fixed,
+            extend=most,
+            random_state=self.random_state,
+            n_threads=self._n_threads(),
+            progress=self._shown(),
+        )
+        super().fit(X, y, sample_weight, offset, exposure, groups=groups)
+        return self
+
+    def _n_iter_tried(self) -> tuple[Any, Any]:
+        """Iterations of the folds: at first, and at most."""
+        if isinstance(self.n_iter, str) and self.n_iter == "auto":
+            return N_ITER_BLIND, LONGEST * N_ITER_BLIND
+        return self.n_iter, False
+
+    def _n_iter_asked(self, watched: bool) -> Any:
+        """Those of the refit."""
+        found = self.cv_result_
+        return found.best_iteration_1se if self.one_se else found.best_iteration
+
+    def _optimizer(self, watched: bool) -> Optimizer:
+        if isinstance(self.optimizer, Hybrid) or self.optimizer == "hybrid":
+            raise ValueError(
+                f"optimizer: {type(self).__name__} chooses the iterations by folds, and a Hybrid "
+                "needs validation rows of its own; use 'plain' or 'accelerated', or "
+                f"{type(self).__name__.removesuffix('CV')}"
+            )
+        return super()._optimizer(watched)
+
+    @property
+    def best_score_(self) -> float:
+        """Mean over the folds of `scoring` (the more the better), or of minus the risk, after the
+        iterations that were chosen."""
+        found = self.cv_result_
+        value = float(found.mean[found.iterations == self._n_iter_asked(False)][0])
+        return value if found.greater_is_better else -value
+
+
+class CWBRegressorCV(_CrossValidated, CWBRegressor):
+    """CWBRegressor with the number of iterations chosen by cross-validation.
+
+    Folds are tried on the same bins, side by side; then all rows are fitted with the best number
+    of iterations. No rows are held out for good.
+
+    Parameters
+    ----------
+    loss, terms, learners, exclude, bins, offset, exposure, random_state, n_jobs, verbose
+        As of `CWBRegressor`.
+    cv : int, cb.Folds, splitter of scikit-learn or list of (training, test)
+        The folds; see `cb.cv`.
+    one_se : bool
+        Take the fewest iterations whose mean is within one standard error of the best.
+    scoring : name, function, scorer or None
+        What decides; None: the risk. See `metric` of `cb.cv`.
+    optimizer : {"plain", "accelerated"} or an optimizer
+    n_iter : int or "auto"
+        Most iterations; "auto": 200, and twice as many, up to 3200, as long as the best is among
+        the last.
+
+    Attributes
+    ----------
+    cv_result_ : cwboost.CV
+        Risks of the folds, with `plot()` and `summary()`.
+    n_iter_ : int
+        The iterations chosen.
+    best_score_ : float
+        Mean score of the folds after them; minus the risk without `scoring`.
+    model_, intercept_, feature_importances_, n_features_in_, feature_names_in_
+        As of `CWBRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> y = np.sin(6 * X[:, 0]) + rng.normal(0, 0.3, 300)
+    >>> regressor = cb.CWBRegressorCV(cv=5, scoring="r2").fit(X, y)
+    >>> regressor.n_iter_ == regressor.cv_result_.best_iteration
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        *,
+        cv: Any = 5,
+        one_se: bool = False,
+        scoring: Any = None,
+        terms: Any = "auto",
+        learners: Any = None,
+        exclude: Any = None,
+        optimizer: Any = "plain",
+        n_iter: int | str = "auto",
+        bins: Any = "auto",
+        offset: str | None = None,
+        exposure: str | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool | int | None = None,
+    ) -> None:
+        _CWB.__init__(
+            self, loss=loss, cv=cv, one_se=one_se, scoring=scoring, terms=terms,
+            learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter, bins=bins,
+            offset=offset, exposure=exposure, random_state=random_state, n_jobs=n_jobs,
+            verbose=verbose,
+        )  # fmt: skip
+
+
+class CWBClassifierCV(_CrossValidated, CWBClassifier):
+    """CWBClassifier with the number of iterations chosen by cross-validation.
+
+    Parameters
+    ----------
+    class_weight, terms, learners, exclude, bins, offset, random_state, n_jobs, verbose
+        As of `CWBClassifier`.
+    cv, one_se, scoring, optimizer, n_iter
+        As of `CWBRegressorCV`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    cv_result_, n_iter_, best_score_, model_, intercept_, feature_importances_, n_features_in_, \
+feature_names_in_
+        As of `CWBRegressorCV`.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> y = np.where(X[:, 0] + rng.normal(0, 0.3, 300) > 0.5, "yes", "no")
+    >>> classifier = cb.CWBClassifierCV(cv=5, scoring="auc").fit(X, y)
+    >>> bool(classifier.best_score_ > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        cv: Any = 5,
+        one_se: bool = False,
+        scoring: Any = None,
+        class_weight: Any = None,
+        terms: Any = "auto",
+        learners: Any = None,
+        exclude: Any = None,
+        optimizer: Any = "plain",
+        n_iter: int | str = "auto",
+        bins: Any = "auto",
+        offset: str | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool | int | None = None,
+    ) -> None:
+        _CWB.__init__(
+            self, cv=cv, one_se=one_se, scoring=scoring, class_weight=class_weight, terms=terms,
+            learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter, bins=bins,
+            offset=offset, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+        )  # fmt: skip

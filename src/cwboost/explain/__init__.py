@@ -1,0 +1,1 @@
+"""What a model says: effects, importance, summary, trajectory, quality on given rows."""

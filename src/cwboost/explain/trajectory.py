@@ -1,0 +1,144 @@
+"""How a model grew: coefficients, effects and sizes of its terms along the path, as plain arrays.
+
+Knows the path and how to be at many of its iterations at once; knows nothing of drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost import _core
+from cwboost.frames.table import Floats
+from cwboost.model.model import Model
+
+from .effects import term_points
+
+FRAMES = 150  # iterations that a trace is computed at
+
+
+def key_iterations(model: Model, n: int = FRAMES) -> NDArray[np.int64]:
+    """At most about n iterations that show the path: denser at the start, with the
+    first and the last, the chosen one, and both ends of a rewind.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.linspace(0, 1, 50)
+    >>> key_iterations(cb.fit({"x": x}, x**2, n_iter=500), 8)
+    array([  0,   1,   7,  32,  78, 146, 238, 356, 500])
+    """
+    last = model.n_iter
+    if last <= n:
+        return np.arange(last + 1)
+    # Dense where most happens, at the start, and without large gaps later.
+    spaced = np.round(last * (np.arange(n) / (n - 1)) ** 2.2).astype(np.int64)
+    path = model.path
+    marks = [1, model.best_iteration]
+    if path.switched_after >= 0:
+        marks += [path.rewound_to, path.switched_after, min(path.switched_after + 1, last)]
+    return np.unique(np.concatenate([spaced, np.array(marks, dtype=np.int64)]))
+
+
+def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats]:
+    """Coefficients of all terms at several iterations: of each term (iterations, n_coef, q).
+
+    `model.at(m)` has the same, one iteration at a time.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.linspace(0, 1, 50)
+    >>> model = cb.fit({"x": x}, x**2, n_iter=20)
+    >>> beta = coefficients_at(model, [0, 20])["x"]
+    >>> bool(np.array_equal(beta[1], model.terms["x"].beta)), bool(beta[0].any())
+    (True, False)
+    """
+    model._refuse_bags("the path of the coefficients")
+    model._refuse_edited("the path of the coefficients")
+    iterations = list(iterations)
+    q = model.n_outputs
+    sizes = [term.plan.basis.n_coef for term in model.terms.values()]
+    path, optimizer = model.path.to_core(sizes, q), model.optimizer.core()
+    flat = np.array(
+        [_core.replay(path, int(m), optimizer, sizes, q, model.scale) for m in iterations]
+    ).reshape(len(iterations), -1)
+    ends = q * np.cumsum([0, *sizes])
+    return {
+        name: flat[:, a:b].reshape(len(iterations), q, -1).transpose(0, 2, 1)
+        for name, a, b in zip(model.terms, ends[:-1], ends[1:], strict=True)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """Sizes of the terms along the path.
+
+    Attributes
+    ----------
+    iterations : (frames,) array
+    sizes : dict of term to (frames,) array
+        Standard deviation (or range) of the term's effect over the training rows; of several
+        outputs the largest. Terms that are ever chosen, the largest at the end first.
+    chosen : dict of term to array
+        The iterations, from 1, that chose the term.
+    corrected : dict of term to array
+        The iterations whose correction it was (Accelerated, Hybrid).
+    """
+
+    iterations: NDArray[np.int64]
+    sizes: dict[str, Floats]
+    chosen: dict[str, NDArray[np.int64]]
+    corrected: dict[str, NDArray[np.int64]]
+
+
+def traces(model: Model, kind: str = "deviation", n: int = FRAMES) -> Traces:
+    """How large every term is after each iteration, and when it was chosen.
+
+    Parameters
+    ----------
+    model : Model
+    kind : "deviation" or "range"
+        Standard deviation of the effect over the training rows (for a term of two columns as if
+        they were independent), or the largest minus the least effect.
+    n : int
+        About how many iterations are looked at.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.linspace(0, 1, 50)
+    >>> found = traces(cb.fit({"x": x}, x**2, n_iter=20), "range")
+    >>> found.sizes["x"][[0, 1, 20]].round(2), len(found.chosen["x"])
+    (array([0.  , 0.1 , 0.88]), 20)
+    """
+    if kind not in ("deviation", "range"):
+        raise ValueError(f"kind must be 'deviation' or 'range', got {kind!r}")
+    iterations = key_iterations(model, n)
+    sizes = {}
+    for name, beta in coefficients_at(model, iterations).items():
+        if beta.any():
+            values, weights = term_points(model, model.terms[name])
+            matrix = model.terms[name].plan.basis.matrix(values)
+            effect = np.stack([matrix @ frame for frame in beta])  # (frames, points, q)
+            sizes[name] = _size(effect, weights, kind)
+    order = sorted(sizes, key=lambda name: -sizes[name][-1])
+    number = {name: k for k, name in enumerate(model.terms)}
+    path = model.path
+    return Traces(
+        iterations,
+        {name: sizes[name] for name in order},
+        {name: np.flatnonzero(path.choices == number[name]) + 1 for name in order},
+        {name: np.flatnonzero(path.corrections == number[name]) + 1 for name in order},
+    )
+
+
+def _size(effect: Floats, weights: Floats, kind: str) -> Floats:
+    if kind == "range":
+        return np.asarray(np.ptp(effect, axis=1).max(axis=1))
+    mean = np.einsum("p,fpq->fq", weights, effect)
+    square = np.einsum("p,fpq->fq", weights, (effect - mean[:, None]) ** 2)
+    return np.asarray(np.sqrt(square).max(axis=1))

@@ -1,0 +1,1 @@
+"""Models as files and code: JSON, SQL, ONNX, score tables."""

@@ -1,0 +1,220 @@
+"""A file that a fit writes now and then, so that it can go on after it was cut off.
+
+Knows the format and which fit a file is of; knows nothing of how a fit goes on (fit.py).
+
+    cwboost checkpoint 2 1a2b...   the version, and a checksum of all that follows
+    [{"identity": ...}, ...]       one line of JSON: each loop of the fit, and the sizes of its path
+    ...                            the arrays of the paths, end to end
+
+There are no rows in it, so it is small. It is written beside the old one, which it replaces whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path as File
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cwboost._utils.atomic_files import check_file, whole
+from cwboost._utils.fingerprint import digest
+from cwboost.losses import described
+from cwboost.model.model import Model, Path
+
+MAGIC, VERSION = b"cwboost checkpoint", 2
+EVERY = 10.0  # seconds from one write to the next, at the least,
+TIMES = 20  # and so many times what the last one took
+NEAR = 1e-9  # numbers of one fit; rows that are spread over machines may be summed in another order
+EQUAL = 1e-12  # fingerprints, which are sums of the same residuals, over what they could be at most
+ARRAYS = {
+    name: np.dtype("<i4" if str(field.type) == "Ints" else "<f8")
+    for name, field in Path.__dataclass_fields__.items()
+    if field.type in ("Ints", "Floats")
+}
+Identity = dict[str, Any]  # texts and lists of numbers, by what they are of
+
+
+def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
+    """What the path of a loop depends on, from the model that it begins with and the fingerprints
+    of its columns."""
+    settings, names = model.settings, ", ".join(model.terms)
+    terms = list(model.terms.values())
+    made = (f"{term.name} {term.learner!r} {term.plan.basis.n_coef}" for term in terms)
+    held: str = settings.validation
+    if held == "fraction":
+        held = f"{settings.fraction} of the rows by random_state {settings.seed}"
+    before = digest(getattr(model.path, name) for name in ARRAYS)
+    return {
+        "loss": described(model.loss),
+        "optimizer": repr(model.optimizer),
+        "rows": str(n_rows),
+        "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({digest(made)})",
+        "bins": repr(settings.bins),
+        "validation": held,
+        "start": model.start_vector.tolist(),
+        "scale": [float(model.scale)],
+        "smoothing": [float(term.smoothing) for term in terms],
+        "first stage": f"{model.n_iter} iterations ({before})" if model.n_iter else "",
+        "columns": columns,
+    }
+
+
+class Stage(NamedTuple):
+    """One loop of a fit."""
+
+    identity: Identity
+    path: Path
+
+
+class Checkpoint:
+    """What a file has of a fit, and room for more.
+
+    Parameters
+    ----------
+    file : path
+        Read if it is there.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> x = np.linspace(0, 1, 50)
+    >>> model = cb.fit({"x": x}, x**2, n_iter=20, checkpoint="fit.checkpoint")
+    >>> Checkpoint("fit.checkpoint").stages[0].path.n_iter
+    20
+    """
+
+    def __init__(self, file: Any) -> None:
+        if not isinstance(file, str | os.PathLike):
+            raise TypeError(f"checkpoint: expected a path to a file, got {file!r}")
+        check_file(file)
+        self.given, self.file = os.fsdecode(file), File(os.fsdecode(file)).absolute()
+        self.stages = _read(self.file, str(self)) if self.file.exists() else []
+        self._running: list[Identity] = []  # loops that have begun
+        self._warned = False
+
+    def __str__(self) -> str:
+        return self.given
+
+    def begin(self, identity: Identity) -> Path | None:
+        """A loop begins: what the file has of it, whose columns are yet to be checked."""
+        self._running.append(identity)
+        if len(self._running) > len(self.stages):
+            return None
+        stage = self.stages[len(self._running) - 1]
+        for name, now in identity.items():
+            then = stage.identity[name]
+            if name != "columns" and not _same(then, now):
+                raise ValueError(
+                    f"checkpoint {self}: it is of another fit ({name}: then {_shown(then, now)}, "
+                    f"now {_shown(now, then)}); delete the file to begin anew, or take another name"
+                )
+        return stage.path
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Raises unless the columns of the loop that has begun, so named, are those of the file."""
+        now = self._running[-1]["columns"]
+        then = self.stages[len(self._running) - 1].identity["columns"]
+        alike = np.zeros(len(names), dtype=bool)
+        if len(then) == len(now):
+            alike[:] = np.isclose(then, now, rtol=NEAR, atol=EQUAL, equal_nan=True)
+        if alike.all():
+            return
+        pairs = zip(names, alike, strict=True)
+        others = list(dict.fromkeys(name for name, same in pairs if not same))
+        listed = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+        said = f"column {listed} has" if len(others) == 1 else f"columns {listed} have"
+        raise ValueError(
+            f"checkpoint {self}: {'' if alike.any() else 'y or '}{said} other values, or in other "
+            "rows, than in the fit of the checkpoint; pass the same rows again, delete the file to "
+            "begin anew, or take another name"
+        )
+
+    def save(self, path: Path) -> float:
+        """Writes the path of the loop that runs, unless the file has more of it; returns after how
+        many seconds to do so again. If it cannot be written, the fit need not end for that."""
+        number, began = len(self._running) - 1, time.perf_counter()
+        if number < len(self.stages) and path.n_iter < self.stages[number].path.n_iter:
+            return EVERY
+        stages = [*self.stages[:number], Stage(self._running[-1], path)]
+        try:
+            _write(self.file, stages)
+            self.stages = stages
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"checkpoint {self}: it could not be written ({error.strerror or error}); "
+                    "the fit goes on, and tries again",
+                    RuntimeWarning,
+                    stacklevel=7,
+                )
+        return max(EVERY, TIMES * (time.perf_counter() - began))
+
+
+def _same(then: Any, now: Any) -> bool:
+    if isinstance(now, str) or len(then) != len(now):
+        return bool(then == now)
+    return np.allclose(then, now, rtol=NEAR, atol=1e-12)
+
+
+def _shown(these: Any, others: Any) -> str:
+    """A text, or of numbers the first that differs from others."""
+    if isinstance(these, str):
+        return these or "none"
+    if len(these) != len(others):
+        return f"{len(these)} numbers"
+    return next(repr(a) for a, b in zip(these, others, strict=True) if not _same([a], [b]))
+
+
+def _write(file: File, stages: list[Stage]) -> None:
+    arrays = [getattr(stage.path, name).astype(t) for stage in stages for name, t in ARRAYS.items()]
+    said = [
+        {
+            "identity": identity,
+            "sizes": [len(getattr(path, name)) for name in ARRAYS],
+            "facts": {k: v for k, v in vars(path).items() if k not in ARRAYS},
+        }
+        for identity, path in stages
+    ]
+    body = b"".join([json.dumps(said).encode(), b"\n", *(a.tobytes() for a in arrays)])
+    with whole(file) as temporary, temporary.open("wb") as out:
+        out.write(b"%s %d %s\n" % (MAGIC, VERSION, _checksum(body)))
+        out.write(body)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _read(file: File, said_as: str) -> list[Stage]:
+    head, _, body = file.read_bytes().partition(b"\n")
+    if not (head.startswith(MAGIC) or MAGIC.startswith(head)):
+        raise ValueError(f"checkpoint {said_as}: this is no checkpoint; take another name")
+    words = head[len(MAGIC) :].split()
+    if len(words) == 2 and words[0].isdigit() and int(words[0]) != VERSION:
+        which = "a later" if int(words[0]) > VERSION else "an earlier"
+        raise ValueError(
+            f"checkpoint {said_as}: it was written by {which} version of cwboost; use that, delete "
+            "the file to begin anew, or take another name"
+        )
+    if words != [b"%d" % VERSION, _checksum(body)]:
+        raise ValueError(
+            f"checkpoint {said_as}: it is damaged or cut off; delete the file to begin anew, or "
+            "take another name"
+        )
+    line, _, rest = body.partition(b"\n")
+    stages, at = [], 0
+    for said in json.loads(line):
+        arrays: dict[str, Any] = {}
+        for (name, t), size in zip(ARRAYS.items(), said["sizes"], strict=True):
+            arrays[name] = np.frombuffer(rest, t, size, at).astype(t.newbyteorder("="))
+            at += arrays[name].nbytes
+        stages.append(Stage(said["identity"], Path(**arrays, **said["facts"])))
+    return stages
+
+
+def _checksum(body: bytes) -> bytes:
+    return digest([np.frombuffer(body, np.uint8)]).encode()

@@ -1,0 +1,73 @@
+"""Many fits side by side: folds, bags, draws, configurations. Knows threads, Ctrl-C and progress;
+nothing of what the fits are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from threading import Event
+from typing import TypeVar
+
+from cwboost.progress import Progress
+
+from .smoothing import one_blas_thread
+
+T = TypeVar("T")
+Halt = Callable[[], bool]
+
+WAIT = 0.05  # seconds after which the calling thread looks at signals again
+
+
+def run_all(
+    jobs: Sequence[Callable[[Halt], T]],
+    n_threads: int,
+    bar: Progress,
+    what: str = "fit",
+    done: Callable[[int, T], None] | None = None,
+) -> list[T]:
+    """[job(halt) for job in jobs], by so many threads; results do not depend on how many.
+
+    A job asks `halt()` now and then whether to end early: an error in another, or Ctrl-C, is then
+    raised here. `done` is told the number and the result of each as it ends, in this thread.
+
+    Examples
+    --------
+    >>> from cwboost.progress import Progress
+    >>> run_all([lambda halt: 1, lambda halt: 2], 2, Progress())
+    [1, 2]
+    """
+    results: dict[int, T] = {}
+
+    def end(number: int, result: T) -> None:
+        results[number] = result
+        if done is not None:
+            done(number, result)
+        bar.step(len(results))
+
+    with bar.work(len(jobs), what):
+        if n_threads == 1 or len(jobs) < 2:
+            for number, job in enumerate(jobs):
+                end(number, job(lambda: False))  # Ctrl-C reaches the job itself
+        else:
+            with one_blas_thread():  # the threads here are enough
+                _by_threads(jobs, n_threads, end)
+    return [results[number] for number in range(len(jobs))]
+
+
+def _by_threads(
+    jobs: Sequence[Callable[[Halt], T]], n_threads: int, end: Callable[[int, T], None]
+) -> None:
+    """This thread only waits, so that Ctrl-C reaches it at once."""
+    stop = Event()
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            waiting = {pool.submit(job, stop.is_set): number for number, job in enumerate(jobs)}
+            while waiting:
+                ready, _ = wait(waiting, WAIT, FIRST_COMPLETED)
+                for future in sorted(ready, key=waiting.__getitem__):
+                    end(waiting.pop(future), future.result())
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -1,0 +1,1 @@
+"""Any table as typed columns; tables as files. The only package that knows narwhals."""

@@ -1,0 +1,454 @@
+"""Tables as files: CSV, JSON lines and Parquet, read and written; "-" is standard input and output.
+
+Knows how cells are written and what they mean, and how a file is replaced whole or not at all;
+knows nothing of models. Parquet needs pyarrow (extra `parquet`). A folder is one table, too: of
+Parquet files, or a saved Dataset.
+
+A column of a CSV file is one of these, whichever first takes all its cells; an empty cell is
+missing, and in all but text NA, NaN, N/A, null and none are:
+
+- numbers: 12, -0.5, 1e6;
+- booleans: true, false in any case;
+- dates and times: 2026-11-15, 2026-11-15 08:30:00 (days since 1970-01-01, as everywhere);
+- text.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import io
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from cwboost._utils.atomic_files import check_file, whole
+
+from .table import INEXACT_FROM, Column, Numbers, Table, check_finite, natural, read, read_column
+
+Kind = Literal["numbers", "text"]  # what a column is known to be
+STANDARD = "-"
+ENDINGS = {
+    ".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+MISSING = {"", "na", "nan", "n/a", "null", "none"}  # in lower case
+BOOLEANS = {"true": 1.0, "false": 0.0}
+DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
+SHOWN = 40  # characters of a cell in a message
+
+
+@dataclass(frozen=True, eq=False)
+class FileTable:
+    """A table read from a file: typed columns, and the cells as they were written."""
+
+    table: Table
+    cells: Callable[[str], Any]  # a sequence
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
+    """Reads a table; the format is that of the name's ending, else what the content looks like.
+
+    Parameters
+    ----------
+    file : path, or "-" for standard input
+    kinds : mapping of names of columns, optional
+        What columns are known to be, so that codes such as 007 stay text, and the place of a cell
+        that is no number is named.
+
+    Examples
+    --------
+    >>> _ = Path("t.csv").write_text("age;job\\n30;cook\\n;pilot\\n")
+    >>> read_table("t.csv").table["age"].values
+    array([30., nan])
+    """
+    if is_folder(file):
+        return _read_folder(file)
+    name = "standard input" if file == STANDARD else file
+    raw = standard_input() if file == STANDARD else Path(file).read_bytes()
+    if raw.startswith(b"\x1f\x8b"):
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError) as error:
+            raise ValueError(f"{name}: damaged ({error})") from None
+    form = ENDINGS.get(Path(file.removesuffix(".gz")).suffix.lower()) or _looks_like(raw)
+    kinds = kinds or {}
+    if form == "parquet":
+        return _read_parquet(raw, name)
+    if form == "jsonl":
+        return _read_json_lines(_decoded(raw, name), name, kinds)
+    return _read_csv(_decoded(raw, name), name, kinds, "\t" if form == "tsv" else None)
+
+
+def is_folder(file: str) -> bool:
+    """Whether it names a folder of Parquet files, a pattern that means some, or a saved Dataset."""
+    path = Path(file)
+    return file != STANDARD and (path.is_dir() or (glob.has_magic(file) and not path.exists()))
+
+
+def is_table_file(file: str) -> bool:
+    """Whether it names a file of a format that is known, or standard output."""
+    return file == STANDARD or Path(file).suffix.lower() in ENDINGS
+
+
+def _read_folder(folder: str) -> FileTable:
+    """A table whose columns are read when they are wanted."""
+    from .dataset import Dataset
+
+    saved = (Path(folder) / "dataset.json").is_file()
+    table = (Dataset.open(folder) if saved else Dataset.from_parquet(folder)).table
+    return FileTable(table, lambda column: natural(table[column]))
+
+
+def standard_input() -> bytes:
+    """All of standard input; piece by piece, so that Ctrl-C is never missed."""
+    stream: Any = sys.stdin.buffer
+    return b"".join(iter(lambda: stream.read1(2**16), b""))
+
+
+def _looks_like(raw: bytes) -> str:
+    if raw.startswith(b"PAR1"):
+        return "parquet"
+    return "jsonl" if raw.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "csv"
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{name}, line {line}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | None) -> FileTable:
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or _delimiter(text))
+    try:
+        header = next((cells for cells in lines if cells), None)
+        if header is None:
+            raise ValueError(f"{name}: the file is empty; expected a line with the columns' names")
+        twice = next((column for column in header if header.count(column) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"{name}, line {lines.line_num}: column {twice!r} is there more than once; rename "
+                "one of them"
+            )
+        rows, places = [], []
+        for cells in lines:
+            if len(cells) == len(header):
+                rows.append(cells)
+                places.append(lines.line_num)
+            elif cells:  # a blank line is none
+                raise ValueError(
+                    f"{name}, line {lines.line_num}: expected {len(header)} cells as in the "
+                    f"header, got {len(cells)}"
+                )
+    except csv.Error as error:
+        raise ValueError(f"{name}, line {lines.line_num}: {error}") from None
+    raw = dict(zip(header, zip(*rows, strict=True) if rows else ((),) * len(header), strict=True))
+
+    def make(column: str) -> Column:
+        found = _parsed(raw[column], column, kinds.get(column))
+        if isinstance(found, int):
+            where = f"{name}, line {places[found]}, column {column!r}"
+            raise ValueError(f"{where}: expected a number, got {_shown(raw[column][found])}")
+        if isinstance(found, Numbers) and np.isinf(found.values).any():
+            row = int(np.flatnonzero(np.isinf(found.values))[0])
+            raise ValueError(
+                f"{name}, line {places[row]}, column {column!r}: expected a finite number, got "
+                f"{_shown(raw[column][row])}; leave the cell empty if it is missing"
+            )
+        return found
+
+    table = Table(header, len(rows), make)
+    return FileTable(table, lambda column: Cells(raw[column]))
+
+
+class Cells(tuple[str, ...]):
+    """Cells of a CSV file as they were written."""
+
+
+def _delimiter(text: str) -> str:
+    """The one that splits the header most; a comma if none does."""
+    head = text.lstrip("\r\n")[:100_000]
+    return max(",;\t", key=lambda d: len(next(csv.reader(io.StringIO(head), delimiter=d), [])))
+
+
+def _parsed(cells: Sequence[str], name: str, kind: Kind | None) -> Column | int:
+    """The column that cells are, or the row of the first that is no number but should be one."""
+    distinct = dict.fromkeys(cells)
+    if kind != "text":
+        for parser in (_number, _boolean):
+            values = _all(parser, distinct)
+            if values is not None:
+                floats = np.array([values[cell] for cell in cells], dtype=np.float64)
+                huge = any(abs(v) >= INEXACT_FROM and _is_whole(c) for c, v in values.items())
+                return Numbers(name, floats, boolean=parser is _boolean, exact=not huge)
+        dates = _dates([None if c.strip().lower() in MISSING else c for c in cells], name)
+        if dates is not None:
+            return dates
+        if kind == "numbers":
+            bad = {cell for cell in distinct if _number(cell) is None}
+            return next(row for row, cell in enumerate(cells) if cell in bad)
+    return read_column([cell or None for cell in cells], name)
+
+
+def _all(
+    parser: Callable[[str], float | None], distinct: Mapping[str, Any]
+) -> dict[str, float] | None:
+    """What a parser makes of all cells, None if it does not take one of them."""
+    out = {}
+    for cell in distinct:
+        value = parser(cell)
+        if value is None:
+            return None
+        out[cell] = value
+    return out
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell) if "_" not in cell else None
+    except ValueError:
+        return float("nan") if cell.strip().lower() in MISSING else None
+
+
+def _boolean(cell: str) -> float | None:
+    word = cell.strip().lower()
+    return BOOLEANS.get(word, float("nan") if word in MISSING else None)
+
+
+def _is_whole(cell: str) -> bool:
+    return cell.strip().lstrip("+-").isdigit()
+
+
+def _dates(cells: Sequence[str | None], name: str) -> Column | None:
+    """The column if all cells that are not missing are dates."""
+    distinct = set(cells) - {None}
+    if not distinct or not all(DATE.fullmatch(c.strip()) for c in distinct if c is not None):
+        return None
+    try:
+        stamps = np.array([c and c.strip() for c in cells], dtype="M8[us]")
+    except ValueError:  # the 31st of February
+        return None
+    return read_column(stamps, name)
+
+
+def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTable:
+    objects, places = [], []
+    for line, part in enumerate(text.split("\n"), 1):
+        if part.strip():
+            objects.append(_json_object(part, f"{name}, line {line}"))
+            places.append(line)
+    if not objects:
+        raise ValueError(f"{name}: the file is empty; expected a JSON object per line")
+    names = list(dict.fromkeys(key for each in objects for key in each))
+
+    def cells(column: str) -> list[Any]:
+        return [each.get(column) for each in objects]
+
+    def make(column: str) -> Column:
+        values = cells(column)
+        texts = [isinstance(value, str) for value in values]
+        if any(texts) and kinds.get(column) != "text":
+            only = all(t or value is None for t, value in zip(texts, values, strict=True))
+            dates = _dates(values, column) if only else None
+            if dates is not None:
+                return dates
+            if kinds.get(column) == "numbers":
+                row = texts.index(True)
+                where = f"{name}, line {places[row]}, {column!r}"
+                raise ValueError(f"{where}: expected a number, got {_shown(values[row])}")
+        found: Column = _located(lambda: read_column(values, column), name)
+        _located(lambda: check_finite(found), name)
+        return found
+
+    return FileTable(Table(names, len(objects), make), cells)
+
+
+def _json_object(part: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(part)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{where}: expected a JSON object such as {{'x': 1}}, got {_shown(part)}")
+    for key, value in found.items():
+        if isinstance(value, dict | list):
+            raise ValueError(f"{where}, {key!r}: expected a number, text, true, false or null")
+    return found
+
+
+def _read_parquet(raw: bytes, name: str) -> FileTable:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise _no_pyarrow() from error
+    try:
+        found = pyarrow.parquet.read_table(pyarrow.BufferReader(raw))
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = str(error).split(". ")[0].split("\n")[0]
+        raise ValueError(f"{name}: not a Parquet file, or damaged ({reason})") from None
+    kinds = pyarrow.types
+    fast = [  # text is read twenty times faster than the same text in a dictionary
+        field.with_type(pyarrow.string())
+        if kinds.is_dictionary(field.type)
+        and kinds.is_string(field.type.value_type)
+        and not field.type.ordered
+        else field
+        for field in found.schema
+    ]
+    inner = _located(lambda: read(found.cast(pyarrow.schema(fast))), name)
+    table = Table(inner.names, inner.n_rows, lambda c: _located(lambda: inner[c], name))
+    return FileTable(table, lambda column: found.column(column).combine_chunks())
+
+
+def _no_pyarrow() -> ModuleNotFoundError:
+    return ModuleNotFoundError(
+        "Parquet needs the package pyarrow; install it with: pip install 'cwboost[parquet]'"
+    )
+
+
+def _located(make: Callable[[], Any], name: str) -> Any:
+    """What `make` returns; its errors say the file."""
+    try:
+        return make()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _shown(cell: Any) -> str:
+    text = repr(cell)
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def check_output(file: str, table: bool = True) -> None:
+    """Raises if a file could not be written, before the work for it is done."""
+    if file == STANDARD:
+        return
+    path = Path(file)
+    if table and path.suffix.lower() not in ENDINGS:
+        raise ValueError(
+            f"{file}: expected a name that ends in {', '.join(ENDINGS)}, or '-' for standard output"
+        )
+    check_file(file)
+
+
+def write_table(file: str, columns: Mapping[str, Any]) -> None:
+    """Writes columns (arrays, or cells of a FileTable) as CSV, JSON lines or Parquet, by the
+    name's ending; to standard output as CSV.
+
+    Examples
+    --------
+    >>> write_table("t.jsonl", {"x": np.array([1.0, np.nan]), "g": np.array(["a", None])})
+    >>> print(Path("t.jsonl").read_text(), end="")
+    {"x": 1.0, "g": "a"}
+    {"x": null, "g": null}
+    """
+    check_output(file)
+    form = ENDINGS.get(Path(file).suffix.lower(), "csv")
+    with replaced(file) as temporary:
+        if form == "parquet":
+            _write_parquet(temporary, columns)
+        else:
+            with temporary.open("w", encoding="utf-8", newline="") as stream:
+                if form == "jsonl":
+                    for row in zip(*map(_natural, columns.values()), strict=True):
+                        line = dict(zip(columns, row, strict=True))
+                        stream.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+                else:
+                    writer = csv.writer(
+                        stream, delimiter="\t" if form == "tsv" else ",", lineterminator="\n"
+                    )
+                    writer.writerow(columns)
+                    writer.writerows(zip(*map(_written, columns.values()), strict=True))
+
+
+def _written(column: Any) -> Sequence[Any]:
+    """Cells for CSV: those of a CSV file as they were."""
+    return column if isinstance(column, Cells) else _natural(column)
+
+
+def _natural(column: Any) -> list[Any]:
+    """Plain values, None where missing."""
+    if isinstance(column, Cells):
+        return _unwritten(column)
+    values = column.tolist() if hasattr(column, "tolist") else list(column)
+    return [None if isinstance(v, float) and not np.isfinite(v) else v for v in values]
+
+
+def _unwritten(cells: Cells) -> list[Any]:
+    """Values of CSV cells: numbers and booleans, unless that would lose something (007)."""
+    distinct = dict.fromkeys(cells)
+    if not any(re.match(r"\s*[+-]?0\d", cell) for cell in distinct):
+        for parser in (_number, _boolean):
+            values = _all(parser, distinct)
+            if values is not None:
+                plain = {c: _plain(c, v, parser is _boolean) for c, v in values.items()}
+                return [plain[cell] for cell in cells]
+    return [cell or None for cell in cells]
+
+
+def _plain(cell: str, value: float, boolean: bool) -> bool | int | float | None:
+    if value != value:
+        return None
+    return bool(value) if boolean else int(cell) if _is_whole(cell) else value
+
+
+def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise _no_pyarrow() from error
+    arrays = {
+        name: column
+        if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray)
+        else pyarrow.array(_natural(column), from_pandas=True)
+        for name, column in columns.items()
+    }
+    pyarrow.parquet.write_table(pyarrow.table(arrays), path)
+
+
+@contextmanager
+def replaced(file: str) -> Iterator[Path]:
+    """A path to write to; what is there at the end becomes the file, and nothing if it fails.
+
+    "-" and what is no ordinary file (a pipe, /dev/null) get a copy.
+    """
+    target = Path(file).resolve()
+    if file == STANDARD or (target.exists() and not target.is_file()):
+        with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
+            temporary = Path(folder) / "out"
+            yield temporary
+            _copy(temporary, None if file == STANDARD else target)
+        return
+    with whole(target) as temporary:
+        yield temporary
+
+
+def _copy(source: Path, target: Path | None) -> None:
+    with source.open("rb") as stream:
+        if target is None:
+            sys.stdout.flush()
+            shutil.copyfileobj(stream, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
+            with target.open("wb") as out:
+                shutil.copyfileobj(stream, out)

@@ -1,0 +1,1 @@
+"""The fitted model: terms, path and settings, prediction, exact pieces, edits. Holds no rows."""

@@ -1,0 +1,351 @@
+"""The terms of a model compiled for prediction, and how a table's columns are handed to the core.
+
+Knows the pieces of terms (pieces.py) and which columns can be read where they lie; knows nothing of
+losses, offsets or warnings. A `Lookup` is made once per model and kept with it.
+
+For scores the curves of one column are added up before any row is seen: the union of their breaks,
+and on every piece the sum of their polynomials. Columns that must be converted are let go as soon
+as their terms are done, so that a prediction holds no copy of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost import _core
+from cwboost.binning.bins import Values
+from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, format_number
+
+from .model import ColumnFacts, Term
+from .pieces import Axis, NoPiecesError, term_pieces
+
+MERGED_POWERS = 4  # cubics; curves of a higher degree are not added to others and lose no digits
+HELD_ROWS = 4096  # with up to so many rows converted columns are kept to the end
+MAX_INVERSE = 1e308  # of a piece's width
+BOOLEANS = {"False": 0.0, "True": 1.0}
+NOTHING = np.empty(0)
+
+Sum = tuple[tuple[Axis, ...], Floats]  # axes and coefficients as of Pieces, of one term or several
+
+
+@dataclass
+class LookupResult:
+    """What was noticed on the way."""
+
+    not_a_number: int = -1  # first row whose score is none
+    unseen: dict[str, int] = field(default_factory=dict)  # rows of levels never seen, per column
+
+
+class Lookup:
+    """The chosen terms of a model: their effects, centred, at the rows of any table."""
+
+    def __init__(self, terms: Mapping[str, Term], columns: Mapping[str, ColumnFacts]) -> None:
+        self.terms = {name: term for name, term in terms.items() if term.chosen}
+        self._facts = {c: columns[c] for term in self.terms.values() for c in term.columns}
+
+    def add(self, table: Table, score: Floats, n_threads: int) -> LookupResult:
+        """Adds all effects to (n, q) scores."""
+        if self._pieces is not None:
+            return self._merged.run(table, score[None], True, n_threads)
+        found = LookupResult()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for term in self.terms.values():
+                score += self._by_basis(term, table, found)
+        wrong = np.isnan(score).any(axis=1)
+        found.not_a_number = int(np.argmax(wrong)) if wrong.any() else -1
+        return found
+
+    def write(self, table: Table, effects: Floats, n_threads: int) -> LookupResult:
+        """Writes the effect of every term to its part of (terms, n, q)."""
+        if self._pieces is not None:
+            return self._apart.run(table, effects, False, n_threads)
+        found = LookupResult()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, term in enumerate(self.terms.values()):
+                effects[k] = self._by_basis(term, table, found)
+        return found
+
+    @cached_property
+    def _pieces(self) -> list[Sum] | None:
+        """None if a term has a basis of which nobody said how it is cut into polynomials."""
+        try:
+            pieces = [term_pieces(term, self._facts) for term in self.terms.values()]
+        except NoPiecesError:
+            return None
+        return [(tuple(map(_closed_below, p.axes)), p.coef) for p in pieces]
+
+    @cached_property
+    def _apart(self) -> CompiledTerms:
+        return CompiledTerms(self._pieces or [], self._facts)
+
+    @cached_property
+    def _merged(self) -> CompiledTerms:
+        return CompiledTerms(merge(self._pieces or []), self._facts)
+
+    def _by_basis(self, term: Term, table: Table, found: LookupResult) -> Floats:
+        columns = [as_in_training(table[c], self._facts[c]) for c in term.columns]
+        values = term.plan.encode(columns)
+        found.unseen |= term.plan.count_unseen(values)
+        return term.effect_at(values)
+
+
+def as_in_training(column: Column, facts: ColumnFacts) -> Column:
+    """The column, its numbers turned into what they were in training: booleans or labels."""
+    if not isinstance(column, Numbers):
+        return column
+    if facts.boolean and only_booleans(column):
+        return replace(column, boolean=True)  # 0 and 1 are known as False and True
+    return column.labels() if facts.kind == "labels" else column
+
+
+def only_booleans(column: Numbers) -> bool:
+    return not np.any((column.values != 0) & (column.values != 1) & ~column.missing)
+
+
+# --- terms for the core ---------------------------------------------------------------------------
+
+
+def _closed_below(axis: Axis) -> Axis:
+    """The same axis with breaks that belong to the interval above them."""
+    if axis.breaks is None or not axis.closed_above:
+        return axis
+    return replace(axis, breaks=np.nextafter(axis.breaks, np.inf), closed_above=False)
+
+
+def merge(terms: Sequence[Sum]) -> list[Sum]:
+    """Terms of one column added up: curves of numbers, and effects of the same levels."""
+    groups: dict[Any, list[Sum]] = {}
+    for k, (axes, coef) in enumerate(terms):
+        key: Any = k
+        if len(axes) == 1 and axes[0].breaks is None:
+            key = (axes[0].column, axes[0].levels)
+        elif len(axes) == 1 and coef.shape[1] <= MERGED_POWERS:
+            key = axes[0].column
+        groups.setdefault(key, []).append((axes, coef))
+    return [merged for group in groups.values() for merged in _merge_group(group)]
+
+
+def _merge_group(group: list[Sum]) -> list[Sum]:
+    axes, coef = group[0]
+    if len(group) == 1:
+        return group
+    if axes[0].breaks is None:
+        return [(axes, sum((other for _, other in group[1:]), coef))]
+    breaks = np.unique(np.concatenate([a.breaks for (a,), _ in group]))
+    left = breaks[:1] if len(breaks) else axes[0].origin[:1]
+    left = np.concatenate([left, breaks])
+    with np.errstate(over="ignore"):
+        width = np.diff(breaks)
+    bent = [(a, c) for (a,), c in group if c.shape[1] > 1]
+    if not np.all(np.isfinite(width)):
+        return group
+    lowest, highest = (max((a.width[i] for a, _ in bent), default=1.0) for i in (0, -2))
+    width = np.concatenate([[lowest], width, [highest]]) if len(breaks) else np.array([lowest])
+    total = np.zeros((len(left) + 1, max(c.shape[1] for _, c in group), coef.shape[2]))
+    for (axis,), own in group:
+        of_piece = np.searchsorted(np.asarray(axis.breaks), left, side="right")
+        of_piece[0] = 0
+        total[:-1, : own.shape[1]] += _moved(axis, own, of_piece, left, width)
+        total[-1, 0] += own[-1, 0]
+    merged = replace(
+        axes[0],
+        breaks=breaks,
+        origin=np.append(left, 0.0),
+        width=np.append(width, 1.0),
+        blocks=np.empty((len(total), total.shape[1], 0)),
+    )
+    return [((merged,), total)]
+
+
+def _moved(
+    axis: Axis, coef: Floats, piece: NDArray[np.intp], origin: Floats, width: Floats
+) -> Floats:
+    """Polynomials in t = (x - axis.origin) / axis.width as polynomials in (x - origin) / width."""
+    a = ((origin - axis.origin[piece]) / axis.width[piece])[:, None]  # t = a + b s
+    b = (width / axis.width[piece])[:, None]
+    own, out = coef[piece], np.zeros((len(piece), *coef.shape[1:]))
+    powers = coef.shape[1]
+    for k in range(powers):
+        for j in reversed(range(k, powers)):
+            out[:, k] = out[:, k] * a + comb(j, k) * own[:, j]
+        out[:, k] *= b**k
+    return out
+
+
+@dataclass(frozen=True)
+class ColumnSource:
+    """A column as numbers, or as levels."""
+
+    column: str
+    levels: tuple[str, ...] | None
+
+
+class CompiledTerms:
+    """Terms in the core, and what they read."""
+
+    def __init__(self, terms: Sequence[Sum], facts: Mapping[str, ColumnFacts]) -> None:
+        self._facts = facts
+        self._sources: dict[ColumnSource, int] = {}
+        self._axes: list[_core.Axis] = []
+        self._source_of: list[ColumnSource] = []  # per axis
+        self._level_axes: dict[ColumnSource, int] = {}
+        self._level_breaks: dict[tuple[ColumnSource, bool], _core.Breaks] = {}
+        self._positions: tuple[tuple[str, ...], list[int]] = ((), [])
+        made, self._needs = [], []  # sources of each term
+        for axes, given in terms:
+            coef = given.copy()
+            numbers = [self._axis(axis, coef, i, len(axes)) for i, axis in enumerate(axes)]
+            made.append(_core.Term(numbers, list(coef.shape[len(axes) : -1]), coef.ravel()))
+            self._needs.append([self._source_of[n] for n in numbers])
+        self._core = _core.Lookup(self._axes, made, terms[0][1].shape[-1] if terms else 1)
+        self._plain = bool(terms) and all(source.levels is None for source in self._sources)
+        self._last_need = {s: k for k, sources in enumerate(self._needs) for s in sources}
+
+    # --- setting up -------------------------------------------------------------------------------
+
+    def _axis(self, axis: Axis, coef: Floats, i: int, n_axes: int) -> int:
+        """Number of an axis in the core; effects of the same levels share one."""
+        levels = axis.levels if axis.breaks is None else None
+        source = ColumnSource(axis.column, levels)
+        if source in self._level_axes:
+            return self._level_axes[source]
+        number = self._sources.setdefault(source, len(self._sources))
+        breaks, origin, inverse, unseen = None, NOTHING, NOTHING, -1
+        if axis.breaks is None:
+            self._level_axes[source] = len(self._axes)
+            unseen = len(axis.levels) + 1 if axis.levels else -1
+        else:
+            n = len(axis.breaks) + 1
+            breaks = _core.Breaks(axis.breaks, np.arange(n, dtype=np.int32), n)
+            if coef.shape[n_axes + i] > 1:
+                origin, inverse = _units(axis, np.moveaxis(coef, (i, n_axes + i), (0, 1)))
+        self._axes.append(_core.Axis(number, breaks, origin, inverse, axis.n_pieces, unseen))
+        self._source_of.append(source)
+        return len(self._axes) - 1
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def run(self, table: Table, effects: Floats, add: bool, n_threads: int) -> LookupResult:
+        """Effects of all terms: added up in (1, n, q), or written to (terms, n, q)."""
+        found = LookupResult()
+        array = table.array() if self._plain else None
+        if array is not None:
+            columns = self._columns(table)
+            self._note(found, table, self._core.run_array(array, columns, effects, add, n_threads))
+            return found
+        given: list[Any] = [None] * len(self._sources)
+        converted: set[ColumnSource] = set()
+        first = 0
+        for k, needs in enumerate(self._needs):
+            for source in needs:
+                if given[self._sources[source]] is None:
+                    given[self._sources[source]], own = self._read(source, table)
+                    if own:
+                        converted.add(source)
+            done = [source for source in converted if self._last_need[source] == k]
+            if k + 1 == len(self._needs) or (done and table.n_rows > HELD_ROWS):
+                part = effects if add else effects[first : k + 1]
+                self._note(found, table, self._core.run(given, first, k + 1, part, add, n_threads))
+                first = k + 1
+                for source in done:
+                    given[self._sources[source]] = None
+                converted -= set(done)
+        return found
+
+    def _columns(self, table: Table) -> list[int]:
+        """Where the sources stand in a table that is an array."""
+        names, found = self._positions
+        if names != table.names:
+            place = {name: j for j, name in enumerate(table.names)}
+            for source in self._sources:
+                if source.column not in place:
+                    table.column(source.column)  # raises, and says what the table has
+            found = [place[source.column] for source in self._sources]
+            self._positions = (table.names, found)
+        return found
+
+    def _note(self, found: LookupResult, table: Table, noticed: tuple[int, int, list[int]]) -> None:
+        infinite, found.not_a_number, unseen = noticed
+        if infinite >= 0:
+            table.column(list(self._sources)[infinite].column)  # raises, and says where
+        for source, n in zip(self._source_of, unseen, strict=True):
+            if n:
+                found.unseen[source.column] = n
+
+    def _read(self, source: ColumnSource, table: Table) -> tuple[Any, bool]:
+        """A column as the core takes it, and whether that is new memory."""
+        facts = self._facts[source.column]
+        if source.levels is None:
+            numbers = table.numbers(source.column)
+            if numbers is not None:
+                return numbers, numbers.flags.owndata
+            return Values().encode(table.column(source.column)), True
+        if facts.kind == "numbers" and not facts.boolean:
+            numbers = table.numbers(source.column)
+            if numbers is not None and numbers.dtype.kind == "f":
+                return (numbers, self._breaks(source, False)), numbers.flags.owndata
+        column = table.column(source.column)
+        if isinstance(column, Labels):
+            return (column.codes, _pieces_of_levels(source.levels, column)), True
+        boolean = column.boolean or (facts.boolean and only_booleans(column))
+        if source.levels and not (boolean or column.exact):
+            column.labels()  # raises
+        return (column.values, self._breaks(source, boolean)), True
+
+    def _breaks(self, source: ColumnSource, boolean: bool) -> _core.Breaks:
+        """Finds the levels among numbers."""
+        if (source, boolean) not in self._level_breaks:
+            assert source.levels is not None
+            self._level_breaks[source, boolean] = _breaks_of_levels(source.levels, boolean)
+        return self._level_breaks[source, boolean]
+
+
+def _units(axis: Axis, by_power: Floats) -> tuple[Floats, Floats]:
+    """Origin and 1 / width of every piece; zeros where the effect is constant, so that it holds for
+    numbers of any size. `by_power` (pieces, powers, ...) changes where 1 / width is too large."""
+    with np.errstate(over="ignore", divide="ignore"):
+        inverse = np.minimum(1.0 / axis.width, MAX_INVERSE)
+    for piece in np.flatnonzero(inverse == MAX_INVERSE):
+        for j in range(by_power.shape[1]):
+            by_power[piece, j] /= (inverse[piece] * axis.width[piece]) ** j
+    bent = by_power[:, 1:].reshape(axis.n_pieces, -1).any(axis=1)
+    return np.where(bent, axis.origin, 0.0), np.where(bent, inverse, 0.0)
+
+
+def _pieces_of_levels(levels: tuple[str, ...], column: Labels) -> NDArray[np.int32]:
+    """The piece of every code, that of missing cells first."""
+    n = len(levels)
+    position = {level: i for i, level in enumerate(levels)}
+    found = [n, *(position.get(level, n + 1) for level in column.levels)]
+    return np.array(found, dtype=np.int32)
+
+
+def _breaks_of_levels(levels: tuple[str, ...], boolean: bool) -> _core.Breaks:
+    """The intervals of numbers that are levels hold one number each; all others are unseen."""
+    n = len(levels)
+    piece = {}
+    for i, level in enumerate(levels):
+        number = BOOLEANS.get(level) if boolean else _number(level)
+        if number is not None:
+            piece[number] = i
+    inside = np.array(sorted(piece))
+    breaks = np.unique(np.concatenate([inside, np.nextafter(inside, np.inf)]))
+    breaks = breaks[np.isfinite(breaks)]
+    pieces = [n + 1, *(piece.get(float(b), n + 1) for b in breaks)]
+    return _core.Breaks(breaks, np.array(pieces, dtype=np.int32), n)
+
+
+def _number(level: str) -> float | None:
+    """The number that is written as this level."""
+    try:
+        number = float(level)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) and format_number(number) == level else None

@@ -1,0 +1,1158 @@
+"""The fitted model: frozen, without rows. Knows its terms, its path and how to predict; knows
+nothing of how it was fitted (fit.py) or drawn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost import _core
+from cwboost._utils.checks import check_threads, is_whole, threads_for
+from cwboost.binning.bins import Bins, Levels, Sample
+from cwboost.fitting.design import Plan
+from cwboost.fitting.input_data import FitInput, read_offset
+from cwboost.frames.table import Column, Floats, Numbers, Table, read
+from cwboost.losses import Loss
+from cwboost.optimizers import Optimizer
+
+if TYPE_CHECKING:
+    from cwboost.uncertainty.intervals import Intervals
+
+    from .lookup import Lookup
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The chronological record of a fit: all that is needed to be at any of its iterations."""
+
+    choices: Ints  # (M,) number of the term chosen
+    corrections: Ints  # (M,) of the correction's term, -1 where there was none
+    halvings: Ints  # (M,) how often the step was halved to keep the risk from leaping
+    evaluations: Ints  # (M,) passes over the rows by the bins of a term, to choose
+    updates: Floats  # coefficients of the choices, end to end, before rate and scale
+    correction_updates: Floats
+    risk: Floats  # (M + 1,) mean loss of the training rows
+    validation_risk: Floats  # (M + 1,) NaN without validation rows
+    switched_after: int  # Hybrid: its last accelerated iteration; -1: it did not switch
+    rewound_to: int  # Hybrid: the iterate it went on from
+    stopped: str  # why the fit ended
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.choices)
+
+    @classmethod
+    def from_core(cls, path: _core.Path) -> Path:
+        return cls(**{name: getattr(path, name) for name in cls.__dataclass_fields__})
+
+    def to_core(self, sizes: list[int], n_outputs: int) -> _core.Path:
+        return _core.Path(
+            self.choices,
+            self.corrections,
+            self.halvings,
+            self.updates,
+            self.correction_updates,
+            self.risk,
+            self.validation_risk,
+            self.switched_after,
+            self.rewound_to,
+            sizes,
+            n_outputs,
+            self.evaluations,
+        )
+
+    def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
+        """The first m iterations."""
+
+        def length(terms: Ints) -> int:
+            return int(sum(sizes[k] for k in terms[:m] if k >= 0)) * n_outputs
+
+        switched = 0 <= self.switched_after < m
+        return Path(
+            self.choices[:m],
+            self.corrections[:m],
+            self.halvings[:m],
+            self.evaluations[:m],
+            self.updates[: length(self.choices)],
+            self.correction_updates[: length(self.corrections)],
+            self.risk[: m + 1],
+            self.validation_risk[: m + 1],
+            self.switched_after if switched else -1,
+            self.rewound_to if switched else -1,
+            self.stopped if m == self.n_iter else "shortened",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One term of the sum: a learner and its coefficients."""
+
+    plan: Plan = field(repr=False)
+    beta: Floats = field(repr=False)  # (n_coef, q) in the basis
+    smoothing: float
+    df: float
+    net_df: float
+
+    def __post_init__(self) -> None:
+        self.beta.flags.writeable = False
+
+    def __repr__(self) -> str:
+        chosen = "chosen" if self.chosen else "not chosen"
+        return f"<Term {self.name!r}: {self.learner!r}, df {self.df:.3g}, {chosen}>"
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def learner(self) -> Any:
+        return self.plan.learner
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.plan.columns
+
+    @property
+    def chosen(self) -> bool:
+        return bool(np.any(self.beta))
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients (n_coef,), or (n_coef, q) with several outputs.
+
+        Of the B-splines, of the levels, or of 1, x, x^2, ... for Linear and Polynomial.
+        """
+        public = self.plan.basis.public_coef(self.beta)
+        return public[:, 0] if public.shape[1] == 1 else public
+
+    @property
+    def levels(self) -> tuple[str | None, ...] | None:
+        """Levels that the coefficients of a Category belong to, None for missing cells."""
+        encoder, basis = self.plan.encoders[0], self.plan.basis
+        if len(self.columns) > 1 or not isinstance(encoder, Levels) or basis.kind != "levels":
+            return None
+        return (*encoder.levels, None)[: basis.n_coef]
+
+    @property
+    def mean(self) -> Floats:
+        """(q,) weighted mean of the uncentred effect over the training rows."""
+        assert self.plan.basis.mean is not None
+        return np.asarray(self.plan.basis.mean @ self.beta)
+
+    def effect_at(self, values: Floats) -> Floats:
+        """(n, q) centred effect at encoded values."""
+        return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
+
+
+SPREAD_POINTS = 100  # most points of a spread
+SPREAD_RANKS = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
+SPREAD_ROWS = 4096  # rows that a spread is made from, at random if there are more
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How the training rows spread over a column: a sketch for drawing, of two hundred numbers at
+    most. Every point stands for its share of the rows; up to 100 distinct values all are points.
+    """
+
+    rows: float  # weight of all training rows, their number if they have no weights
+    missing: float  # share of them whose cell is missing
+    points: Floats  # increasing; none for text, whose levels' shares are in the basis
+    shares: Floats  # of the rows whose cell is not missing
+
+    @classmethod
+    def of(cls, column: Column, sample: Sample) -> Spread:
+        """Of rows; if they are many, of some."""
+        total = sample.weigh()
+        missing = sample.weigh(column.missing) / total
+        points = shares = np.empty(0)
+        if isinstance(column, Numbers):
+            points, shares = _thinned(*_distinct(column.values, sample))
+        return cls(total, missing, points, shares)
+
+    @classmethod
+    def of_bins(cls, points: Floats, weights: Floats, numbers: bool = True) -> Spread:
+        """Of increasing points of bins that are fine enough to show it; NaN at the end: missing."""
+        total, missing = float(weights.sum()), 0.0
+        if np.isnan(points[-1]):
+            gone = np.isnan(points)
+            missing = float(weights[gone].sum()) / total
+            points, weights = points[~gone], weights[~gone]
+        known = weights > 0 if numbers else slice(0)
+        return cls(total, missing, *_thinned(points[known], weights[known]))
+
+
+@lru_cache(maxsize=1)
+def _some_rows(n: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(0, n, SPREAD_ROWS)
+
+
+def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
+    """Distinct numbers of some rows of the sample, and their weights."""
+    rows: Any = slice(None) if sample.marks is None else np.flatnonzero(sample.marks)
+    if sample.n_rows > SPREAD_ROWS:
+        some = _some_rows(sample.n_rows)
+        rows = some if sample.marks is None else rows[some]
+    weights = None if sample.weights is None else sample.weights[rows]
+    return _core.weigh_distinct(values[rows], None, weights)
+
+
+def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Points and their shares; if they are many, quantiles at equal steps instead."""
+    reached = weights.cumsum()
+    if len(points) <= SPREAD_POINTS:
+        return points, weights / reached[-1:]
+    at = np.minimum(reached.searchsorted(SPREAD_RANKS * reached[-1]), len(points) - 1)
+    new = at[1:] != at[:-1]
+    if new.all():
+        return points[at], np.full(len(at), 1.0 / len(at))
+    first = np.flatnonzero(np.append(True, new))
+    return points[at[first]], np.diff(first, append=len(at)) / len(at)
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What the model remembers of a training column."""
+
+    kind: Literal["numbers", "labels"]
+    low: float | None = None
+    high: float | None = None
+    missing: bool = False
+    boolean: bool = False
+    spread: Spread | None = field(default=None, repr=False, compare=False)  # None: an old file
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the fit was asked for, as far as extending it or repeating it needs to know."""
+
+    bins: Bins
+    patience: int | None
+    seed: int
+    validation: Literal["none", "fraction", "rows"] = "none"
+    fraction: float | None = None
+    target: str | None = None
+    weights: str | None = None
+    offset: str | None = None  # name of the column
+    exposure: str | None = None
+    held: str | None = None  # name of the column of validation
+    needs_offset: bool = False  # offset or exposure came as arrays
+    min_rows_per_bin: int | None = None
+    sites: str | None = None  # name of the column
+
+    def again(self, given: FitInput, what: str) -> FitInput:
+        """Rows that are given again for `what`; what the fit was given by the name of a column need
+        not be."""
+        if given.y is None and self.target is None:
+            raise TypeError(f"{what}: y was an array in the fit; pass it again")
+        if self.needs_offset and given.offset is None and given.exposure is None:
+            raise TypeError(f"{what}: the fit had an offset or exposure; pass the same again")
+        by_name = {"y": self.target, "weights": self.weights, "offset": self.offset}
+        by_name["exposure"] = self.exposure
+        named: Any = {key: name for key, name in by_name.items() if getattr(given, key) is None}
+        named |= {"min_rows": self.min_rows_per_bin, "sites": self.sites, "rule": self.bins}
+        return replace(given, **named)
+
+
+EditKind = Literal["zero", "rounded", "smoothed", "monotone", "set_level"]
+Literals = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change made to a model after its fit (edit.py makes them).
+
+    `model.edit(e.what, e.term, **dict(e.parameters))` does the same to another model.
+    """
+
+    what: EditKind
+    term: str  # name of the term, or of the column whose terms were changed
+    parameters: tuple[tuple[Literals | tuple[Literals, ...], ...], ...]  # pairs of name and value
+    shift: tuple[float, ...]  # (q,) what moved from the term to the start, so as to centre it
+    words: str  # what was changed, and by how much
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """Pairs of columns by what they gain on the residual of a model of main effects.
+
+    Attributes
+    ----------
+    a, b : tuple of names
+        The columns of each pair, the pair of largest gain first; the best 1000 at most.
+    gain : array
+        How much of the weighted sum of squares of the residual the pair's learner takes away.
+    by_noise : array
+        How many pairs gain as much by noise: the most in ten draws of random signs of the
+        residuals.
+    noise : float
+        What the best of all pairs gains by noise, on average.
+    residual : float
+        That sum of squares.
+    n_pairs, n_columns : int
+        How many pairs were ranked, of how many columns.
+    chosen : int
+        How many of the first have a term in the model.
+    left_out : tuple of names
+        Columns with too many levels for a table of pairs.
+    """
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    gain: Floats
+    by_noise: Floats
+    noise: float
+    residual: float
+    n_pairs: int
+    n_columns: int
+    chosen: int
+    left_out: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for numbers in (self.gain, self.by_noise):
+            numbers.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.gain)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(zip(self.a, self.b, strict=True))
+
+    @property
+    def share(self) -> Floats:
+        """Gains as shares of the residual's sum of squares."""
+        return self.gain / self.residual if self.residual > 0 else np.zeros(len(self.gain))
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Columns a, b, gain, share, by_noise and chosen."""
+        from cwboost.explain.effects import Columns
+
+        a, b = (np.array(names, dtype=object) for names in (self.a, self.b))
+        numbers = {"gain": self.gain, "share": self.share, "by_noise": self.by_noise}
+        return Columns(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
+
+    def plot(self, **options: Any) -> Any:
+        """Draws the best pairs (extra `plot`); the options are those of InteractionsDisplay."""
+        from cwboost.plotting.interactions import InteractionsDisplay
+
+        return InteractionsDisplay.from_estimator(self, **options)
+
+    def __repr__(self) -> str:
+        return f"<Ranking of {self.n_pairs} pairs, {self.chosen} chosen>\n{self.table!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """The fits, to shares of the rows, that a model is the average of.
+
+    Attributes
+    ----------
+    start : (bags, q) array
+    coef : mapping of the terms that any bag has chosen to arrays (bags, n_coef, q)
+        In the basis of the term; zero in a bag that has not chosen it.
+    chosen : mapping of the same terms to tuples
+        How often each bag has chosen the term.
+    n_iter, best_iteration : tuples
+        Iterations that each bag ran, and the one that its coefficients are at.
+    validation_risk : tuple
+        Mean loss of the rows that the bag left out, at that iteration.
+    risk_at_start : float
+        Mean loss of all rows at the average start; the importance of the terms sums to
+        `risk_at_start - model.risk[0]`.
+    """
+
+    start: Floats
+    coef: Mapping[str, Floats]
+    chosen: Mapping[str, tuple[int, ...]]
+    n_iter: tuple[int, ...]
+    best_iteration: tuple[int, ...]
+    validation_risk: tuple[float, ...]
+    risk_at_start: float
+
+    def __post_init__(self) -> None:
+        for values in (self.start, *self.coef.values()):
+            values.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return f"<Bags: {len(self)} of {min(self.n_iter)} to {max(self.n_iter)} iterations>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return Bags, tuple(
+            (state | {"coef": dict(self.coef), "chosen": dict(self.chosen)}).values()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Fits to bootstrap draws of the rows, from which bands around the effects are made.
+
+    Attributes
+    ----------
+    center : mapping of term to array (n_coef, q)
+        The fit to all rows that the others vary around: as the model, but `longer` times as far, so
+        that what is left of its bias is small beside its variance.
+    coef : mapping of the same terms to arrays (draws, n_coef, q) of 32-bit floats
+        The fits to the draws, with as many iterations.
+    n_iter : tuple
+        Iterations of each of them.
+    longer : float
+    inflation : float
+        Factor of the standard deviations between the draws, for residuals of rows that a fit has
+        seen are too small.
+    """
+
+    center: Mapping[str, Floats]
+    coef: Mapping[str, NDArray[np.float32]]
+    n_iter: tuple[int, ...]
+    longer: float
+    inflation: float
+
+    def __post_init__(self) -> None:
+        for coef in self.center.values():
+            coef.flags.writeable = False
+        for draws in self.coef.values():
+            draws.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.n_iter)
+
+    def __repr__(self) -> str:
+        return f"<Bands: {len(self)} draws, {self.longer:g} times as far as the model>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        maps = dict(self.center), dict(self.coef)
+        return Bands, (*maps, self.n_iter, self.longer, self.inflation)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A sum of terms: score = intercept + offset + effects of the columns.
+
+    Made by `fit` and never changed; it holds no rows.
+
+    Attributes
+    ----------
+    terms : mapping of name to Term
+        All terms that could be chosen; `term.chosen` says which were.
+    n_iter : int
+        Iterations run.
+    best_iteration : int
+        The iteration that the coefficients are at: the last, or with validation rows the best.
+    classes : tuple
+        Classes of y for the binomial and multinomial losses.
+    edits : tuple of Edit
+        What was changed after the fit, in order.
+    dropped : tuple of str
+        Terms that an earlier fit had chosen and `deselect` left out of this one.
+    bags : Bags or None
+        The fits that this model is the average of. An average has no path of its own: `n_iter` is
+        0, `risk` that of all rows, `validation_risk` that of every row by the bags that left it
+        out.
+    bands : Bands or None
+        What `with_bands` has found of how certain the effects are.
+    interactions : Ranking or None
+        The ranking of pairs, if the fit chose some.
+    """
+
+    loss: Loss
+    optimizer: Optimizer
+    terms: Mapping[str, Term]
+    columns: Mapping[str, ColumnFacts]
+    classes: tuple[Any, ...]
+    start_vector: Floats = field(repr=False)  # (q,)
+    scale: float
+    path: Path = field(repr=False)
+    best_iteration: int
+    settings: Settings = field(repr=False)
+    shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
+    edits: tuple[Edit, ...] = ()
+    dropped: tuple[str, ...] = ()
+    bags: Bags | None = None
+    bands: Bands | None = None
+    interactions: Ranking | None = field(default=None, repr=False)
+
+    # --- the path ---------------------------------------------------------------------------------
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.start_vector)
+
+    @property
+    def n_iter(self) -> int:
+        return self.path.n_iter
+
+    @property
+    def start(self) -> Any:
+        """The constant that the fit started from: a number, or (q,).
+
+        In an edited model it also holds the means of the terms that were edited.
+        """
+        return _plain(self.start_vector)
+
+    @property
+    def intercept(self) -> Any:
+        """Start plus the means of the effects: a number, or (q,)."""
+        return _plain(self.start_vector + sum((t.mean for t in self.terms.values()), np.zeros(1)))
+
+    @property
+    def choices(self) -> list[str]:
+        """Name of the term chosen in each iteration."""
+        names = list(self.terms)
+        return [names[k] for k in self.path.choices]
+
+    @property
+    def corrections(self) -> list[str | None]:
+        """Accelerated: name of the correction's term in each iteration, None in plain ones."""
+        names = list(self.terms)
+        if not np.any(self.path.corrections >= 0):
+            return []
+        return [names[k] if k >= 0 else None for k in self.path.corrections]
+
+    @property
+    def risk(self) -> Floats:
+        """Mean loss of the training rows after 0..n_iter iterations."""
+        return self.path.risk
+
+    @property
+    def validation_risk(self) -> Floats | None:
+        """Mean loss of the validation rows after 0..n_iter iterations."""
+        return None if self.settings.validation == "none" else self.path.validation_risk
+
+    @property
+    def stopped(self) -> str:
+        """Why the fit ended."""
+        return self.path.stopped
+
+    def at(self, m: int) -> Model:
+        """The model as it was after m iterations.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = cb.fit({"x": x}, x**2, n_iter=20)
+        >>> len(model.at(5).choices), bool(model.at(5).risk[-1] == model.risk[5])
+        (5, True)
+        """
+        if not is_whole(m):
+            raise TypeError(f"at: expected a whole number, got {m!r}")
+        self._refuse_bags("at")
+        if not 0 <= m <= self.n_iter:
+            raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
+        self._refuse_edited("at")
+        sizes = self._sizes
+        path = self.path.until(int(m), sizes, self.n_outputs)
+        terms = with_coefficients(self.terms, path, int(m), self.optimizer, self)
+        same = m == self.best_iteration
+        return replace(
+            self,
+            terms=terms,
+            path=path,
+            best_iteration=int(m),
+            shares=self.shares if same else None,
+            bands=self.bands if same else None,
+        )
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [len(term.beta) for term in self.terms.values()]
+
+    def extend(
+        self,
+        n: int,
+        table: Any,
+        y: Any = None,
+        *,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        validation: Any = None,
+        callback: Any = None,
+        time_limit: float | None = None,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Model:
+        """The model after n more iterations, given the rows of the fit again.
+
+        Equal to a fit that was longer from the start (to rounding, if only one of them was long
+        enough to do without rows). What was given to `fit` by the name of a
+        column, and a validation fraction, need not be given again. After early stopping the path
+        goes on from its end; use `model.at(m).extend(...)` to go on from elsewhere.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> short = cb.fit({"x": x}, x**2, n_iter=20)
+        >>> long = short.extend(10, {"x": x}, x**2)
+        >>> bool(np.array_equal(long.risk, cb.fit({"x": x}, x**2, n_iter=30).risk))
+        True
+        """
+        from cwboost.fitting.fit import extend
+
+        self._refuse_bags("extend")
+        self._refuse_edited("extend")
+        return extend(
+            replace(self, bands=None),
+            n,
+            table,
+            y,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            validation=validation,
+            callback=callback,
+            time_limit=time_limit,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
+    def _refuse_edited(self, method: str) -> None:
+        if self.edits:
+            raise ValueError(
+                f"{method}: the model was edited after its fit, and its path does not lead to it; "
+                "take the model before the edits, cwboost.model.edits.unedited(model), and repeat "
+                "the edits"
+            )
+
+    def _refuse_bags(self, method: str) -> None:
+        if self.bags is not None:
+            raise ValueError(
+                f"{method}: the model is the average of {len(self.bags)} bags, which has no path "
+                "of its own; fit without bags= for a model that has one"
+            )
+
+    def edit(self, what: str, term: str, **parameters: Any) -> Model:
+        """A new model with one term changed by hand; its `edits` and `summary` say so.
+
+        Parameters
+        ----------
+        what : "zero", "rounded", "smoothed", "monotone" or "set_level"
+            A function of `cwboost.edit`, where the parameters are explained.
+        term : name of a term
+        **parameters
+            Of that function.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9, n_iter=200)
+        >>> edited = model.edit("set_level", "g", level="b", effect=0.25)
+        >>> edited.predict({"g": ["a", "b"]}).round(2)
+        array([0.  , 0.75])
+        >>> edited.edits[0].words
+        "'g': effect of level 'b' set from 0.5 to 0.25; scores move by up to 0.25"
+        """
+        from .edits import apply
+
+        return apply(self, what, term, **parameters)
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        table: Any,
+        kind: Literal["response", "score"] = "response",
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+        n_threads: int | None = None,
+    ) -> Floats:
+        """Predictions in the units of y (probabilities for classes), or scores.
+
+        Parameters
+        ----------
+        table : data frame, array or mapping with the columns of the chosen terms
+        kind : "response" or "score"
+        offset, exposure : array, number or name of a column, optional
+            Needed if the model was fitted with arrays of them; 0 (or exposure 1) says none.
+        n_threads : int, optional
+            All cores from 20,000 rows on; the result does not depend on it.
+
+        Returns
+        -------
+        (n,) array; (n, q) for the multinomial loss.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> cb.fit({"x": x}, 3 * x, n_iter=200).predict({"x": [0.5]}).round(3)
+        array([1.5])
+        """
+        if kind not in ("response", "score"):
+            raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
+        check_threads(n_threads)
+        found, unseen = self._predicted(read(table), kind, offset, exposure, n_threads)
+        if unseen:
+            warn_of_unseen(unseen)
+        return found
+
+    def _predicted(
+        self, data: Table, kind: str, offset: Any, exposure: Any, n_threads: int | None = None
+    ) -> tuple[Floats, Mapping[str, int]]:
+        """Predictions, and in how many rows columns have levels that training had not."""
+        score = self._offset(data, offset, exposure)
+        score += self._constant
+        found = self._lookup.add(data, score, threads_for(n_threads, data.n_rows))
+        if found.not_a_number >= 0:
+            raise ValueError(
+                f"row {found.not_a_number} of the table: the score is not a number; the row is too "
+                "far away from the training rows"
+            )
+        if kind == "response":
+            return self.loss.response(score), found.unseen
+        return score[:, 0] if self.n_outputs == 1 else score, found.unseen
+
+    def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
+        """What each chosen term adds to the score of every row, centred: intercept + offset + their
+        sum is the score.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = cb.fit({"x": x}, 3 * x, n_iter=200)
+        >>> float((model.intercept + model.contributions({"x": [0.5]})["x"]).round(3)[0])
+        1.5
+        """
+        from cwboost.explain.effects import Columns
+
+        data = read(table)
+        effects = np.empty((len(self._lookup.terms), data.n_rows, self.n_outputs))
+        self._write_effects(data, effects, n_threads)
+        if self.n_outputs == 1:
+            effects = effects[:, :, 0]
+        return Columns(zip(self._lookup.terms, effects, strict=True))
+
+    def _write_effects(self, data: Table, effects: Floats, n_threads: int | None = None) -> None:
+        """Writes the centred effects of the chosen terms to (terms, n, q), in any order of memory
+        that keeps outputs together; warns of levels never seen."""
+        check_threads(n_threads)
+        found = self._lookup.write(data, effects, threads_for(n_threads, data.n_rows))
+        if found.unseen:
+            warn_of_unseen(found.unseen, stacklevel=4)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        from .lookup import Lookup
+
+        return Lookup(self.terms, self.columns)
+
+    @cached_property
+    def _constant(self) -> Floats:
+        """(q,) the intercept."""
+        return np.atleast_1d(self.intercept)
+
+    def _offset(self, data: Table, offset: Any, exposure: Any) -> Floats:
+        """(n, q) the offset of every row."""
+        chosen = (offset if offset is not None else self.settings.offset, exposure)
+        if exposure is None:
+            chosen = (chosen[0], self.settings.exposure)
+        if self.settings.needs_offset and offset is None and exposure is None:
+            raise ValueError(
+                "the model was fitted with an offset (or exposure) for every row; pass offset= or "
+                "exposure= for these rows, or offset=0 for none"
+            )
+        return read_offset(data, chosen[0], chosen[1], self.loss, self.n_outputs)
+
+    def intervals(
+        self,
+        table: Any,
+        y: Any = None,
+        *,
+        level: float = 0.9,
+        kind: Literal["cv+", "split", "cqr", "quantiles", "bags"] = "cv+",
+        folds: Any = None,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Intervals:
+        """Between which ends a new y lies with probability `level`; `predict` of the result gives
+        them for rows.
+
+        The model is fitted again, with its own settings, to parts of the rows, and how far it is
+        off in the others says how wide the intervals must be: whatever the distribution of y, they
+        hold so many of new rows that come as these did (docs/uncertainty.md).
+
+        Parameters
+        ----------
+        table, y, weights, offset, exposure
+            The rows of the fit again, as of `extend`; all are used, those of validation too.
+        level : float
+        kind : "cv+", "split", "cqr", "quantiles" or "bags"
+            "cv+": about the same width everywhere, calibrated by folds. "split": one fit to three
+            quarters of the rows, calibrated by the rest. "cqr": models of the lower and the upper
+            quantile, calibrated by folds, wide where y varies much. "quantiles": these models as
+            they are, which promise nothing. "bags": of an average of bags, calibrated by the rows
+            that they left out; nothing is fitted.
+        folds : int or array of shape (n,), optional
+            Of "cv+" and "cqr" only: how many (10), or the fold of every row (groups, times).
+        random_state : int or numpy Generator
+        n_threads, progress
+            As of `fit`.
+
+        Returns
+        -------
+        cwboost.uncertainty.intervals.Intervals
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> table = {"x": rng.uniform(size=500)}
+        >>> y = table["x"] * rng.normal(size=500)
+        >>> ends = cb.fit(table, y).intervals(table, y, kind="cqr").predict({"x": [0.1, 0.9]})
+        >>> bool(np.diff(ends["upper"] - ends["lower"])[0] > 1)  # wide where y varies
+        True
+        """
+        from cwboost.uncertainty.intervals import intervals
+
+        return intervals(
+            self,
+            table,
+            y,
+            level=level,
+            kind=kind,
+            folds=folds,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=random_state,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
+    # --- looking at it ----------------------------------------------------------------------------
+
+    def effect(self, which: str, n: int = 200) -> dict[str, Any]:
+        """The centred effect of a term, or of a column (its terms added up), as a table.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9, n_iter=200)
+        >>> model.effect("g")["effect"].round(2)
+        array([-0.5,  0.5])
+        """
+        from cwboost.explain.effects import effect
+
+        return effect(self, which, n)
+
+    def with_bands(
+        self,
+        table: Any,
+        y: Any = None,
+        *,
+        n_boot: int = 100,
+        longer: float = 8.0,
+        nested: bool = False,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> Model:
+        """The model with what bootstrap draws of its rows say about how certain its effects are.
+
+        `band` then gives the bands, and pictures and the report show them. Boosting that stops
+        where it predicts best smooths too much for bands to hold the true curve as often as they
+        say; so the fits to the draws, and the one to all rows in the middle of the band, run
+        `longer` times as far (docs/uncertainty.md has the coverage that was measured).
+
+        Parameters
+        ----------
+        table, y, weights, offset, exposure
+            The rows of the fit again, as of `extend`; all are used, those of validation too.
+        n_boot : int
+            Draws of as many rows as there are, with replacement, of every class alike.
+        longer : float
+            How many times the iterations of the model; 1 gives narrower bands that are
+            too optimistic where the curve is bent. A small rate is raised (to 0.5 for the squared
+            loss, 2 for classes), with fewer iterations in turn: the bands are the same, and sooner
+            there.
+        nested : bool
+            Choose the number of iterations anew in every draw, by the rows that it lacks. Always
+            so after Accelerated and Hybrid: momentum cannot go on for longer, so that the draws
+            are fitted by Plain with the same rate, which takes more iterations.
+        random_state : int or numpy Generator
+        n_threads, progress
+            As of `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=400)
+        >>> y = np.sin(6 * x) + rng.normal(0, 0.3, 400)
+        >>> model = cb.fit({"x": x}, y).with_bands({"x": x}, y, n_boot=20)
+        >>> band = model.band("x")
+        >>> list(band), bool(np.all(band["lower"] < band["upper"]))
+        (['x', 'effect', 'lower', 'upper'], True)
+        """
+        from cwboost.uncertainty.bootstrap import with_bands
+
+        return with_bands(
+            self,
+            table,
+            y,
+            n_boot=n_boot,
+            longer=longer,
+            nested=nested,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            random_state=random_state,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
+    def band(
+        self,
+        which: str,
+        n: int = 200,
+        *,
+        level: float | None = None,
+        kind: Literal["pointwise", "simultaneous"] = "pointwise",
+    ) -> dict[str, Any]:
+        """The effect of a term or column with a band around it, as a table.
+
+        Of a model with `bands` the band holds the true effect with probability `level` (0.95): at
+        every single point ("pointwise"), or at all points of the effect at once ("simultaneous").
+        Of an average of bags without them it goes from the lowest to the highest of the bags at
+        every point, which is no matter of a level: how far the fits differ, not how far they are
+        from the truth.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(size=400)
+        >>> model = cb.fit({"x": x}, 3 * x + rng.normal(size=400), bags=4)
+        >>> band = model.band("x", n=3)
+        >>> bool(np.all((band["lower"] <= band["effect"]) & (band["effect"] <= band["upper"])))
+        True
+        """
+        from cwboost.explain.effects import band
+
+        return band(self, which, n, level, kind)
+
+    def importance(
+        self,
+        kind: Literal["integral", "path"] = "integral",
+        *,
+        table: Any = None,
+        y: Any = None,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> dict[str, float]:
+        """How much of the fall of the risk is due to each chosen term, largest first.
+
+        "integral": the inner product of a term's contribution with the residual, along the straight
+        line from the start to the model; sums to the fall of the risk. "path" (Plain only): each
+        iteration's fall is credited to its choice. With `table` and `y`, on those rows.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> model = cb.fit({"x": x}, x**2, n_iter=20)
+        >>> bool(np.isclose(model.importance()["x"], model.risk[0] - model.risk[-1]))
+        True
+        """
+        from cwboost.explain.effects import importance
+
+        rows = {"table": table, "y": y, "weights": weights, "offset": offset, "exposure": exposure}
+        return importance(self, kind, rows)
+
+    def summary(self) -> str:
+        """The model on a page, as text."""
+        from cwboost.explain.effects import summary
+
+        return summary(self)
+
+    def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
+        """Draws the model (extra `plot`); returns the display, with its data, `ax_` and `figure_`.
+
+        Parameters
+        ----------
+        which : name of a column or term, optional
+            Draws its effect; without it, all effects on a page.
+        kind : "effects", "importance", "risk", "traces", "explanation" or "interactions", optional
+            Another picture of the whole model; an explanation needs table= and row=.
+        **options
+            Of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
+            TracesDisplay, ExplanationDisplay or InteractionsDisplay.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> import matplotlib; matplotlib.use("agg")
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
+        >>> model.plot("g").data["effect"].round(2)
+        array([-0.5,  0.5])
+        >>> import matplotlib.pyplot as plt; plt.close()
+        """
+        from cwboost.plotting.displays import plot
+
+        return plot(self, which, kind, **options)
+
+    def report(
+        self,
+        file: Any,
+        table: Any = None,
+        y: Any = None,
+        *,
+        weights: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        rows: int = 0,
+        title: str | None = None,
+    ) -> None:
+        """Writes the model as one HTML file to look at: effects, path, predictions, settings.
+
+        Parameters
+        ----------
+        file : path
+        table : data frame, array or mapping, optional
+            Rows to judge the model by: figures, calibration. None of them gets into the file,
+            but for the first `rows`.
+        y : array or name of a column, optional
+            Of these rows; by default the column that the model was fitted to, if it is there.
+        weights, offset, exposure : array or name of a column, optional
+            As of `predict`.
+        rows : int
+            So many of the first rows can be chosen from in the report.
+        title : str, optional
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> x = np.linspace(0, 1, 50)
+        >>> cb.fit({"x": x}, x**2).report("report.html", {"x": x}, x**2)
+        """
+        from cwboost.report.page import report
+
+        report(
+            self,
+            file,
+            table,
+            y,
+            weights=weights,
+            offset=offset,
+            exposure=exposure,
+            rows=rows,
+            title=title,
+        )
+
+    def save(self, file: Any) -> None:
+        """Writes the model as JSON; `cb.load` reads it."""
+        from cwboost.export.model_file import save
+
+        save(self, file)
+
+    def to_sql(self, **options: Any) -> str:
+        """The model as a SQL query; see `cwboost.export.sql.to_sql` for the options."""
+        from cwboost.export.sql import to_sql
+
+        return to_sql(self, **options)
+
+    def to_onnx(self, **options: Any) -> Any:
+        """The model as an ONNX graph (extra `onnx`); see `cwboost.export.onnx.to_onnx`."""
+        from cwboost.export.onnx import to_onnx
+
+        return to_onnx(self, **options)
+
+    def to_csv(self, folder: Any) -> None:
+        """Score tables as CSV files in a folder; see `cwboost.tables`."""
+        from cwboost.export.tables import to_csv
+
+        to_csv(self, folder)
+
+    def to_excel(self, file: Any) -> None:
+        """Score tables as an Excel file (extra `excel`); see `cwboost.tables`."""
+        from cwboost.export.tables import to_excel
+
+        to_excel(self, file)
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        state = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        state |= {"terms": dict(self.terms), "columns": dict(self.columns)}
+        return _restore, (state,)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from cwboost.plotting.notebook import html
+
+        return html(self)
+
+    def __repr__(self) -> str:
+        chosen = sum(term.chosen for term in self.terms.values())
+        where = f"iteration {self.best_iteration} of {self.n_iter}"
+        return (
+            f"<cwboost.Model: {self.loss.name} loss, {type(self.optimizer).__name__}, "
+            f"{chosen} of {len(self.terms)} terms, {where if self.bags is None else self.stopped}"
+            f"{', edited' if self.edits else ''}>"
+        )
+
+
+def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
+    found = ", ".join(f"{column} ({n} rows)" for column, n in unseen.items())
+    warnings.warn(
+        f"levels never seen in training, taken as average (effect 0): {found}",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _restore(state: dict[str, Any]) -> Model:
+    proxies = {name: MappingProxyType(state[name]) for name in ("terms", "columns")}
+    return Model(**(state | proxies))
+
+
+def _plain(vector: Floats) -> Any:
+    return float(vector[0]) if len(vector) == 1 else vector
+
+
+def with_coefficients(
+    terms: Mapping[str, Term], path: Path, m: int, optimizer: Optimizer, model: Any
+) -> Mapping[str, Term]:
+    """The terms with the coefficients of iteration m of a path."""
+    q = len(model.start_vector)
+    sizes = [term.plan.basis.n_coef for term in terms.values()]
+    flat = _core.replay(path.to_core(sizes, q), m, optimizer.core(), sizes, q, model.scale)
+    paths = (path, model.path)  # what neither has moved is zero, and stays
+    moved = {int(k) for p in paths for k in np.union1d(p.choices, p.corrections)}
+    begin = np.cumsum([0, *sizes]) * q
+    out = dict(terms)
+    for k, (name, term) in enumerate(terms.items()):
+        if k in moved:
+            beta = flat[begin[k] : begin[k + 1]].reshape(q, sizes[k]).T.copy()
+            out[name] = replace(term, beta=beta)
+    return MappingProxyType(out)

@@ -1,0 +1,303 @@
+"""Terms as piecewise polynomials: the exact form that SQL, ONNX and the score tables share.
+
+Knows how every basis is cut into pieces on which it is a polynomial, and what a model adds to its
+terms (offset, link); knows nothing of how the pieces are written down.
+
+Every column of a term is an `Axis`. The pieces of numbers are intervals, then missing cells; those
+of levels are the levels, then missing cells, then all levels never seen in training. On a piece
+
+    effect = sum over j of coef[piece, j] t^j,      t = (x - origin[piece]) / width[piece],
+
+and for two columns the sum goes over the powers of both. The continuation beyond the range of the
+training rows is a piece like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import factorial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline
+
+from cwboost.binning.bins import UNSEEN, Cuts, Encoder, Levels
+from cwboost.frames.table import Floats
+from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
+from cwboost.terms.bases import Basis, PowerBasis, SplineBasis, TensorBasis
+
+from .model import ColumnFacts, Model, Term
+
+Link = Literal["identity", "log", "logit", "softmax"]
+
+
+class NoPiecesError(TypeError):
+    """A basis of which it is not known how it is cut into polynomials."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One column of a term, cut into pieces.
+
+    Numbers have `breaks`, increasing; interval i lies between breaks i - 1 and i, and a break
+    belongs to the interval above it, or with `closed_above` to the one below. Levels have `levels`.
+    """
+
+    column: str
+    numeric: bool  # the column holds numbers, whatever the axis does with them
+    breaks: Floats | None
+    closed_above: bool
+    levels: tuple[str, ...]
+    origin: Floats  # (n_pieces,)
+    width: Floats  # (n_pieces,)
+    blocks: Floats  # (n_pieces, degree + 1, n_coef) polynomials of all basis functions
+
+    @property
+    def degree(self) -> int:
+        return int(self.blocks.shape[1]) - 1
+
+    @property
+    def n_known(self) -> int:
+        """Intervals or levels; the piece of missing cells comes next, then that of other levels."""
+        return len(self.levels) if self.breaks is None else len(self.breaks) + 1
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether neighbouring intervals agree at their break."""
+        return self.breaks is not None and self.degree > 0
+
+    @property
+    def level_numbers(self) -> Floats:
+        """Levels of a numeric column as the numbers that they are written from."""
+        words = {"True": 1.0, "False": 0.0}
+        return np.array([words[x] if x in words else float(x) for x in self.levels])
+
+    def bounds(self, piece: int) -> tuple[float, float]:
+        """From where to where an interval goes."""
+        assert self.breaks is not None
+        ends = np.concatenate([[-np.inf], self.breaks, [np.inf]])
+        return float(ends[piece]), float(ends[piece + 1])
+
+    def place(self, x: Floats) -> tuple[NDArray[np.int64], Floats]:
+        """Number of the interval of every number, and t within it."""
+        assert self.breaks is not None
+        at = np.searchsorted(self.breaks, x, side="left" if self.closed_above else "right")
+        return at, (x - self.origin[at]) / self.width[at]
+
+
+@dataclass(frozen=True, eq=False)
+class TermPieces:
+    """A term in its exact form, centred as `Model.contributions` is."""
+
+    term: Term
+    axes: tuple[Axis, ...]  # one, or two
+    coef: Floats  # (n_pieces, degree + 1, q), or (pieces a, pieces b, powers a, powers b, q)
+
+    def effect(self, places: Sequence[tuple[NDArray[np.int64], Floats]]) -> Floats:
+        """(n, q) the effect, given piece and t of every row for each column."""
+        found = self.coef[tuple(at for at, _ in places)]  # (n, powers of each column, q)
+        for _, t in places:
+            total = np.zeros_like(found[:, 0])
+            for power in reversed(range(found.shape[1])):  # Horner's rule
+                total = total * t.reshape(-1, *[1] * (total.ndim - 1)) + found[:, power]
+            found = total
+        return found
+
+
+def pieces_of(model: Model) -> list[TermPieces]:
+    """The chosen terms as piecewise polynomials.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.linspace(0, 6, 50)
+    >>> model = cb.fit({"x": x}, np.sin(x), [cb.Spline("x", knots=2)])
+    >>> curve = pieces_of(model)[0]
+    >>> curve.axes[0].breaks
+    array([0., 2., 4., 6.])
+    >>> bool(np.isclose(curve.coef[1, 0, 0], model.contributions({"x": [0.0]})["x"][0]))
+    True
+    """
+    return [term_pieces(term, model.columns) for term in model.terms.values() if term.chosen]
+
+
+def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> TermPieces:
+    """One term as a piecewise polynomial, given what the model knows of its columns."""
+    basis, encoders = term.plan.basis, term.plan.encoders
+    parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
+    axes = tuple(
+        _axis(column, columns[column].kind == "numbers", encoder, part)
+        for column, encoder, part in zip(term.columns, encoders, parts, strict=True)
+    )
+    if len(axes) == 1:
+        coef = axes[0].blocks @ term.beta
+        coef[:, 0] -= term.mean
+        unknown = coef[axes[0].n_known :]  # zero but for rounding, unless training had such cells
+        unknown[np.abs(unknown) < 1e-14 * np.abs(coef).max()] = 0.0
+    else:
+        a, b = axes[0].blocks, axes[1].blocks
+        beta = term.beta.reshape(a.shape[2], b.shape[2], -1)
+        coef = _product(a, b, beta)
+        coef[:, :, 0, 0] -= term.mean
+    return TermPieces(term, axes, coef)
+
+
+def _product(a: Floats, b: Floats, beta: Floats) -> Floats:
+    """Polynomials in two variables on all pairs of pieces."""
+    first = np.tensordot(a, beta, axes=(2, 0))  # (pieces a, powers a, n_coef b, q)
+    both = np.tensordot(first, b, axes=(2, 2))  # (pieces a, powers a, q, pieces b, powers b)
+    return np.ascontiguousarray(both.transpose(0, 3, 1, 4, 2))
+
+
+def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
+    if isinstance(encoder, Levels):
+        codes = np.array([*range(len(encoder.levels)), np.nan, UNSEEN])
+        return _constant(column, numeric, None, encoder.levels, basis, codes)
+    if isinstance(encoder, Cuts):
+        codes = np.array([*range(encoder.n_bins), np.nan])
+        return _constant(column, numeric, np.array(encoder.cuts), (), basis, codes)
+    if isinstance(basis, SplineBasis):
+        breaks, blocks = _spline(basis)
+        origin = np.append(breaks[:1], breaks)
+        width = np.concatenate([np.diff(breaks[:2]), np.diff(breaks), np.diff(breaks[-2:])])
+    elif isinstance(basis, PowerBasis):
+        breaks, origin, width = np.empty(0), np.array([basis.center]), np.array([basis.scale])
+        blocks = np.eye(basis.degree + 1)[None, :, basis.first :]
+    else:
+        raise NoPiecesError(
+            f"column {column!r}: a {type(basis).__name__} cannot be written as a piecewise "
+            "polynomial; export the model as JSON with model.save"
+        )
+    missing = np.zeros((1, *blocks.shape[1:]))
+    cell = np.array([np.nan])
+    if basis.known(cell)[0]:
+        missing[0, 0] = basis.matrix(cell).toarray()[0]
+    elif basis.mean is not None:  # what `matrix` takes, at a tenth of the time
+        missing[0, 0] = basis.mean
+    return Axis(
+        column,
+        numeric,
+        breaks,
+        False,
+        (),
+        np.append(origin, 0.0),
+        np.append(width, 1.0),
+        np.concatenate([blocks, missing]),
+    )
+
+
+def _constant(
+    column: str,
+    numeric: bool,
+    breaks: Floats | None,
+    levels: tuple[str, ...],
+    basis: Basis,
+    codes: Floats,
+) -> Axis:
+    """An axis whose pieces are the codes of steps or levels."""
+    rows = basis.matrix(codes).toarray()
+    n = len(codes)
+    return Axis(column, numeric, breaks, True, levels, np.zeros(n), np.ones(n), rows[:, None, :])
+
+
+def _spline(basis: SplineBasis) -> tuple[Floats, Floats]:
+    """Knots within the range, and polynomials below, between and above them."""
+    k, n = basis.degree, basis.n_splines
+    breaks = np.array(basis.knots[k : n + 1])
+    # In units of the range, so that powers of tiny or huge widths stay within floating point.
+    knots = (np.array(basis.knots) - breaks[0]) / (breaks[-1] - breaks[0])
+    splines, left, width = BSpline(knots, np.eye(n), k), knots[k:n], np.diff(knots[k : n + 1])
+    # Taylor at the left end of every interval: (intervals, powers, n_splines)
+    inner = np.stack(
+        [splines(left, nu=j) * width[:, None] ** j / factorial(j) for j in range(k + 1)], axis=1
+    )
+    outer = np.zeros((2, k + 1, n))
+    outer[0, 0], outer[1, 0] = inner[0, 0], inner[-1].sum(axis=0)
+    if basis.extrapolate == "linear" and k > 0:
+        outer[0, 1] = inner[0, 1]
+        outer[1, 1] = np.arange(k + 1) @ inner[-1]
+    blocks = np.zeros((len(breaks) + 1, k + 1, basis.n_coef))  # the last may be of missing cells
+    blocks[:, :, :n] = np.concatenate([outer[:1], inner, outer[1:]])
+    return breaks, blocks
+
+
+# --- what stands around the terms -----------------------------------------------------------------
+
+
+def link_of(loss: Loss) -> Link | None:
+    """How scores become responses; None: by a function of the user's."""
+    if isinstance(loss, Multinomial):
+        return "softmax"
+    if isinstance(loss, Binomial):
+        return "logit"
+    if isinstance(loss, PythonLoss):
+        return None if callable(getattr(loss.user, "response", None)) else "identity"
+    if loss.log_link:
+        return "log"
+    return "identity" if type(loss).response is Loss.response else None
+
+
+def checked_link(model: Model, kind: str) -> Link | None:
+    """The link, or an error if `kind` asks for what only Python can compute."""
+    if kind not in ("response", "score"):
+        raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
+    link = link_of(model.loss)
+    if kind == "response" and link is None:
+        raise TypeError(
+            f"the response of the {model.loss.name} loss is a Python function, which cannot be "
+            "exported; use kind='score'"
+        )
+    return link
+
+
+def outputs_of(model: Model) -> list[str]:
+    """Labels of the outputs: the classes, numbers, or one empty label."""
+    if model.n_outputs == 1:
+        return [""]
+    return [str(x) for x in model.classes or range(model.n_outputs)]
+
+
+@dataclass(frozen=True)
+class FixedColumns:
+    """Columns that are added to the score as they are: offsets, and the log of the exposure."""
+
+    offset: tuple[str, ...]  # none, one, or one per output
+    exposure: str | None
+
+
+def fixed_columns(model: Model, offset: Any, exposure: Any) -> FixedColumns:
+    """The columns given, or those that the model was fitted with by name."""
+    settings = model.settings
+    if settings.needs_offset and offset is None and exposure is None:
+        raise ValueError(
+            "the model was fitted with an offset (or exposure) for every row; pass the name of "
+            "its column as offset= or exposure=, or offset=0 for none"
+        )
+    offset = settings.offset if offset is None else offset
+    exposure = settings.exposure if exposure is None else exposure
+    names: tuple[str, ...]
+    if offset is None or _is(offset, 0):
+        names = ()
+    elif isinstance(offset, str):
+        names = (offset,)
+    elif isinstance(offset, Sequence) and all(isinstance(name, str) for name in offset):
+        names = tuple(offset)
+    else:
+        raise TypeError(f"offset: expected the name of a column, or 0 for none, got {offset!r}")
+    if exposure is None or _is(exposure, 1):
+        return FixedColumns(names, None)
+    if not isinstance(exposure, str):
+        raise TypeError(f"exposure: expected the name of a column, or 1 for none, got {exposure!r}")
+    if not model.loss.log_link:
+        raise ValueError(f"exposure: the {model.loss.name} loss has no log link; use offset")
+    return FixedColumns(names, exposure)
+
+
+def _is(value: Any, number: int) -> bool:
+    return isinstance(value, int | float) and value == number

@@ -1,0 +1,1 @@
+"""Drawings of models and of what was found about them. The only package that knows matplotlib."""

@@ -1,0 +1,189 @@
+"""The picture of a cross-validation with matplotlib (extra `plot`): folds, mean, both choices.
+
+Knows how it looks; the numbers are those of the CV. The helpers and the style are those of plots.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from cwboost.explain.effects import Columns
+from cwboost.selection.cv import CV
+from cwboost.selection.metrics import RISK
+
+from .displays import (
+    BLUE,
+    DASHES,
+    LATER,
+    RED,
+    _axes,
+    _blend,
+    _corner,
+    _dress,
+    _is_log,
+    _path_axis,
+    _set_ticks,
+    _styled,
+    _text,
+    _write,
+)
+
+INSIDE = "#009E73"  # the choice within one standard error
+FAINT = 30  # folds, beyond which their lines are fainter still
+
+
+class CVDisplay:
+    """What decides (the risk, or a metric) on the test rows of every fold, pale; its mean with a
+    band of one standard error; the best iteration, and the first within one standard error of it.
+
+    Attributes
+    ----------
+    cv : CV
+    data : table of iteration, mean, standard_error and a column per fold
+    ax_, figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=100)
+    >>> found = cb.cv({"x": x}, np.sin(6 * x) + rng.normal(size=100), n_iter=100, folds=3)
+    >>> list(CVDisplay.from_cv(found).data)
+    ['iteration', 'mean', 'standard_error', 'fold 0', 'fold 1', 'fold 2']
+    >>> import matplotlib.pyplot as plt; plt.close()
+    """
+
+    _size = (6.6, 4.0)
+
+    def __init__(self, cv: CV, *, log: bool = True) -> None:
+        self.cv, self.log = cv, log
+
+    @classmethod
+    def from_cv(cls, cv: CV, *, log: bool | None = None, ax: Axes | None = None) -> Self:
+        """Draws a cross-validation.
+
+        Parameters
+        ----------
+        cv : CV
+            The result of `cb.cv`.
+        log : bool, optional
+            Iterations on a logarithmic axis; by default from 100 iterations on.
+        ax : matplotlib axes, optional
+        """
+        made = cls(cv, log=_is_log(log, cv.n_iter))
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def data(self) -> Columns:
+        """What is drawn."""
+        found = self.cv
+        out = Columns(
+            iteration=found.iterations, mean=found.mean, standard_error=found.standard_error
+        )
+        for k, values in enumerate(found.values):
+            out[f"fold {k}"] = values
+        return out
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draws, on the given axes or in a new figure."""
+        found = self.cv
+        with _styled():
+            ax = self.ax_ = _axes(ax, self._size)
+            self.figure_ = ax.figure
+            _dress(ax)
+            _path_axis(ax, found.n_iter, self.log)
+            at, mean, error = found.iterations, found.mean, found.standard_error
+            ax.plot(at, found.values.T, **self._pale)
+            ax.fill_between(at, mean - error, mean + error, color=BLUE, alpha=0.22, linewidth=0)
+            ax.plot(at, mean, color=BLUE, linewidth=2.2, zorder=4)
+            self._limits()
+            _set_ticks(ax.yaxis)
+            known = found.chosen_by == RISK
+            ax.set_ylabel(
+                f"risk of test rows (mean {found.loss.name} loss)"
+                if known
+                else f"{_text(found.chosen_by)} of test rows"
+            )
+            self._marks()
+            self._explain()
+        return self
+
+    @property
+    def _pale(self) -> dict[str, Any]:
+        alpha = 0.9 if self.cv.n_folds <= FAINT else 0.45
+        return {"color": _blend(self.ax_, 0.3), "linewidth": 0.7, "alpha": alpha, "zorder": 2}
+
+    def _limits(self) -> None:
+        """From the start to the best of any fold: a path that ran away does not set the scale."""
+        found, ax = self.cv, self.ax_
+        values = found.values[:, 1:] if self.log and found.n_iter > 1 else found.values
+        ends = np.concatenate([values[:, 0], values.min(axis=0), values.max(axis=0)])
+        start = found.values[:, 0]
+        known = ends[np.isfinite(ends)]
+        if found.greater_is_better:
+            low, high = float(np.min(values[:, 0])), float(known.max())
+        else:
+            low, high = float(known.min()), float(max(values[:, 0].max(), start.mean()))
+        room = max(high - low, 1e-9 * abs(high), 1e-300)
+        ax.set_ylim(low - 0.05 * room, high + 0.05 * room)
+
+    @property
+    def _choices(self) -> dict[str, tuple[int, str]]:
+        """In words, the iteration and the colour of each choice."""
+        best, fewer = self.cv.best_iteration, self.cv.best_iteration_1se
+        return {
+            f"within one standard error: {fewer:,}": (fewer, INSIDE),
+            f"best: {best:,} iterations": (best, RED),
+        }
+
+    def _marks(self) -> None:
+        """A point on the mean for each choice, with a line to the side where no legend is."""
+        found, ax = self.cv, self.ax_
+        end = ax.get_ylim()[1 if found.greater_is_better else 0]
+        for m, colour in self._choices.values():
+            if m == 0 and self.log:
+                continue
+            value = float(found.mean[np.searchsorted(found.iterations, m)])
+            ax.plot(
+                [m, m], [value, end], color=colour, linewidth=1.2, linestyle=DASHES[1], zorder=3
+            )
+            ax.plot([m], [value], zorder=5, clip_on=False, **self._point(colour))
+
+    def _point(self, colour: str) -> dict[str, Any]:
+        back = self.ax_.get_facecolor()
+        return {"marker": "o", "color": colour, "markersize": 7.5, "mec": back, "mew": 1.2}
+
+    def _explain(self) -> None:
+        ax, found = self.ax_, self.cv
+        handles: dict[str, Any] = {
+            f"mean of {found.n_folds} folds": Line2D([], [], color=BLUE, linewidth=2.2),
+            "± one standard error": Patch(color=BLUE, alpha=0.22, linewidth=0),
+            "each fold": Line2D([], [], **self._pale),
+        }
+        for words, (_, colour) in self._choices.items():
+            handles[words] = Line2D([], [], linestyle="", **self._point(colour))
+        place: Any = "upper right"
+        if found.greater_is_better:
+            place = "lower right"
+        elif found.mean[-1] > np.mean(ax.get_ylim()):  # where a path that ran away is
+            place = "upper center"
+        ax.legend(
+            list(handles.values()),
+            list(handles),
+            frameon=False,
+            fontsize="small",
+            loc=place,
+        )
+        if found.at_edge:
+            _corner(ax, ["the best is among the last: more iterations may be better"])
+
+
+def save(found: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
+    """Writes the picture to a file without opening a window."""
+    _write(CVDisplay.from_cv(found, ax=LATER), file, form, dpi)

@@ -1,0 +1,496 @@
+"""What pictures of a model show: numbers, places and words, as plain data.
+
+Knows scales, titles of axes, how rows spread under a curve and which levels there is room for;
+knows nothing of matplotlib (plots.py) or of SVG (notebook.py), which draw it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from cwboost.binning.bins import Sample
+from cwboost.explain.effects import Columns, Shape, level_shares
+from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
+from cwboost.frames.table import Column, Floats, Table
+from cwboost.model.lookup import as_in_training
+from cwboost.model.model import Model, Spread
+from cwboost.model.pieces import link_of, outputs_of
+
+Scale = Literal["score", "response", "ratio"]
+
+BINS = 36  # of a histogram
+GAP = 0.08  # of the axis: so far apart are neighbouring points where there are hardly any rows ...
+GAP_RATIO = 6.0  # ... and so many times further than usual
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def one_line(name: Any, limit: int) -> str:
+    """A name of any kind as one short line of text.
+
+    Examples
+    --------
+    >>> one_line("two\\nlines", 20), one_line("x" * 10_000, 5)
+    ('two\\\\nlines', 'xxxx…')
+    """
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name)[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for people, with so many digits.
+
+    Examples
+    --------
+    >>> number(12345.6), number(-0.01234), number(2.0), number(3.2e9)
+    ('12,346', '−0.0123', '2', '3.2e9')
+    """
+    size = abs(value)
+    if size >= 1e7 or 0 < size < 1e-4 or not np.isfinite(value):
+        text = re.sub(r"e([+-])0*", lambda found: "e" + found[1].strip("+"), f"{value:.{digits}g}")
+    else:
+        places = 0 if size == 0 else max(0, digits - 1 - int(np.floor(np.log10(size))))
+        text = f"{value:,.{places}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−")
+
+
+def on_axis(value: float, low: float, high: float, digits: int = 6) -> str:
+    """A number of an axis; one that stays below 10,000 may be of years, and groups no digits.
+
+    Examples
+    --------
+    >>> on_axis(2003, 2003, 2009), on_axis(2500, 0, 10_000)
+    ('2003', '2,500')
+    """
+    text = number(value, digits)
+    return text.replace(",", "") if max(abs(low), abs(high)) < 10_000 else text
+
+
+def lines_of(remarks: Iterable[str], width: int) -> list[str]:
+    """Remarks one after the other, in lines of so many characters if they are long.
+
+    Examples
+    --------
+    >>> lines_of(["one", "two", "three"], 10)
+    ['one · two', 'three']
+    """
+    out: list[str] = []
+    for remark in remarks:
+        fits = bool(out) and len(out[-1]) + len(remark) + 3 <= width
+        out = [*out[:-1], f"{out[-1]} · {remark}"] if fits else [*out, remark]
+    return out
+
+
+def factors(low: float, high: float, most: int) -> list[float]:
+    """Round factors from low to high, as many as there is room for.
+
+    Examples
+    --------
+    >>> factors(0.3, 4.0, 5), factors(0.9, 1.3, 6)
+    ([0.5, 1.0, 2.0], [0.9, 1.0, 1.1, 1.2, 1.3])
+    """
+    sets: list[list[float]] = [
+        [1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7], [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8],
+        [*np.arange(10, 20) / 10, *np.arange(20, 50, 5) / 10, 5, 6, 7, 8, 9],
+        [*np.arange(100, 200, 5) / 100, *np.arange(200, 1000, 25) / 100],
+    ]  # fmt: skip
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    found = [1.0]
+    for numbers in sets:
+        at = [float(f"{m * 10.0**d:.6g}") for d in decades for m in numbers]
+        seen = [value for value in at if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+        if len(seen) <= most:
+            found = seen
+    return found
+
+
+def short_numbers(text: str) -> str:
+    """Text whose long fractions are rounded.
+
+    Examples
+    --------
+    >>> short_numbers("lon = -122.41941550000001")
+    'lon = −122.4'
+    """
+    found = r"-?\d+\.\d{4,}(e[+-]?\d+)?"
+    return re.sub(found, lambda match: number(float(match[0]), 4), text)
+
+
+def signed(value: float) -> str:
+    """A number with its sign."""
+    return ("+" if value > 0 else "") + number(value)
+
+
+# --- scales ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """How effects become the numbers that are drawn, and what these are called."""
+
+    model: Model
+    scale: Scale = "score"
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale not in ("score", "response", "ratio"):
+            raise ValueError(f"scale must be 'score', 'response' or 'ratio', got {self.scale!r}")
+        if self.scale == "ratio" and self.link not in ("logit", "log"):
+            raise ValueError(
+                f"scale='ratio' is for losses with a log or logit link; the {self.model.loss.name} "
+                "loss has none: use 'score' or 'response'"
+            )
+
+    @property
+    def link(self) -> str | None:
+        return link_of(self.model.loss)
+
+    @property
+    def outputs(self) -> list[str]:
+        return outputs_of(self.model)
+
+    def number_of(self, output: Any) -> int:
+        """Position of an output, by its class."""
+        if str(output) not in self.outputs or self.model.n_outputs == 1:
+            known = ", ".join(map(repr, self.outputs[:10])) if self.model.n_outputs > 1 else "none"
+            raise ValueError(f"output: expected one of the classes ({known}), got {output!r}")
+        return self.outputs.index(str(output))
+
+    def values(self, effect: Floats) -> Floats:
+        """(..., q) effects as they are drawn."""
+        if self.scale == "score":
+            return effect
+        with np.errstate(over="ignore"):
+            if self.scale == "ratio":
+                return np.exp(effect)
+            flat = effect.reshape(-1, self.model.n_outputs) + np.atleast_1d(self.model.intercept)
+            return np.asarray(self.model.loss.response(flat)).reshape(effect.shape)
+
+    def middle(self, output: int = 0) -> float:
+        """What a row gets whose effect is zero."""
+        return float(self.values(np.zeros((1, self.model.n_outputs)))[0, output])
+
+    @property
+    def label(self) -> str:
+        """Title of the axis of values.
+
+        Examples
+        --------
+        >>> import cwboost as cb
+        >>> model = cb.fit({"g": ["a", "b"] * 9}, ["no", "yes"] * 9, loss="binomial")
+        >>> Scaled(model).label, Scaled(model, "response").label
+        ('effect on the log odds of yes', 'probability of yes')
+        """
+        exposure = self.model.settings.exposure
+        per = "" if exposure is None else f" per unit of {one_line(exposure, 20)}"
+        if self.scale == "score":
+            return f"effect on {self.score}{per}"
+        if self.link in ("logit", "softmax"):
+            what = "odds ratio" if self.scale == "ratio" else "probability"
+            return what + (self._of_class if self.link == "logit" else "")
+        if self.scale == "ratio":
+            return f"factor of {self._y}{per}"
+        return ("prediction" if self._y == "the prediction" else f"expected {self._y}") + per
+
+    @property
+    def score(self) -> str:
+        """What the score is called."""
+        if self.link == "logit":
+            return f"the log odds{self._of_class}"
+        return {"log": f"log {self._y}", "identity": self._y}.get(self.link or "", "the score")
+
+    @property
+    def _y(self) -> str:
+        target = self.target or self.model.settings.target
+        return "the prediction" if target is None else one_line(target, 24)
+
+    @property
+    def _of_class(self) -> str:
+        return f" of {one_line(self.model.classes[-1], 20)}"
+
+
+# --- lines of an effect ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One line of a picture over the points of a shape: a class, a model or a part of a sum."""
+
+    name: str
+    shape: Shape
+    values: Floats  # (points,) or (points a, points b), as drawn
+    missing: float | None
+    thin: bool = False
+    band: tuple[Floats, Floats] | None = None  # (points,) its ends, as drawn
+    missing_band: tuple[float, float] | None = None
+
+
+def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
+    """A line per output, or of the one asked for; a surface shows one, that of most effect."""
+    values = scaled.values(drawn.effect)
+    missing = None if drawn.missing is None else scaled.values(drawn.missing[None])[0]
+    picked = list(range(scaled.model.n_outputs))
+    if output is not None:
+        picked = [scaled.number_of(output)]
+    elif drawn.kind == "surface" and len(picked) > 1:
+        picked = [int(np.argmax(drawn.effect.std(axis=(0, 1))))]
+    out = []
+    for o in picked:
+        gone = None if missing is None else float(missing[o])
+        ends = _ends(scaled, drawn, o)
+        out.append(Series(scaled.outputs[o], drawn, values[..., o], gone, False, *ends))
+    return out
+
+
+def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
+    """The band of an output as it is drawn, and that of a missing cell. Probabilities of several
+    classes depend on all of their effects at once, and have none."""
+    band = drawn.band
+    if band is None or (scaled.scale == "response" and scaled.link == "softmax"):
+        return None, None
+    ends = tuple(scaled.values(end)[..., o] for end in (band.lower, band.upper))
+    if band.missing is None:
+        return ends, None
+    return ends, tuple(float(scaled.values(end[None])[0, o]) for end in band.missing)
+
+
+def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
+    """The chosen terms that an effect is the sum of."""
+    out = []
+    for name, (effect, missing) in drawn.parts.items():
+        part = replace(drawn, effect=effect, missing=missing, band=None)
+        out += [replace(s, name=name, thin=True) for s in series_of(scaled, part, output)]
+    return out
+
+
+def aligned(series: list[Series]) -> list[Series]:
+    """Series over the levels of all of them; NaN where one does not know a level."""
+    if series[0].shape.kind != "levels":
+        return series
+    levels = list(dict.fromkeys(level for s in series for level in s.shape.at[0].tolist()))
+    at = np.array(levels, dtype=object)
+    out = []
+    for s in series:
+        known = dict(zip(s.shape.at[0].tolist(), s.values.tolist(), strict=True))
+        values = np.array([known.get(level, np.nan) for level in levels])
+        out.append(replace(s, shape=replace(s.shape, at=(at,)), values=values, band=None))
+    return out
+
+
+def series_table(series: list[Series], scale: Scale) -> Columns:
+    """Series as a table: the columns, then a column of values per series; missing cells last."""
+    first = series[0].shape
+    out = Columns()
+    gone = any(s.missing is not None for s in series)
+    if first.kind == "surface":
+        i, j = np.divmod(np.arange(first.effect[..., 0].size), len(first.at[1]))
+        out[first.columns[0]], out[first.columns[1]] = first.at[0][i], first.at[1][j]
+    else:
+        nothing: Any = [None] if first.kind == "levels" else [np.nan]
+        out[first.columns[0]] = np.concatenate([first.at[0], nothing]) if gone else first.at[0]
+    for s in series:
+        key = s.name or ("effect" if scale == "score" else scale)
+        while key in out:  # a column of this name
+            key += "_"
+        values = s.values.ravel()
+        at_missing = np.nan if s.missing is None else s.missing
+        out[key] = np.append(values, at_missing) if gone else values
+        for k, end in enumerate(("lower", "upper")):
+            if s.band is not None:
+                name = f"{end} end of {key}" if len(series) > 1 or end in out else end
+                apart = np.nan if s.missing_band is None else s.missing_band[k]
+                out[name] = np.append(s.band[k], apart) if gone else s.band[k]
+    return out
+
+
+@dataclass(frozen=True)
+class LevelLine:
+    """One line of a picture of levels."""
+
+    name: str
+    kind: Literal["level", "rest", "missing"]
+    place: float  # from the top
+    values: tuple[float, ...]
+    share: float  # of the rows; NaN if not known
+    span: tuple[float, float] | None = None  # of the levels gathered
+    bands: tuple[tuple[float, float] | None, ...] = ()  # per series
+
+
+def level_lines(
+    series: list[Series], shares: Floats | None, most: int, sort: bool = True
+) -> list[LevelLine]:
+    """Levels by their effect (or as they are); rarer ones than `most` gathered, missing cells last.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> from cwboost.explain.effects import shape
+    >>> model = cb.fit({"g": list("abbcccddddd") * 9}, list(range(11)) * 9, n_iter=300)
+    >>> found = series_of(Scaled(model), shape(model, "g"))
+    >>> [line.name for line in level_lines(found, found[0].shape.shares[0], 2)]
+    ['d', 'c', '2 other levels']
+    """
+    levels = series[0].shape.at[0].tolist()
+    values = np.column_stack([s.values for s in series])
+    known = shares is not None
+    share = np.zeros(len(levels) + 1)
+    if shares is not None:
+        share[: len(shares)] = shares[: len(share)]
+    rank = share[:-1] if known else np.nanmax(np.abs(values), axis=1)
+    kept = np.sort(np.argsort(-rank, kind="stable")[:most])
+    if len(levels) == len(kept) + 1:
+        kept = np.arange(len(levels))
+    rest = np.setdiff1d(np.arange(len(levels)), kept)
+    if sort:
+        kept = kept[np.argsort(-values[kept, 0], kind="stable")]
+
+    def line(
+        name: str, kind: Any, place: float, at: Any, part: float, span: Any = None
+    ) -> LevelLine:
+        return LevelLine(name, kind, place, tuple(map(float, at)), part if known else np.nan, span)
+
+    out = [
+        replace(
+            line(levels[k], "level", float(i), values[k], float(share[k])),
+            bands=tuple(None if s.band is None else _pair(s.band, k) for s in series),
+        )
+        for i, k in enumerate(kept)
+    ]
+    place = len(out) + 0.3
+    if len(rest):
+        w = share[rest] if share[rest].sum() > 0 else None
+        mean = np.average(values[rest], axis=0, weights=w)
+        ends = (float(values[rest, 0].min()), float(values[rest, 0].max()))
+        span = ends if len(series) == 1 else None
+        out.append(
+            line(f"{len(rest):,} other levels", "rest", place, mean, float(share[rest].sum()), span)
+        )
+        place += 1.0
+    if any(s.missing is not None for s in series):
+        gone = [np.nan if s.missing is None else s.missing for s in series]
+        last = line("missing", "missing", place, gone, float(share[len(levels)]))
+        out.append(replace(last, bands=tuple(s.missing_band for s in series)))
+    return out
+
+
+def _pair(band: tuple[Floats, Floats], k: int) -> tuple[float, float]:
+    return float(band[0][k]), float(band[1][k])
+
+
+# --- how rows spread ------------------------------------------------------------------------------
+
+
+def spread_of(model: Model, column: str, rows: Table | None = None) -> Spread | None:
+    """How rows spread over a column: those given, or the training rows."""
+    if rows is None:
+        return model.columns[column].spread
+    return Spread.of(column_of(model, column, rows), Sample.of(rows.n_rows))
+
+
+def column_of(model: Model, column: str, rows: Table) -> Column:
+    """A column of the rows given, as the model sees it."""
+    return as_in_training(rows[column], model.columns[column])
+
+
+def shares_of(model: Model, column: str, levels: Any, rows: Table | None = None) -> Floats | None:
+    """Shares of the levels, then that of missing cells: of the rows given, or of the training."""
+    if rows is None:
+        return level_shares(model, column)
+    labels = column_of(model, column, rows).labels()
+    own = {level: float(np.sum(labels.codes == k)) for k, level in enumerate(labels.levels)}
+    counts = [own.get(level, 0.0) for level in levels]
+    return np.array([*counts, float(labels.missing.sum())]) / max(1, rows.n_rows)
+
+
+def thin_places(spread: Spread | None, low: float, high: float) -> list[tuple[float, float]]:
+    """Stretches of the axis with hardly any rows, where a curve means little."""
+    if spread is None or len(spread.points) < 3:
+        return []
+    points = spread.points
+    usual = float(np.median(np.diff(points)))
+    edges = np.unique(np.concatenate([[low], points[(points > low) & (points < high)], [high]]))
+    gaps = np.diff(edges)
+    wide = (gaps > GAP * (high - low)) & (gaps > GAP_RATIO * usual)
+    if len(points) > 50 and len(wide) > 1:  # one point of a hundred ends no gap at an edge
+        wide[0] |= wide[1]
+        wide[-1] |= wide[-2]
+    return [(float(edges[k]), float(edges[k + 1])) for k in np.flatnonzero(wide)]
+
+
+def histogram(spread: Spread, low: float, high: float) -> tuple[Floats, Floats, Floats]:
+    """Left ends, widths and shares of bars: one per value if there are few, else equal bins."""
+    seen = (spread.points >= low) & (spread.points <= high)
+    points, shares = spread.points[seen], spread.shares[seen]
+    if len(points) == 0 or high <= low:
+        return np.empty(0), np.empty(0), np.empty(0)
+    width = high - low
+    if len(points) <= BINS and len(spread.points) < 100:
+        gap = float(np.diff(points).min()) if len(points) > 1 else width
+        bar = float(np.clip(0.8 * gap, 0.004 * width, 0.05 * width))
+        return points - bar / 2, np.full(len(points), bar), shares
+    edges = np.linspace(low, high, BINS + 1)
+    middles = (points[1:] + points[:-1]) / 2
+    left, right = np.append(low, middles), np.append(middles, high)
+    atom = shares > 0.025  # a value of many rows: all of it belongs where it is
+    inside = np.clip((edges[:, None] - left) / np.maximum(right - left, 1e-300), 0.0, 1.0)
+    inside = np.where(atom, edges[:, None] > points, inside)
+    inside[-1] = 1.0
+    return edges[:-1], np.full(BINS, width / BINS), np.diff(inside @ shares)
+
+
+# --- one prediction -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One step from the intercept to the score."""
+
+    kind: Literal["intercept", "offset", "column", "others", "score"]
+    name: str
+    value: str
+    begin: float
+    end: float
+
+
+def waterfall(explained: Columns, output: int = 0, most: int = 10) -> list[Bar]:
+    """The steps from the intercept to the score of a row that `explain` explained; columns beyond
+    `most` are gathered.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> from cwboost.explain.explanation import explain
+    >>> table = {"g": ["a", "b"] * 9, "h": ["x", "x", "y"] * 6}
+    >>> model = cb.fit(table, [0.0, 1.0] * 9, n_iter=200)
+    >>> [(bar.kind, round(bar.end, 2)) for bar in waterfall(explain(model, table, 1))]
+    [('intercept', 0.5), ('column', 1.0), ('score', 1.0)]
+    """
+    names, values = explained["column"].tolist(), explained["value"].tolist()
+    effects = list(explained.values())[2 + output]
+    # The rows that are no columns come last; a column may be named as one of them.
+    n = len(names) - (3 if OFFSET in names[-2:] else 2)
+    assert names[n] == INTERCEPT
+    assert names[-1] == SCORE
+    at = float(effects[n])
+    out = [Bar("intercept", INTERCEPT, "", at, at)]
+
+    def step(kind: Any, name: str, value: str, size: float) -> None:
+        begin = out[-1].end
+        out.append(Bar(kind, name, value, begin, begin + size))
+
+    if n < len(names) - 2:
+        step("offset", OFFSET, values[n + 1], float(effects[n + 1]))
+    shown = n if n <= most + 1 else most
+    for k in range(shown):
+        step("column", names[k], values[k], float(effects[k]))
+    if shown < n:
+        step("others", f"{n - shown:,} others", "", float(np.sum(effects[shown:n])))
+    end = float(effects[-1])
+    return [*out, Bar("score", SCORE, "", end, end)]

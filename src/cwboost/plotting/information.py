@@ -1,0 +1,127 @@
+"""Pictures of information criteria with matplotlib (extra `plot`), in the style of plots.py.
+
+Knows how a criterion and its degrees of freedom are drawn; they are found in information.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from cwboost.explain.effects import Columns
+from cwboost.uncertainty.information import CRITERIA, Information
+
+from .displays import (
+    BLUE,
+    DASHES,
+    LATER,
+    RED,
+    _axes,
+    _blend,
+    _dress,
+    _is_log,
+    _note,
+    _path_axis,
+    _set_ticks,
+    _styled,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class InformationDisplay:
+    """An information criterion along the path, where it is least, and the df (dashed, at right).
+
+    Attributes
+    ----------
+    data : table of iteration, criterion and df
+    ax_, figure_ : of matplotlib
+    df_ax_ : axes of the df, at right
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> rng = np.random.default_rng(1)
+    >>> x, e = rng.uniform(size=(2, 200))
+    >>> display = cb.aic(cb.fit({"x": x}, x + e), {"x": x}, x + e).plot()
+    >>> list(display.data)
+    ['iteration', 'criterion', 'df']
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
+    """
+
+    _size = (6.2, 3.6)
+
+    def __init__(self, information: Information, *, log: bool = True) -> None:
+        self.information, self.log = information, log
+
+    @classmethod
+    def from_information(
+        cls, information: Information, *, log: bool | None = None, ax: Axes | None = None
+    ) -> Self:
+        """Draws a criterion.
+
+        Parameters
+        ----------
+        information : Information
+        log : bool, optional
+            Iterations on a logarithmic axis; by default from 100 iterations on.
+        ax : matplotlib axes, optional
+        """
+        made = cls(information, log=_is_log(log, len(information.path) - 1))
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def data(self) -> Columns:
+        """Iterations from 0, and the criterion and the df after them."""
+        found = self.information
+        return Columns(
+            iteration=np.arange(len(found.path)), criterion=found.path.copy(), df=found.df.copy()
+        )
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draws the criterion, on the given axes or in a new figure."""
+        found, data = self.information, self.data
+        best, last = found.best_iteration, len(found.path) - 1
+        with _styled():
+            ax = self.ax_ = _axes(ax, self._size)
+            self.figure_ = ax.figure
+            _dress(ax)
+            _path_axis(ax, last, self.log)
+            beside = self.df_ax_ = ax.twinx()
+            _dress(beside, None)
+            beside.spines["right"].set_visible(True)
+            beside.spines["right"].set_color(_blend(ax, 0.4))
+            beside.plot(data["iteration"], data["df"], color=RED, linestyle=DASHES[1], lw=1.3)
+            beside.set_ylim(0.0, max(1.08 * float(found.df.max()), 1e-9))
+            beside.set_ylabel("degrees of freedom", color=RED)
+            _set_ticks(beside.yaxis)
+            ax.plot(data["iteration"], data["criterion"], color=BLUE, lw=1.9, zorder=3)
+            self._limits()
+            _set_ticks(ax.yaxis)
+            ax.set_ylabel(CRITERIA[found.criterion], color=BLUE)
+            ax.set_zorder(beside.get_zorder() + 1)  # the criterion is in front
+            ax.patch.set_visible(False)
+            self._mark(best, last)
+        return self
+
+    def _limits(self) -> None:
+        """From the least to the start, or to the end if it is higher: no infinite numbers."""
+        path = self.information.path
+        known = path[np.isfinite(path)]
+        least, top = float(known.min()), float(max(known[0], known[-1]))
+        room = max(top - least, 1e-9 * abs(top), 1e-300)
+        self.ax_.set_ylim(least - 0.12 * room, top + 0.07 * room)
+
+    def _mark(self, best: int, last: int) -> None:
+        ax, found = self.ax_, self.information
+        at = max(best, 1) if self.log else best
+        ax.plot([at], [found.value], "o", color=BLUE, markersize=7, zorder=5,
+                mec=ax.get_facecolor(), mew=1.2, clip_on=False)  # fmt: skip
+        share = np.log(at) / np.log(max(last, 2)) if self.log else best / max(last, 1)
+        side: Any = ("right", -6) if share > 0.6 else ("left", 6)
+        text = f"least: {best:,} (df {found.df[best]:.3g})"
+        _note(ax, text, (at, found.value), (side[1], -11), ha=side[0], fontsize="small",
+              color=_blend(ax, 0.85), zorder=6)  # fmt: skip

@@ -1,0 +1,127 @@
+"""The picture of a ranking of pairs with matplotlib (extra `plot`): what the best pairs gain, which
+are in the model, and what noise would gain.
+
+Knows how it looks; the numbers are those of the Ranking. The helpers and the style are those of
+plots.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from cwboost.explain.effects import Columns
+from cwboost.model.model import Ranking
+
+from .displays import (
+    BLUE,
+    LATER,
+    RED,
+    _axes,
+    _blend,
+    _dress,
+    _dress_levels,
+    _legend,
+    _model,
+    _set_ticks,
+    _styled,
+    _text,
+)
+
+LONGEST = 22  # characters of one name of a pair
+
+
+class InteractionsDisplay:
+    """What pairs of columns gain on the residuals of the main effects, as bars: the share of the
+    residuals' sum of squares that a pair's learner takes away in one step of full length.
+
+    Attributes
+    ----------
+    ranking : Ranking
+    data : table of the pairs that are drawn
+    ax_, figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> rng = np.random.default_rng(1)
+    >>> table = {name: rng.uniform(size=500) for name in "abc"}
+    >>> model = cb.fit(table, table["a"] + table["b"] * table["c"], interactions=1)
+    >>> model.plot(kind="interactions").data["a"]
+    array(['b', 'a', 'a'], dtype=object)
+    >>> import matplotlib.pyplot as plt; plt.close()
+    """
+
+    def __init__(self, ranking: Ranking, *, max_bars: int = 20) -> None:
+        self.ranking, self.max_bars = ranking, max_bars
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, max_bars: int = 20, ax: Axes | None = None) -> Self:
+        """Draws the ranking of a model's fit.
+
+        Parameters
+        ----------
+        model : Model, CWBRegressor, CWBClassifier or Ranking
+            One that was fitted with `interactions="auto"` or a number of them, or what
+            `rank_interactions` found.
+        max_bars : int
+            So many of the best pairs.
+        ax : matplotlib axes, optional
+        """
+        found = model if isinstance(model, Ranking) else _model(model).interactions
+        if found is None:
+            raise ValueError(
+                "the fit ranked no pairs; fit with interactions='auto', or draw what "
+                "cb.rank_interactions(model, table, y) finds"
+            )
+        made = cls(found, max_bars=max_bars)
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def data(self) -> Columns:
+        """The pairs that are drawn."""
+        n = min(len(self.ranking), self.max_bars)
+        return Columns({name: values[:n] for name, values in self.ranking.table.items()})
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 6.4, min(1.5 + 0.27 * max(len(self.data["a"]), 2), 9.0)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draws the bars, on the given axes or in a new figure."""
+        found, shown = self.ranking, self.data
+        with _styled():
+            ax = self.ax_ = _axes(ax, self._size)
+            self.figure_ = ax.figure
+            _dress(ax, "x")
+            y, values = np.arange(len(shown["a"]), dtype=float), 100.0 * shown["share"]
+            pale = _blend(ax, 0.3)
+            colours = [BLUE if chosen else pale for chosen in shown["chosen"]]
+            ax.barh(y, values, height=0.62, color=colours, zorder=2)
+            names = [
+                f"{_text(a, LONGEST)} : {_text(b, LONGEST)}"
+                for a, b in zip(shown["a"], shown["b"], strict=True)
+            ]
+            _dress_levels(ax, y, names)
+            noise = 100.0 * found.noise / found.residual if found.residual > 0 else 0.0
+            ax.set_xlim(0.0, 1.08 * max([noise, *values]) or 1.0)
+            _set_ticks(ax.xaxis)
+            line = ax.axvline(noise, color=RED, linewidth=1.2, linestyle=(0, (5, 1.5)), zorder=3)
+            ax.set_xlabel("share of the residuals' sum of squares, %")
+            self._explain(pale, line)
+        return self
+
+    def _explain(self, pale: Any, noise: Any) -> None:
+        """Above the bars and their names, which may be long; only what is there."""
+        found, chosen = self.ranking, self.data["chosen"]
+        inside = f"in the model: {found.chosen:,} of {found.n_pairs:,} pairs"
+        marks = {inside: Patch(color=BLUE)} if any(chosen) else {}
+        marks |= {} if all(chosen) else {"not in the model": Patch(color=pale)}
+        marks |= {"best by noise": noise}
+        _legend(self.ax_, list(marks.values()), marks, loc="lower right", bbox_to_anchor=(1, 1),
+                borderaxespad=0.2, borderpad=0.2, ncols=3, columnspacing=1.4,
+                handlelength=1.6)  # fmt: skip

@@ -1,0 +1,188 @@
+"""Pictures of stability selection with matplotlib (extra `plot`): knows what is drawn of it; the
+style and the helpers are those of plots.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from cwboost.explain.effects import Columns
+from cwboost.selection.stability import Stability
+
+from .displays import (
+    BLUE,
+    DASHES,
+    LATER,
+    RED,
+    _apart,
+    _axes,
+    _blend,
+    _colour,
+    _corner,
+    _dark,
+    _dress,
+    _dress_levels,
+    _is_log,
+    _note,
+    _path_axis,
+    _set_ticks,
+    _styled,
+    _text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class StabilityDisplay:
+    """How often the fits chose each column, beside the cutoff; or how that grew with the
+    iterations.
+
+    Made by `Stability.plot`.
+
+    Attributes
+    ----------
+    data : table of what is drawn
+    ax_, figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> X = np.random.default_rng(0).normal(size=(100, 10))
+    >>> found = cb.stability(X, X @ np.arange(10), q=2, cutoff=0.9, n_samples=10)
+    >>> display = StabilityDisplay.from_stability(found, kind="path")
+    >>> display.ax_.get_ylabel()
+    'share of the fits that chose the column'
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
+    """
+
+    def __init__(
+        self,
+        stability: Stability,
+        *,
+        kind: Literal["frequency", "path"] = "frequency",
+        max_names: int = 20,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self.stability, self.kind, self.max_names = stability, kind, max_names
+        self.labels = dict(labels or {})
+
+    @classmethod
+    def from_stability(
+        cls,
+        stability: Stability,
+        *,
+        kind: Literal["frequency", "path"] = "frequency",
+        max_names: int = 20,
+        labels: Mapping[str, str] | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draws what stability selection found.
+
+        Parameters
+        ----------
+        stability : Stability
+        kind : "frequency" or "path"
+            The share of the fits that chose a column; or the same after every iteration.
+        max_names : int
+            So many columns are named, the most frequent ones.
+        labels : mapping of column to text, optional
+        ax : matplotlib axes, optional
+        """
+        if kind not in ("frequency", "path"):
+            raise ValueError(f"kind must be 'frequency' or 'path', got {kind!r}")
+        made = cls(stability, kind=kind, max_names=max_names, labels=labels)
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def data(self) -> Columns:
+        """Columns and frequencies, or iterations from 0 and the frequency of every column."""
+        found = self.stability
+        if self.kind == "frequency":
+            return found.table()
+        path, place = found.path, {name: k for k, name in enumerate(found.names)}
+        key = "iteration"
+        while key in place:  # a column of this name
+            key += "_"
+        shares = {name: path[:, place[name]] for name in found.frequency}
+        return Columns({key: np.arange(len(path)), **shares})
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        lines = min(len(self.stability.names), self.max_names + 1)
+        return (5.6, min(1.1 + 0.26 * max(lines, 2), 9.0)) if self.kind == "frequency" else (7, 4.2)
+
+    @property
+    def _what(self) -> str:
+        return f"share of the fits that chose the {self.stability.by}"
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draws the frequencies, on the given axes or in a new figure."""
+        found = self.stability
+        with _styled():
+            ax = self.ax_ = _axes(ax, self._size)
+            self.figure_ = ax.figure
+            if self.kind == "frequency":
+                self._bars()
+            else:
+                self._lines()
+            bound = f"at most {found.pfer:.2g} expected by chance"
+            _corner(ax, [f"{len(found.selected)} of {len(found.names)} selected", bound])
+        return self
+
+    def _bars(self) -> None:
+        ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
+        _dress(ax, "x")
+        items = list(found.frequency.items())
+        rest = items[self.max_names :] if len(items) > self.max_names + 1 else []
+        items = items[: len(items) - len(rest)]
+        names = [_text(self.labels.get(name, name)) for name, _ in items]
+        colours = [BLUE if name in chosen else _blend(ax, 0.35) for name, _ in items]
+        values, y = [share for _, share in items], np.arange(len(items) + (len(rest) > 0)) + 0.0
+        if rest:  # as frequent as the most frequent of them
+            names.append(f"each of {len(rest):,} others")
+            colours.append(_blend(ax, 0.2))
+            values.append(rest[0][1])
+            y[-1] += 0.3
+        ax.barh(y, values, height=0.62, color=colours, zorder=2)
+        for place, value in zip(y, values, strict=True):
+            note = f"{'≤ ' if rest and place == y[-1] else ''}{value:.2f}"
+            _note(ax, note, (value, place), (4, 0))
+        _dress_levels(ax, y, names)
+        ax.set_xlim(0.0, 1.09)
+        _set_ticks(ax.xaxis, stop=1.0)
+        ax.axvline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
+        text, foot = f"cutoff {found.cutoff:.3g}", ax.get_xaxis_transform()
+        _note(ax, text, (found.cutoff, 0.0), (-4, 4), foot, ha="right", va="bottom", color=RED)
+        ax.set_xlabel(self._what)
+
+    def _lines(self) -> None:
+        ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
+        _dress(ax)
+        data = list(self.data.items())
+        at = data[0][1]
+        named = [name for name, _ in data[1:] if name in chosen][: self.max_names]
+        _path_axis(ax, len(at) - 1, _is_log(None, len(at) - 1))
+        for name, shares in data[1:]:
+            style: dict[str, Any] = {"color": _blend(ax, 0.3), "linewidth": 0.8, "zorder": 2}
+            if name in named:
+                k = named.index(name)
+                dash = DASHES[k % len(DASHES)]
+                style = {"color": _colour(ax, k), "linewidth": 1.9, "zorder": 4, "linestyle": dash}
+            ax.plot(at, shares, **style, drawstyle="steps-post")
+        ax.set_ylim(0.0, 1.03)
+        _set_ticks(ax.yaxis, stop=1.0)
+        ax.axhline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
+        behind = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+        _note(ax, f"cutoff {found.cutoff:.3g}", (0.0, found.cutoff), (5, 8),
+              ax.get_yaxis_transform(), color=RED, bbox=behind, zorder=5)  # fmt: skip
+        gap = 0.052
+        ends = _apart([found.frequency[name] / 1.03 for name in named], gap, 0.02)
+        for k, (name, place) in enumerate(zip(named, ends, strict=True)):
+            text, colour = _text(self.labels.get(name, name), 26), _dark(ax, _colour(ax, k))
+            _note(ax, text, (1.0, place), (6, 0), "axes fraction", fontsize="small", color=colour)
+        ax.set_ylabel(self._what)

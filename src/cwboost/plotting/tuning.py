@@ -1,0 +1,244 @@
+"""Pictures of a tuning with matplotlib (extra `plot`). Knows how they look; what was found is
+tune.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+
+from cwboost.explain.effects import Columns
+from cwboost.selection.tuning.space import Choice, LogUniform
+from cwboost.selection.tuning.successive_halving import Trial
+from cwboost.selection.tuning.tune import Tuning
+
+from .displays import (
+    BLUE,
+    RED,
+    _blend,
+    _corner,
+    _dress,
+    _note,
+    _path_axis,
+    _set_ratio_ticks,
+    _set_ticks,
+    _styled,
+    _text,
+)
+
+SHOWN = 0.5  # share of the configurations that the axis of scores is made for
+PER_LINE = 3  # panels beside each other
+
+
+class TuningDisplay:
+    """What a tuning found: the score over every parameter, or over the iterations.
+
+    Configurations are the darker the more iterations they have had; the best one is red. Those
+    far worse than most lie beyond the axis, and are counted.
+
+    Attributes
+    ----------
+    data : table
+        Of "parameters" one row per configuration, at its last rung; of "paths" one row per
+        iteration that was looked at.
+    axes_ : array of matplotlib axes
+    figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> x = np.linspace(0, 6, 100)
+    >>> tuning = cb.tune({"x": x}, np.sin(x), schedule=cb.Halving(8, least=10, most=40))
+    >>> display = tuning.plot()
+    >>> list(display.data)
+    ['configuration', 'budget', 'df.Spline', 'rate', 'n_iter', 'score']
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
+    """
+
+    def __init__(self, tuning: Tuning, kind: Literal["parameters", "paths"] = "parameters") -> None:
+        if kind not in ("parameters", "paths"):
+            raise ValueError(f"kind must be 'parameters' or 'paths', got {kind!r}")
+        self.tuning, self.kind = tuning, kind
+        last = {t.configuration: t for t in tuning.trials}
+        # the best are drawn last, above the others
+        self.last = sorted(last.values(), key=lambda t: -tuning.bench.worse(t.score))
+
+    @classmethod
+    def from_tuning(
+        cls,
+        tuning: Tuning,
+        *,
+        kind: Literal["parameters", "paths"] = "parameters",
+        axes: Any = None,
+    ) -> Self:
+        """Draws a tuning.
+
+        Parameters
+        ----------
+        tuning : Tuning
+        kind : "parameters" or "paths"
+        axes : matplotlib axes, or array of them, optional
+            One per parameter and one for the iterations; of "paths" one.
+        """
+        return cls(tuning, kind).plot(axes)
+
+    @property
+    def data(self) -> Columns:
+        if self.kind == "parameters":
+            table = self.tuning.table()
+            rows = {(c, r): i for i, (c, r) in enumerate(
+                zip(table["configuration"], table["rung"], strict=True))}  # fmt: skip
+            places = sorted(rows[t.configuration, t.rung] for t in self.last)
+            names = ["configuration", "budget", *self.tuning.bench.space.parameters]
+            return Columns({name: table[name][places] for name in [*names, "n_iter", "score"]})
+        trials = self.tuning.trials
+        return Columns(
+            configuration=np.repeat(
+                [t.configuration for t in trials], [len(t.curve.at) for t in trials]
+            ),
+            iteration=np.concatenate([t.curve.at for t in trials]),
+            score=np.concatenate([t.curve.values for t in trials]),
+        )
+
+    def plot(self, axes: Any = None) -> Self:
+        """Draws on the given axes or in a new figure."""
+        names = [*self.tuning.bench.space.parameters, "n_iter"]
+        wanted = len(names) if self.kind == "parameters" else 1
+        with _styled():
+            if axes is None:
+                import matplotlib.pyplot as plt
+
+                axes = _grid(plt.figure(figsize=_size(wanted), layout="constrained"), wanted)
+            self.axes_ = np.atleast_1d(axes).ravel()
+            if len(self.axes_) < wanted:
+                raise ValueError(f"axes: expected {wanted}, got {len(self.axes_)}")
+            self.figure_ = self.axes_[0].figure
+            first = self.axes_[0]
+            _note(first, "darker: more iterations", (0, 1), (0, 3), "axes fraction", va="bottom")
+            if self.kind == "paths":
+                self._paths(first)
+            else:
+                for ax, name in zip(self.axes_, names, strict=False):
+                    self._panel(ax, name)
+        return self
+
+    # --- panels -----------------------------------------------------------------------------------
+
+    def _panel(self, ax: Axes, name: str) -> None:
+        """The score over one parameter."""
+        having = [t for t in self.last if name == "n_iter" or name in t.parameters]
+        values: list[Any] = [t.n_iter if name == "n_iter" else t.parameters[name] for t in having]
+        distribution = self.tuning.bench.space.parameters.get(name)
+        _dress(ax)
+        if isinstance(distribution, Choice):
+            labels = distribution.labels
+            spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(having))
+            at = np.array([labels.index(v) for v in values]) + spread
+            ax.set_xticks(range(len(labels)), [_text(v, 18) for v in labels])
+            ax.set_xlim(-0.5, len(labels) - 0.5)
+        else:
+            at = np.array(values, dtype=float)
+            _number_axis(ax, at, log=name == "n_iter" or isinstance(distribution, LogUniform))
+        best = self.tuning.best.configuration
+        for x, t in zip(at, having, strict=True):
+            mine = t.configuration == best
+            ax.plot(x, t.score, "o", color=RED if mine else self._colour(ax, t),
+                    markersize=7 if mine else 4.5, mec=ax.get_facecolor(), mew=0.5,
+                    zorder=5 if mine else 3)  # fmt: skip
+        ax.set_xlabel("best iteration" if name == "n_iter" else _text(name))
+        self._score_axis(ax, having)
+        if ax is not self.axes_[0] and len(self.axes_) > 1:
+            ax.set_ylabel("")
+
+    def _paths(self, ax: Axes) -> None:
+        """The score over the iterations, one line per configuration."""
+        _dress(ax)
+        best = self.tuning.best
+        for trial in self.last:
+            mine = trial.configuration == best.configuration
+            of_it = [t for t in self.tuning.trials if t.configuration == trial.configuration]
+            at = np.concatenate([t.curve.at for t in of_it])
+            mean = np.concatenate([t.curve.values for t in of_it])
+            line = np.column_stack([np.maximum(at, 0.5), mean])
+            colour = RED if mine else self._colour(ax, trial)
+            width = 2.0 if mine else 0.7
+            ax.add_collection(
+                LineCollection([line], colors=[colour], linewidths=width, zorder=4 if mine else 2)
+            )
+        most = max(t.budget for t in self.last)
+        _path_axis(ax, most, log=True)
+        self._score_axis(ax, self.last)
+        ax.plot(best.n_iter, best.score, "o", color=RED, markersize=7, mec=ax.get_facecolor(),
+                mew=1.2, zorder=6, clip_on=False)  # fmt: skip
+        near = best.n_iter > np.sqrt(most)
+        _note(ax, f"best: {best.score:.4g} after {best.n_iter:,}", (best.n_iter, best.score),
+              (-6 if near else 6, 10 if self.tuning.metric.greater else -10),
+              ha="right" if near else "left", fontsize="small", color=_blend(ax, 0.85),
+              zorder=6)  # fmt: skip
+
+    def _colour(self, ax: Axes, trial: Trial) -> Any:
+        """The darker the more iterations a configuration has had."""
+        budgets = [t.budget for t in self.last]
+        low, high = min(budgets), max(budgets)
+        norm: Any = LogNorm(low, high) if high > low else Normalize(low - 1, high)
+        ends: Any = [_blend(ax, 0.22), BLUE]
+        pale = LinearSegmentedColormap.from_list("budget", ends)
+        return pale(float(norm(trial.budget)))
+
+    def _score_axis(self, ax: Axes, drawn: Sequence[Trial]) -> None:
+        """Limits for the better configurations; the others are counted in the corner."""
+        metric, known = self.tuning.metric, np.array([t.score for t in self.last])
+        known = known[np.isfinite(known)]
+        ax.set_ylabel(_text(metric.name))
+        if not len(known):
+            return
+        tail = 1 - SHOWN if metric.greater else SHOWN
+        best = known.max() if metric.greater else known.min()
+        worst = float(np.quantile(known, tail))
+        room = abs(best - worst) or max(abs(best), 1.0) * 1e-3
+        low, high = min(best, worst) - 0.12 * room, max(best, worst) + 0.12 * room
+        ax.set_ylim(low, high)
+        _set_ticks(ax.yaxis, 5)
+        beyond = sum(not low <= t.score <= high for t in drawn)
+        if beyond:
+            where = "below" if metric.greater else "above"
+            _corner(ax, [f"{beyond} lie {where}"])
+
+
+def save(tuning: Tuning, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
+    """Writes the picture to a file without opening a window."""
+    n = len(tuning.bench.space.parameters) + 1
+    figure = Figure(figsize=_size(n), layout="constrained")
+    TuningDisplay(tuning).plot(_grid(figure, n))
+    figure.savefig(file, format=form, dpi=dpi)
+
+
+def _size(n: int) -> tuple[float, float]:
+    across = min(n, PER_LINE)
+    return (6.2, 3.8) if n == 1 else (3.1 * across, 2.7 * -(-n // across))
+
+
+def _grid(figure: Figure, n: int) -> Any:
+    """n axes of a figure, in lines."""
+    across = min(n, PER_LINE)
+    grid = figure.subplots(-(-n // across), across, squeeze=False).ravel()
+    for spare in grid[n:]:
+        figure.delaxes(spare)
+    return grid[:n]
+
+
+def _number_axis(ax: Axes, values: Any, log: bool) -> None:
+    if log:
+        ax.set_xscale("log")
+        low = max(float(np.min(values)), 1e-12)
+        ax.set_xlim(low / 1.15, float(np.max(values)) * 1.15)
+        _set_ratio_ticks(ax.xaxis, 5)
+    else:
+        _set_ticks(ax.xaxis, 5)

@@ -1,0 +1,137 @@
+"""The report: one HTML file in which people look at a model, without server or network.
+
+Knows how the page is put together from its parts in `assets`; what it shows is made by
+report_data.py, how it looks and moves is the business of the assets. Names and levels are data:
+they stand in a JSON block in which no tag can begin, and the script shows them as text only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import warnings
+from importlib.resources import files
+from typing import Any
+
+from cwboost._utils.atomic_files import check_file, whole
+from cwboost._utils.checks import is_whole
+from cwboost.explain.effects import importance
+from cwboost.explain.quality import EvaluatedRows, evaluate_rows
+from cwboost.frames.table import Table, read
+from cwboost.model.model import Model
+
+from .contents import contents, frames
+
+MOST = 3_000_000  # bytes of the file
+SCRIPTS = (  # in this order, as one script
+    "evaluate.js", "elements.js", "charts.js", "model.js", "overview.js", "growth.js", "effects.js",
+    "prediction.js", "page.js",
+)  # fmt: skip
+
+
+def report(
+    model: Model,
+    file: Any,
+    table: Any = None,
+    y: Any = None,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    rows: int = 0,
+    title: str | None = None,
+) -> None:
+    """See Model.report."""
+    check_file(file)
+    others = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
+    lone = [name for name, value in (others | {"rows": rows or None}).items() if value is not None]
+    if table is None and lone:
+        raise TypeError(f"report: {', '.join(lone)} needs table= as well")
+    if not is_whole(rows) or rows < 0:
+        raise ValueError(f"report: rows must be a whole number >= 0, got {rows!r}")
+    data = None if table is None else read(table)
+    if data is not None:
+        _check_columns(model, data)
+    with warnings.catch_warnings():  # levels never seen are in order here
+        warnings.filterwarnings("ignore", message="levels never seen")
+        judged = None if data is None else _judged(model, data, **others)
+        shares = None
+        if model.shares is None and judged is not None and data is not None:
+            given = others | {"y": model.settings.target if y is None else y, "table": data}
+            shares = importance(model, "integral", given)
+    if title is None:
+        target = model.settings.target
+        title = "cwboost model" if target is None else f"Model of {target}"
+    page = _page(model, contents(model, data, judged, shares, rows, title), title)
+    with whole(file) as temporary:
+        temporary.write_text(page, encoding="utf-8", newline="\n")
+
+
+def _check_columns(model: Model, data: Table) -> None:
+    needed = dict.fromkeys(c for t in model.terms.values() if t.chosen for c in t.columns)
+    lacking = [name for name in needed if name not in data]
+    if lacking:
+        shown = ", ".join(map(repr, lacking[:10])) + ", ..." * (len(lacking) > 10)
+        raise ValueError(f"report: the table lacks {shown}; it has {data.shown}")
+
+
+def _judged(
+    model: Model, data: Table, y: Any, weights: Any, offset: Any, exposure: Any
+) -> EvaluatedRows | None:
+    """The rows predicted, if y is among them."""
+    if y is None:
+        y = model.settings.target
+        if y is None or y not in data:
+            return None
+    if weights is None and model.settings.weights is not None and model.settings.weights in data:
+        weights = model.settings.weights
+    return evaluate_rows(model, data, y, weights, offset, exposure)
+
+
+def _page(model: Model, data: dict[str, Any], title: str) -> str:
+    """The whole file; as many frames of the path as there is room for."""
+    folder = files("cwboost.report") / "assets"
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();'
+    parts = {
+        "title": html.escape(title.encode("utf-8", "replace").decode()),
+        "policy": (
+            f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        "style": style,
+        "script": script,
+        "data": "",
+    }
+    template = (folder / "report.html").read_text(encoding="utf-8")
+
+    def filled() -> str:
+        return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+
+    room = MOST - len(filled().encode()) - len(_json(data)) - 20_000
+    parts["data"] = _json(data | {"path": frames(model, room)})
+    page = filled()
+    if len(page.encode()) > MOST:
+        warnings.warn(
+            f"the report has {len(page.encode()) / 1e6:.1f} MB, since the model has so many "
+            "coefficients or such long names; it may open slowly",
+            UserWarning,
+            stacklevel=4,
+        )
+    return page
+
+
+def _json(data: Any) -> str:
+    """JSON in which no tag and no comment of HTML can begin."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _hash(text: str) -> str:
+    """What the page's policy knows its own script and style by."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

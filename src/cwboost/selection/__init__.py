@@ -1,0 +1,1 @@
+"""Choosing iterations, columns and hyperparameters: folds, cross-validation, tuning."""

@@ -1,0 +1,132 @@
+"""How a cross-validation tells itself: a summary as text, and a small page for notebooks. Knows
+words, HTML and SVG; nothing of folds or fits.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cwboost.cli.text import table_lines
+from cwboost.frames.table import Floats
+from cwboost.plotting.drawing_data import number
+
+if TYPE_CHECKING:
+    from .cv import CV
+
+WIDTH, HEIGHT = 420, 150  # of the small picture
+LEFT, FOOT = 48, 16  # of it, for numbers
+POINTS = 160  # of a line in it
+BLUE, RED = "#3a8fcd", "#d55e00"
+
+
+def summary(found: CV) -> str:
+    """See CV.summary."""
+    rows = _rows(found)
+    columns = {name: [_known(row[name]) for row in rows] for name in rows[0]}
+    more = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
+    lines = [
+        f"cross-validation: {found.n_folds} folds, {found.n_iter} iterations{more}",
+        f"{found.loss!r} loss, {found.optimizer!r}",
+        f"best by {found.chosen_by}: {_final(found)}",
+        "",
+        *table_lines(columns),
+    ]
+    return "\n".join(lines)
+
+
+def _rows(found: CV) -> list[dict[str, Any]]:
+    """The iterations to show, with the means of everything."""
+    table = found.table()
+    marked = {
+        "start": 0,
+        "within one se": found.best_iteration_1se,
+        "best": found.best_iteration,
+        "last": found.n_iter,
+    }
+    return [
+        {"": name, **{column: values[m] for column, values in table.items()}}
+        for name, m in marked.items()
+    ]
+
+
+def _known(value: Any) -> Any:
+    """A metric that was not computed after an iteration, or an error of one fold, is a dash."""
+    return "-" if isinstance(value, float | np.floating) and np.isnan(value) else value
+
+
+def _final(found: CV) -> str:
+    return f"cb.fit(..., n_iter={found.best_iteration})"
+
+
+def html(found: CV) -> str:
+    """See CV: a line of facts, the table of the choices and the path."""
+    rows = _rows(found)
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>"
+        for row in rows
+    )
+    return (
+        '<div style="font:13px system-ui,sans-serif;color:inherit;max-width:720px">'
+        f"<p><b>cwboost cross-validation</b>: {found.n_folds} folds, {found.n_iter:,} iterations, "
+        f"{escape(found.loss.name)} loss, {type(found.optimizer).__name__}; best by "
+        f"{escape(found.chosen_by)}: <code>{_final(found)}</code></p>"
+        f"{_picture(found)}<table><tr>{head}</tr>{body}</table></div>"
+    )
+
+
+def _cell(value: Any) -> str:
+    value = _known(value)
+    return escape(value) if isinstance(value, str) else number(float(value), 5)
+
+
+def _picture(found: CV) -> str:
+    """The mean with its band over the iterations, and both choices."""
+    at, mean, error = found.iterations, found.mean, np.nan_to_num(found.standard_error)
+    known = np.isfinite(mean) & np.isfinite(error)
+    some = np.unique(np.linspace(0, known.sum() - 1, POINTS).astype(int))
+    at, mean, error = at[known][some], mean[known][some], error[known][some]
+    low, high = float((mean - error).min()), float((mean + error).max())
+    room = (high - low) or 1.0
+
+    def x(m: Any) -> Any:
+        return LEFT + (WIDTH - LEFT - 4) * np.asarray(m) / max(found.n_iter, 1)
+
+    def y(value: Any) -> Any:
+        return 6 + (HEIGHT - FOOT - 10) * (high - np.asarray(value)) / room
+
+    def points(ms: Floats, values: Floats) -> str:
+        return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x(ms), y(values), strict=True))
+
+    band = points(np.append(at, at[::-1]), np.append(mean + error, (mean - error)[::-1]))
+    marks = "".join(
+        f'<circle cx="{x(m):.1f}" cy="{y(value):.1f}" r="4" fill="{colour}"/>'
+        for m, value, colour in (
+            (found.best_iteration, found.best, RED),
+            (found.best_iteration_1se, _value(found, found.best_iteration_1se), BLUE),
+        )
+    )
+    words = "".join(
+        f'<text x="{left:.0f}" y="{top:.0f}" text-anchor="{side}" font-size="10" '
+        f'fill="currentColor">{text}</text>'
+        for left, top, side, text in (
+            (LEFT - 4, 12, "end", number(high, 3)),
+            (LEFT - 4, HEIGHT - FOOT, "end", number(low, 3)),
+            (LEFT, HEIGHT - 2, "start", "0"),
+            (WIDTH - 4, HEIGHT - 2, "end", f"{found.n_iter:,} iterations"),
+        )
+    )
+    says = f"{found.chosen_by} over the iterations, best after {found.best_iteration}"
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
+        f'aria-label="{escape(says, quote=True)}"><polygon points="{band}" fill="{BLUE}" '
+        f'opacity=".2"/><polyline points="{points(at, mean)}" fill="none" stroke="{BLUE}" '
+        f'stroke-width="1.8"/>{marks}{words}</svg>'
+    )
+
+
+def _value(found: CV, m: int) -> float:
+    return float(found.mean[np.searchsorted(found.iterations, m)])

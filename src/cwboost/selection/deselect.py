@@ -1,0 +1,128 @@
+"""Deselection: terms that brought next to nothing go, and the others are fitted again.
+
+Knows shares of the fall of the risk; the fit is that of fit.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from cwboost._utils.checks import is_number
+from cwboost.explain.effects import importance
+from cwboost.fitting.fit import _check_counts, check_again, pose_again
+from cwboost.fitting.input_data import FitInput
+from cwboost.model.model import Model
+from cwboost.progress import as_progress
+
+from .grouping import By, names_by
+
+LONGER = 10  # times the first fit that a second may run until early stopping ends it
+
+
+def deselect(
+    model: Model,
+    table: Any,
+    y: Any = None,
+    *,
+    threshold: float = 0.01,
+    by: By = "term",
+    method: Literal["share", "cumulative"] = "share",
+    n_iter: int | None = None,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    validation: Any = None,
+    n_threads: int | None = None,
+    progress: Any = None,
+) -> Model:
+    """The model without terms that brought next to nothing, fitted again, given its rows again.
+
+    Boosting chooses many terms a few times and late. Those whose share of the fall of the risk
+    (`model.importance()`) is below the threshold go, and the others are fitted as the model was:
+    same bins, smoothing, start, optimizer, validation rows and number of iterations, or early
+    stopping. (Strömer, Staerk, Klein, Weinhold, Titze and Mayr 2022.)
+
+    Parameters
+    ----------
+    model : Model
+    table, y, weights, offset, exposure, validation
+        What the model was fitted to; names of columns and a validation fraction are remembered.
+    threshold : float
+        Share of the fall of the risk, 0 to 1.
+    by : "term" or "column"
+        Whether the terms of a column are judged together.
+    method : "share" or "cumulative"
+        Drop what has less than the threshold; or the least, as long as all dropped ones together
+        have less than it, which drops fewer.
+    n_iter : int, optional
+        Iterations; by default as many as the model ran, or up to ten times as many if early
+        stopping ended it.
+    n_threads : int, optional
+    progress : None, bool or Progress
+
+    Returns
+    -------
+    Model
+        Its `dropped` and `summary` say what went.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 5))
+    >>> y = X[:, 0] + X[:, 1] ** 2 + rng.normal(size=500)
+    >>> model = cb.fit(X, y)
+    >>> small = cb.deselect(model, X, y)
+    >>> list(small.terms), small.dropped
+    (['x0', 'x1'], ('x2', 'x3', 'x4'))
+    """
+    bar = as_progress(progress)
+    _check(model, threshold, method, n_iter, n_threads)
+    given = FitInput(table, y, weights, offset, exposure, validation)
+    check_again(model, given, "deselect", n_threads)
+    rows = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
+    known = {"table": None} if model.shares is not None else {"table": table, **rows}
+    kept = _kept(model, importance(model, "integral", known), threshold, by, method)
+    problem = pose_again(model, given, "deselect", n_threads, kept)
+    if n_iter is None:
+        ended = model.stopped == "no better validation risk"
+        n_iter = model.n_iter * (LONGER if ended else 1)
+    found = problem.fit(n_iter, patience=model.settings.patience, bar=bar)
+    dropped = [name for name, term in model.terms.items() if term.chosen and name not in kept]
+    return replace(found, dropped=(*model.dropped, *dropped))
+
+
+def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any) -> None:
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"deselect: expected a Model (estimator.model_ of an estimator), got {model!r}"
+        )
+    model._refuse_bags("deselect")
+    model._refuse_edited("deselect")
+    if not is_number(threshold) or not 0 <= threshold < 1:
+        raise ValueError(f"threshold: expected a share from 0 to below 1, got {threshold!r}")
+    if method not in ("share", "cumulative"):
+        raise ValueError(f"method: expected 'share' or 'cumulative', got {method!r}")
+    _check_counts(0 if n_iter is None else n_iter, None, None, n_threads)
+
+
+def _kept(
+    model: Model, brought: dict[str, float], threshold: float, by: str, method: str
+) -> list[str]:
+    """Names of the terms to keep."""
+    group = dict(zip(model.terms, names_by(model.terms.values(), by), strict=True))
+    total = sum(brought.values())
+    shares = dict.fromkeys((group[name] for name in brought), 0.0)
+    for name, value in brought.items():
+        shares[group[name]] += value / total if total > 0 else 0.0
+    least_first = sorted(shares, key=shares.__getitem__)
+    values = np.array([shares[name] for name in least_first])
+    small = (values if method == "share" else values.cumsum()) < threshold
+    if small.all():
+        most = f"the largest has {values[-1]:.3g}" if len(values) else "no term was chosen"
+        raise ValueError(f"threshold = {threshold:g} leaves no {by}: {most}; lower it")
+    keep = {name for name, gone in zip(least_first, small, strict=True) if not gone}
+    return [name for name in model.terms if name in brought and group[name] in keep]

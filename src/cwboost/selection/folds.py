@@ -1,0 +1,455 @@
+"""Folds: which rows a fit is trained on and which it is tested on, in all the ways in which people
+say so. Knows rows, classes and groups; nothing of fits.
+
+A fold is a pair of factors of the row weights, never a copy of rows. What is dealt out are units:
+the rows, or with `groups` the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost._utils.checks import is_number, is_whole
+from cwboost.fitting.input_data import FitData, Split
+from cwboost.frames.table import Floats, Labels, Table, read_column
+
+Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+KINDS = ("kfold", "bootstrap", "subsampling", "time")
+FRACTION = 0.5  # of the units that subsampling trains on
+
+
+class Fold:
+    """How often each row is trained on, and how often it is tested on; never both.
+
+    Kept small, for folds are many: masks as bits, and no test rows if all others are tested on.
+    """
+
+    def __init__(self, training: NDArray[Any], test: NDArray[Any] | None = None) -> None:
+        self._n = len(training)
+        self._masks = training.dtype == bool, test is not None and test.dtype == bool
+        self._training = np.packbits(training) if self._masks[0] else training
+        self._test = np.packbits(test) if test is not None and self._masks[1] else test
+
+    @property
+    def of_training(self) -> NDArray[Any]:
+        """(n,) a mask, or counts."""
+        return self._unpacked(self._training) if self._masks[0] else self._training
+
+    @property
+    def of_test(self) -> NDArray[Any]:
+        """(n,) a mask, or counts."""
+        if self._test is None:
+            return np.asarray(self.of_training == 0)
+        return self._unpacked(self._test) if self._masks[1] else self._test
+
+    def _unpacked(self, bits: NDArray[Any]) -> NDArray[Any]:
+        return np.unpackbits(bits, count=self._n).view(bool)
+
+    @property
+    def training(self) -> Floats:
+        """(n,) factors of the row weights."""
+        return self.of_training.astype(np.float64)
+
+    @property
+    def test(self) -> Floats:
+        """(n,) factors of the row weights."""
+        return self.of_test.astype(np.float64)
+
+    def split(self, weights: Floats, held: Mask | None = None) -> Split:
+        """A fit to the training rows that watches the test rows, or the training rows `held`."""
+        training = weights * self.of_training
+        if held is None:
+            return Split(training, weights * self.of_test, weights)
+        return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """A way to make folds.
+
+    Parameters
+    ----------
+    kind : "kfold", "bootstrap", "subsampling" or "time"
+        k-fold: every row is tested on once (per repeat). Bootstrap: as many rows as there are,
+        drawn with replacement; those never drawn are the test rows. Subsampling: a fraction, drawn
+        without replacement. Time: rows in their order are cut into n + 1 blocks; fold k is trained
+        on the first k and tested on the next.
+    n : int
+        Number of folds (of k-fold: per repeat).
+    repeats : int
+        k-fold with so many different divisions.
+    fraction : float, optional
+        Of the rows that subsampling trains on; 0.5 unless given.
+    stratified : "auto", True or False
+        Whether every fold has its share of each class; "auto": if y has classes, and the rows are
+        not in time order. The only row of a class is trained on in all folds.
+
+    Examples
+    --------
+    >>> Folds("kfold", 5, repeats=2)
+    Folds(kind='kfold', n=5, repeats=2, fraction=None, stratified='auto')
+    """
+
+    kind: Literal["kfold", "bootstrap", "subsampling", "time"] = "kfold"
+    n: int = 10
+    repeats: int = 1
+    fraction: float | None = None
+    stratified: bool | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            known = ", ".join(map(repr, KINDS))
+            raise ValueError(f"Folds: kind must be one of {known}; got {self.kind!r}")
+        least = 2 if self.kind == "kfold" else 1
+        if not is_whole(self.n) or self.n < least:
+            raise ValueError(
+                f"Folds: n must be a whole number >= {least} for {self.kind!r}, got {self.n!r}"
+            )
+        if not is_whole(self.repeats) or self.repeats < 1:
+            raise ValueError(f"Folds: repeats must be a whole number >= 1, got {self.repeats!r}")
+        if self.repeats > 1 and self.kind != "kfold":
+            raise ValueError(f"Folds: repeats is for 'kfold'; for {self.kind!r} raise n")
+        if self.fraction is not None and self.kind != "subsampling":
+            raise ValueError(f"Folds: fraction is for 'subsampling', not for {self.kind!r}")
+        if self.fraction is not None and not (
+            is_number(self.fraction) and 0.0 < self.fraction < 1.0
+        ):
+            raise ValueError(f"Folds: fraction must be between 0 and 1, got {self.fraction!r}")
+        if self.stratified not in ("auto", True, False):
+            raise ValueError(
+                f"Folds: stratified must be 'auto', True or False, got {self.stratified!r}"
+            )
+        if self.stratified is True and self.kind == "time":
+            raise ValueError("Folds: rows in time order cannot be stratified; use stratified=False")
+
+
+def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> list[Fold]:
+    """The folds of some rows.
+
+    Parameters
+    ----------
+    folds : int, Folds, splitter of scikit-learn, list of (training, test) or (n, folds) weights
+        A number of folds; a way to make them; rows by number or by mask; or factors of the row
+        weights, zero for test rows. Arrays have an entry for every row given, also for those of
+        weight zero, which are in no fold.
+    groups : array or name of a column, optional
+        Rows of a group stay together.
+    seed : int
+
+    Examples
+    --------
+    >>> from cwboost.fitting.input_data import FitInput, read_data
+    >>> from cwboost.losses import as_loss
+    >>> data = read_data(FitInput({"x": range(6)}, [1.0] * 6), as_loss("squared"), 0)
+    >>> as_folds(Folds("time", 2), data)[0].training
+    array([1., 1., 0., 0., 0., 0.])
+    """
+    units = None if groups is None else read_groups(groups, data)
+    if is_whole(folds):
+        if folds < 2:
+            raise ValueError(f"folds: expected at least 2, got {folds}")
+        folds = Folds("kfold", int(folds))
+    if isinstance(folds, Folds):
+        out = list(_made(folds, data, units, seed))
+    elif hasattr(folds, "test_fold"):  # scikit-learn's PredefinedSplit has a row for every row
+        out = list(_listed(folds.split(), data))
+    elif hasattr(folds, "split") and not isinstance(folds, str):
+        out = list(_of_splitter(folds, data, units))
+    elif isinstance(folds, Iterable) and not hasattr(folds, "shape") and not _is_text(folds):
+        out = list(_listed(folds, data))
+    elif len(getattr(folds, "shape", ())) == 2:
+        out = list(_weighed(np.asarray(folds), data))
+    else:
+        raise TypeError(
+            "folds: expected a number, cb.Folds(...), a splitter of scikit-learn, a list of "
+            f"(training, test) rows, or weights of shape (rows, folds); got {_shown(folds)}"
+        )
+    if not out:
+        raise ValueError("folds: there is none")
+    for number, fold in enumerate(out):
+        _check(fold, f"fold {number}", data)
+        if units is not None:
+            _check_together(fold, f"fold {number}", units, data)
+    return out
+
+
+def watch(
+    made: Sequence[Fold], folds: Any, data: FitData, share: float, groups: Any, seed: int
+) -> list[Mask]:
+    """The rows of every fold that a Hybrid watches; in time order the last of its training rows."""
+    last = isinstance(folds, Folds) and folds.kind == "time"
+    return [watched_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
+
+
+def watched_rows(
+    fold: Fold, data: FitData, share: float, groups: Any = None, seed: int = 0, last: bool = False
+) -> Mask:
+    """Marks a share of a fold's training rows (or groups) for watching: at random, of every class
+    its share, or the last ones."""
+    inside = np.flatnonzero(fold.of_training)
+    units = np.arange(len(inside))
+    if groups is not None:
+        units = np.unique(read_groups(groups, data)[inside], return_inverse=True)[1]
+    n_units = int(units.max()) + 1
+    if last:
+        held = np.arange(n_units) >= n_units - _rounded(share * n_units)
+    else:
+        strata = _strata(data.y[inside] if data.classes else None, units)
+        held = _drawn(strata, share, np.random.default_rng(seed))
+    if not held.any() or held.all():
+        what = "rows" if groups is None else "groups"
+        raise ValueError(
+            f"{share:g} of {n_units} training {what} to be watched is none or all; give more {what}"
+        )
+    out = np.zeros(len(data.y), bool)
+    out[inside] = held[units]
+    return out
+
+
+def read_groups(groups: Any, data: FitData) -> Whole:
+    """(n,) numbers of the groups, in the order of their first rows."""
+    if not isinstance(groups, str):
+        groups = read_column(groups, "groups")
+        n = data.n_given
+        if len(groups) != n:
+            raise ValueError(f"groups has {len(groups)} rows, the table has {n}")
+        if data.present is not None:
+            groups = groups.take(data.present)
+    return group_numbers(groups, data.table)
+
+
+def group_numbers(groups: Any, table: Table) -> Whole:
+    """(n,) numbers of the groups of a table's rows, in the order of their first rows.
+
+    Examples
+    --------
+    >>> from cwboost.frames.table import read
+    >>> group_numbers("ward", read({"ward": ["b", "a", "b"]}))
+    array([0, 1, 0])
+    """
+    column = table[groups] if isinstance(groups, str) else read_column(groups, "groups")
+    if len(column) != table.n_rows:
+        raise ValueError(f"groups has {len(column)} rows, the table has {table.n_rows}")
+    if column.missing.any():
+        row = table.row(int(np.flatnonzero(column.missing)[0]))
+        raise ValueError(f"groups, row {row}: the value is missing; every row needs a group")
+    values = column.codes if isinstance(column, Labels) else column.values
+    _, first, codes = np.unique(values, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]
+
+
+# --- made by a rule -------------------------------------------------------------------------------
+
+
+def _made(folds: Folds, data: FitData, units: Whole | None, seed: int) -> Iterator[Fold]:
+    n = len(data.y)
+    stratified = folds.stratified
+    if stratified is True and not data.classes:
+        raise ValueError(
+            f"folds: stratified=True needs classes, the {data.loss.name} loss has none"
+        )
+    if stratified == "auto":
+        stratified = bool(data.classes) and folds.kind != "time"
+    of_row = np.arange(n) if units is None else units
+    n_units = int(of_row.max()) + 1
+    what = "rows" if units is None else "groups"
+    least = folds.n + 1 if folds.kind == "time" else folds.n if folds.kind == "kfold" else 2
+    if n_units < least:
+        raise ValueError(
+            f"folds: {folds.kind} with n={folds.n} needs at least {least} {what}, got {n_units}"
+        )
+    if folds.kind == "time":
+        yield from _windows(folds.n, of_row, n_units)
+        return
+    strata = _strata(data.y if stratified else None, of_row)
+    sizes = np.bincount(of_row)
+    for repeat in range(folds.repeats):
+        rng = np.random.default_rng([seed, repeat])
+        if folds.kind == "kfold":
+            dealt = _dealt(strata, sizes, folds.n, rng)[of_row]
+            for k in range(folds.n):
+                yield Fold(dealt != k)
+            continue
+        for _ in range(folds.n):
+            if folds.kind == "bootstrap":
+                counts = resampled(strata, rng)[of_row]
+                yield Fold(counts)
+            else:
+                tested = _drawn(strata, 1.0 - (folds.fraction or FRACTION), rng)[of_row]
+                yield Fold(~tested)
+
+
+def _windows(n: int, of_row: Whole, n_units: int) -> Iterator[Fold]:
+    if np.any(np.diff(of_row) < 0):
+        raise ValueError(
+            "groups: for folds in time order the rows of a group must stand one after another; "
+            "sort them, or leave out groups"
+        )
+    block = (np.arange(n_units) * (n + 1) // n_units)[of_row]
+    for k in range(1, n + 1):
+        yield Fold(block < k, block == k)
+
+
+def _strata(y: Floats | None, of_row: Whole) -> Whole:
+    """(units,) stratum of each unit: the most frequent class of its rows."""
+    n_units = int(of_row.max()) + 1
+    if y is None:
+        return np.zeros(n_units, np.int64)
+    classes, codes = np.unique(y, return_inverse=True)
+    if n_units == len(y):
+        return np.asarray(codes)[np.argsort(of_row)]
+    counts = np.bincount(of_row * len(classes) + codes, minlength=n_units * len(classes))
+    return np.asarray(counts.reshape(n_units, -1).argmax(axis=1))
+
+
+def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Whole:
+    """(units,) fold of each unit, dealt in turn: by strata, the largest first, else at random.
+
+    So every fold has its share of each stratum to one unit, and the rows of two folds differ by no
+    more than the largest units of the strata. What is alone in its stratum is in no fold, -1: it is
+    trained on in all.
+    """
+    order = np.lexsort([rng.random(len(strata)), -sizes, strata])
+    order = order[np.bincount(strata)[strata[order]] > 1]
+    out = np.full(len(strata), -1)
+    out[order] = np.arange(len(order)) % k
+    return out
+
+
+def resampled(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """(units,) how often each is drawn, with replacement, from its stratum."""
+    out = np.zeros(len(strata), np.int64)
+    for stratum in np.unique(strata):
+        inside = np.flatnonzero(strata == stratum)
+        drawn = rng.integers(0, len(inside), len(inside))
+        out[inside] = np.bincount(drawn, minlength=len(inside))
+    return _small(out)
+
+
+def _drawn(strata: Whole, fraction: float, rng: np.random.Generator) -> Mask:
+    """(units,) marks a fraction of each stratum, drawn without replacement; never all of it."""
+    out = np.zeros(len(strata), bool)
+    for stratum in np.unique(strata):
+        inside = rng.permutation(np.flatnonzero(strata == stratum))
+        out[inside[: min(_rounded(fraction * len(inside)), len(inside) - 1)]] = True
+    return out
+
+
+def _rounded(number: float) -> int:
+    return int(np.floor(number + 0.5))
+
+
+# --- given row by row -----------------------------------------------------------------------------
+
+
+def _of_splitter(splitter: Any, data: FitData, units: Whole | None) -> Iterator[Fold]:
+    """A splitter sees the rows that have a weight; its X are their numbers."""
+    n = len(data.y)
+    for number, pair in enumerate(splitter.split(np.arange(n)[:, None], data.y, units)):
+        yield _paired(*(_factors(rows, f"fold {number}", n) for rows in pair))
+
+
+def _listed(pairs: Iterable[Any], data: FitData) -> Iterator[Fold]:
+    """(training, test) by number or by mask."""
+    n = data.n_given
+    for number, pair in enumerate(pairs):
+        where = f"fold {number}"
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or np.ndim(pair[0]) != 1:
+            raise TypeError(
+                f"{where}: expected a pair (training, test) of row numbers or masks, got "
+                f"{_shown(pair)}"
+            )
+        yield _paired(*(data.of_present(_factors(rows, where, n)) for rows in pair))
+
+
+def _paired(training: NDArray[Any], test: NDArray[Any]) -> Fold:
+    return Fold(training) if np.array_equal(test, training == 0) else Fold(training, test)
+
+
+def _weighed(weights: NDArray[Any], data: FitData) -> Iterator[Fold]:
+    n = data.n_given
+    if len(weights) != n:
+        raise ValueError(f"folds: {len(weights)} rows of weights, the table has {n}")
+    if weights.dtype.kind not in "buif":
+        raise TypeError(f"folds: expected weights, got an array of {weights.dtype}")
+    weights = weights.astype(np.float64)
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("folds: weights must be finite numbers >= 0, zero for test rows")
+    for factors in weights.T:
+        yield Fold(data.of_present(factors))
+
+
+def _factors(rows: Any, where: str, n: int) -> NDArray[Any]:
+    """(n,) how often each row is in a list of rows, or a mask."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        if rows.shape != (n,):
+            raise ValueError(f"{where}: a mask of {rows.size} rows, there are {n}")
+        return np.asarray(rows)
+    if rows.size == 0:
+        return np.zeros(n, bool)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise TypeError(
+            f"{where}: expected numbers of rows or a mask, got {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        wrong = rows.min() if rows.min() < 0 else rows.max()
+        raise ValueError(f"{where}: there is no row {wrong}; rows are 0 to {n - 1}")
+    return _small(np.bincount(rows, minlength=n))
+
+
+def _small(counts: Whole) -> NDArray[Any]:
+    """Counts in as few bytes as will do."""
+    return counts.astype(bool if counts.max() == 1 else np.min_scalar_type(counts.max()))
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _check(fold: Fold, where: str, data: FitData) -> None:
+    training, test = fold.of_training > 0, fold.of_test > 0
+    for what, marks in (("training", training), ("test", test)):
+        if not marks.any():
+            zero = "" if data.present is None else " (rows of weight zero are in none)"
+            raise ValueError(f"{where}: it has no {what} rows{zero}")
+    both = np.flatnonzero(training & test)
+    if len(both):
+        raise ValueError(
+            f"{where}: row {data.table.row(int(both[0]))} is both trained on and tested on "
+            f"({len(both)} such rows)"
+        )
+    if data.classes:
+        lacking = np.setdiff1d(data.y, data.y[training])
+        if len(lacking):
+            name = data.classes[int(np.searchsorted(np.unique(data.y), lacking[0]))]
+            count = int(np.sum(data.y == lacking[0]))
+            raise ValueError(
+                f"{where}: class {name!r} does not occur in its training rows ({count} in all); "
+                "take stratified folds, other groups, or leave this class out"
+            )
+
+
+def _check_together(fold: Fold, where: str, units: Whole, data: FitData) -> None:
+    trained = np.unique(units[fold.of_training > 0])
+    both = np.isin(units[fold.of_test > 0], trained)
+    if both.any():
+        row = data.table.row(int(np.flatnonzero(fold.of_test > 0)[np.flatnonzero(both)[0]]))
+        raise ValueError(
+            f"{where}: the group of row {row} is both trained on and tested on; the folds given "
+            "do not keep groups together"
+        )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | bytes)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{type(value).__name__} {text[:50]}..."

@@ -1,0 +1,258 @@
+"""Probing: boosting among the columns and shadows of them, which are shuffled and say nothing. It
+ends when a shadow is chosen, for what comes after is no better than chance.
+
+Knows how shadows are made of binned rows; the fits are those of fit.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost._utils.checks import is_whole, threads_for
+from cwboost._utils.memory import ArrayPool
+from cwboost.binning.bins import IndexSet
+from cwboost.binning.moments import MomentSet
+from cwboost.explain.effects import Columns
+from cwboost.fitting.design import bin_weights, core_learner, core_set
+from cwboost.fitting.fit import FitProblem, _check_counts, _check_optimizer, _seed, prepare
+from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.prepared import PreparedRows
+from cwboost.model.model import Model, Path
+from cwboost.optimizers import Plain
+from cwboost.progress import Progress, as_progress
+
+from .grouping import By, check_by, names_by
+
+MAX_REPEATS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """What probing found; made by `probe`.
+
+    Until a shadow is chosen, all repeats choose the same: they differ in when they end.
+
+    Attributes
+    ----------
+    model : Model
+        As it was before the shadow came, without shadows; of several repeats the one that ended at
+        the (lower) median of `stops`.
+    stops : list of int
+        Of every repeat the iterations before the shadow came.
+    shadows : list of str
+        Of every repeat the term whose shadow came; None: none came in n_iter iterations.
+    first : mapping of str to int
+        The iteration in which the longest repeat chose a column (or term) first.
+    """
+
+    model: Model = field(repr=False)
+    stops: Sequence[int]
+    shadows: Sequence[str | None]
+    first: Mapping[str, int] = field(repr=False)
+    by: By
+
+    @cached_property
+    def frequency(self) -> dict[str, float]:
+        """Share of the repeats that chose a column before a shadow came, the largest first; those
+        that none chose are left out."""
+        stops = np.asarray(self.stops)
+        return {name: float(np.mean(stops >= first)) for name, first in self.first.items()}
+
+    @property
+    def selected(self) -> list[str]:
+        """The columns (or terms) of the model, in the order in which they were chosen."""
+        return [name for name, first in self.first.items() if first <= self.model.n_iter]
+
+    def table(self) -> Columns:
+        """A row per column that any repeat chose."""
+        found = set(self.selected)
+        return Columns(
+            {
+                self.by: np.array(list(self.first), dtype=object),
+                "first chosen": np.array(list(self.first.values()), dtype=np.int64),
+                "frequency": np.array(list(self.frequency.values())),
+                "selected": np.array([name in found for name in self.first], dtype=bool),
+            }
+        )
+
+    def summary(self) -> str:
+        """What was found, as text, and the model."""
+        came = [name for name in self.shadows if name is not None]
+        if len(self.stops) == 1:
+            what = (
+                f"the shadow of {came[0]!r} came after {self.stops[0]} iterations"
+                if came
+                else f"no shadow came in {self.stops[0]} iterations"
+            )
+        else:
+            what = (
+                f"a shadow came in {len(came)} of {len(self.stops)} repeats; they kept "
+                f"{min(self.stops)} to {max(self.stops)} iterations, the model has the median"
+            )
+        names = ", ".join(self.selected) or "none"
+        head = [f"probing: {what}", f"{len(self.selected)} {self.by}s selected: {names}"]
+        return "\n".join([*head, "", self.model.summary()])
+
+    def __repr__(self) -> str:
+        return (
+            f"<cwboost.Probe: {len(self.selected)} {self.by}s selected in {self.model.n_iter} "
+            f"iterations, {len(self.stops)} repeat{'s' * (len(self.stops) > 1)}>"
+        )
+
+
+def probe(
+    table: Any,
+    y: Any,
+    learners: Any = None,
+    loss: Any = "squared",
+    *,
+    repeats: int = 1,
+    by: By = "column",
+    rate: float = 0.1,
+    n_iter: int = 1000,
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    progress: Any = None,
+) -> Probe:
+    """Selects the columns that boosting chooses before the first shadow.
+
+    Every column gets a shadow: itself with its rows shuffled (its terms alike, and a pair of
+    columns together), so that it says nothing about y. Boosting among columns and shadows ends when
+    a shadow is chosen. One fit does what cross-validation and selection take many for (Thomas,
+    Hepp, Mayr and Bischl 2017); the model is stopped early and its effects are shrunk, so it is
+    common to fit the selected columns anew.
+
+    Parameters
+    ----------
+    table, y, learners, loss, bins, weights, offset, exposure
+        As of `fit`.
+    repeats : int
+        How often shadows are drawn; the model then has the median of the numbers of iterations.
+    by : "column" or "term"
+        What is listed as selected.
+    rate : float
+        Of the steps; the optimizer is Plain.
+    n_iter : int
+        Most iterations; a warning says if no shadow came until then.
+    random_state : int or numpy Generator
+    n_threads : int, optional
+        The result does not depend on it.
+    progress : None, bool or Progress
+        As of `fit`.
+
+    Returns
+    -------
+    Probe
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 20))
+    >>> y = 2 * X[:, 0] + X[:, 1] ** 2 + rng.normal(size=300)
+    >>> found = cb.probe(X, y)
+    >>> found.selected, found.model.n_iter == found.stops[0]
+    (['x0', 'x1'], True)
+    """
+    bar, seed = as_progress(progress), _seed(random_state)
+    check_by(by)
+    _check_counts(n_iter, None, None, n_threads)
+    if not is_whole(repeats) or not 1 <= repeats <= MAX_REPEATS:
+        raise ValueError(
+            f"repeats: expected a whole number from 1 to {MAX_REPEATS}; got {repeats!r}"
+        )
+    optimizer = _check_optimizer(Plain(rate))
+    binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
+    if not binned.plans:
+        raise ValueError("no column varies, so that there is nothing to select from")
+    alone = repeats == 1
+    inside = threads_for(n_threads, len(binned.data.y)) if alone else 1
+    problem = FitProblem.pose(binned, binned.data.split, optimizer, n_threads=inside)
+    jobs = [
+        partial(_path, problem, n_iter, [seed, number], inside, bar if alone else None)
+        for number in range(repeats)
+    ]
+    paths = [jobs[0](lambda: False)] if alone else run_all(jobs, threads_for(n_threads), bar)
+    return _probed(problem, paths, by)
+
+
+def _path(
+    problem: FitProblem,
+    n_iter: int,
+    seed: list[int],
+    n_threads: int,
+    bar: Progress | None,
+    halt: Halt,
+) -> Path:
+    """The path among terms and their shadows, which have the numbers after theirs."""
+    binned, n_terms = problem.binned, len(problem.plans)
+    sets = _shuffled(binned, np.random.default_rng(seed))
+    systems, w = problem.systems, problem.split.training
+    if w.min() < w.max():  # else a shadow has the bin weights of its column
+        systems = binned.systems(bin_weights(sets, w, ArrayPool()))
+    begin = len(binned.core_sets)
+    parts = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
+    shadows = [core_learner(begin + k, effects, system) for k, effects, system in parts]
+    both = replace(binned, core_sets=[*binned.core_sets, *map(core_set, sets)])
+    among = replace(
+        problem,
+        rows=both.rows(problem.split, n_threads),
+        training=[*problem.training, *shadows],
+    )
+    return among.choose(n_iter, lambda term: term >= n_terms, halt, bar)
+
+
+def _shuffled(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSet | MomentSet]:
+    """The sets with their rows shuffled, those of a column alike."""
+    columns = {number: plan.columns for plan, number in zip(
+        binned.plans, binned.sets.of_term, strict=True)}  # fmt: skip
+    orders: dict[tuple[str, ...], NDArray[np.int64]] = {}
+
+    def shuffle(number: int, bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
+        name = columns[number]
+        if name not in orders:
+            orders[name] = rng.permutation(bins.n_rows)
+        order = orders[name]
+        if isinstance(bins, MomentSet):
+            return replace(bins, piece=bins.piece[order], t=bins.t[order])
+        return replace(bins, index=bins.index[order])
+
+    return [shuffle(number, bins) for number, bins in enumerate(binned.sets.sets)]
+
+
+def _probed(problem: FitProblem, paths: Sequence[Path], by: By) -> Probe:
+    names = [plan.name for plan in problem.plans]
+    last = [int(path.choices[-1]) if path.n_iter else -1 for path in paths]
+    shadows = [names[k - len(names)] if k >= len(names) else None for k in last]
+    stops = [path.n_iter - (name is not None) for path, name in zip(paths, shadows, strict=True)]
+    if None in shadows:
+        warnings.warn(
+            f"no shadow was chosen in {max(stops)} iterations"
+            f"{f' in {shadows.count(None)} of {len(paths)} repeats' if len(paths) > 1 else ''}; "
+            "raise n_iter",
+            UserWarning,
+            stacklevel=3,
+        )
+    order = np.argsort(stops, kind="stable")
+    middle, longest = int(order[(len(order) - 1) // 2]), int(order[-1])
+    template = problem.template(None)
+    sizes = [plan.basis.n_coef for plan in problem.plans]
+    path = paths[middle].until(stops[middle], sizes, template.n_outputs)
+    if shadows[middle] is not None:
+        path = replace(path, stopped="a shadow came")
+    groups = names_by(problem.plans, by)
+    first: dict[str, int] = {}
+    for m, k in enumerate(paths[longest].choices[: stops[longest]], 1):
+        first.setdefault(groups[k], m)
+    return Probe(problem.made(template, path), stops, shadows, first, by)

@@ -1,0 +1,378 @@
+"""Stability selection: which columns do fits to halves of the rows choose again and again?
+
+Knows how halves are drawn, when a fit has chosen enough and what the frequencies say; the bounds
+are those of bounds.py, the fits those of fit.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from textwrap import wrap
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost._utils.checks import is_whole, threads_for
+from cwboost.explain.effects import Columns
+from cwboost.fitting.fit import FitProblem, _check_counts, _check_optimizer, _seed, prepare
+from cwboost.fitting.input_data import FitData, Split
+from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.frames.table import Floats
+from cwboost.optimizers import Plain
+from cwboost.progress import as_progress
+
+from .folds import read_groups
+from .grouping import By, check_by, names_by
+from .stability_bounds import check, complete
+
+N_SAMPLES = {"complementary": 50, "subsampling": 100}  # pairs, or halves
+ASSUMED = {"complementary": "unimodal", "subsampling": "none"}
+MAX_SAMPLES = 100_000
+LISTED = 10  # names in a sentence
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """What stability selection found; made by `stability`.
+
+    Attributes
+    ----------
+    q : int
+        Columns (or terms) that every fit chose.
+    cutoff : float
+        Share of the fits from which on a column is selected.
+    pfer : float
+        Bound of the expected number of columns selected by chance.
+    first : array of shape (fits, columns)
+        The iteration in which a fit chose a column first; 0: it did not.
+    names : list of str
+        The columns (or terms), in the order of the table.
+    """
+
+    names: Sequence[str]
+    first: NDArray[np.int64] = field(repr=False)
+    q: int
+    cutoff: float
+    pfer: float
+    sampling: str
+    assumption: str
+    n_samples: int
+    by: By
+
+    @cached_property
+    def frequency(self) -> dict[str, float]:
+        """Share of the fits that chose a column, the largest first."""
+        shares = np.mean(self.first > 0, axis=0)
+        order = np.argsort(-shares, kind="stable")
+        return {self.names[k]: float(shares[k]) for k in order}
+
+    @property
+    def selected(self) -> list[str]:
+        """Columns that at least a share of `cutoff` of the fits chose, the most frequent first."""
+        least = self.cutoff - 1e-9  # shares and cutoffs are multiples of 1 / fits, but for rounding
+        return [name for name, share in self.frequency.items() if share >= least]
+
+    @property
+    def path(self) -> Floats:
+        """(M + 1, columns) share of the fits that had chosen a column after 0..M iterations."""
+        last = int(self.first.max(initial=0))
+        out = np.zeros((last + 1, len(self.names)))
+        for k, first in enumerate(self.first.T):
+            out[:, k] = np.bincount(first[first > 0], minlength=last + 1).cumsum() / len(first)
+        return out
+
+    def with_cutoff(self, cutoff: float | None = None, pfer: float | None = None) -> Stability:
+        """The same fits judged by another cutoff, or by that which another bound asks for.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(100, 10))
+        >>> found = cb.stability(X, X[:, 0] + rng.normal(size=100), q=2, cutoff=0.9, n_samples=10)
+        >>> round(found.pfer, 2), round(found.with_cutoff(0.7).pfer, 2)
+        (0.22, 0.57)
+        """
+        bound = complete(
+            len(self.names),
+            q=self.q,
+            cutoff=cutoff,
+            pfer=pfer,
+            assumption=self.assumption,
+            n_samples=self.n_samples,
+        )
+        return replace(self, cutoff=bound.cutoff, pfer=bound.pfer)
+
+    def table(self) -> Columns:
+        """A row per column: frequency, whether it is selected, and the median of the iterations in
+        which the fits that chose it did so first (NaN: none did)."""
+        place = {name: k for k, name in enumerate(self.names)}
+        names, selected = list(self.frequency), set(self.selected)
+        firsts = [self.first[:, place[name]] for name in names]
+        when = [float(np.median(f[f > 0])) if np.any(f > 0) else np.nan for f in firsts]
+        return Columns(
+            {
+                self.by: np.array(names, dtype=object),
+                "frequency": np.array(list(self.frequency.values())),
+                "selected": np.array([name in selected for name in names]),
+                "first chosen": np.array(when),
+            }
+        )
+
+    def summary(self) -> str:
+        """What was done, what was found and what the bound means, as text."""
+        p, things, found = len(self.names), f"{self.by}s", self.selected
+        drawn = {
+            "complementary": f"{self.n_samples} pairs of halves",
+            "subsampling": f"{self.n_samples} halves",
+        }[self.sampling]
+        means = (
+            f"On average at most {self.pfer:.3g} of the selected {things} are there by chance, "
+            f"that is, are {things} that a fit chooses no more often than a random choice of "
+            f"{self.q} of {p} would{_assuming(self.assumption)}."
+        )
+        lines = [
+            f"stability selection, {drawn} of the rows: {len(self.first)} fits until {self.q} of "
+            f"{p} {things} were chosen",
+            f"selected are {things} that at least {100 * self.cutoff:.4g}% of the fits chose: "
+            f"{len(found)}",
+            *wrap(means, 100),
+            "",
+            f"{self.by:<32} frequency",
+        ]
+        for name, share in list(self.frequency.items())[: len(found) + 5]:
+            mark = "selected" if name in found else ""
+            lines.append(f"{_short(name):<32} {share:9.2f}  {mark}".rstrip())
+        return "\n".join(lines)
+
+    def plot(self, kind: Literal["frequency", "path"] = "frequency", **options: Any) -> Any:
+        """Draws the frequencies beside the cutoff, or how they grow with the iterations (extra
+        `plot`); see StabilityDisplay for the options.
+
+        Examples
+        --------
+        >>> import numpy as np, cwboost as cb
+        >>> import matplotlib; matplotlib.use("agg")
+        >>> X = np.random.default_rng(0).normal(size=(100, 10))
+        >>> found = cb.stability(X, X @ np.arange(10), q=2, cutoff=0.9, n_samples=10)
+        >>> found.plot().ax_.get_xlabel()
+        'share of the fits that chose the column'
+        >>> import matplotlib.pyplot as plt; plt.close()
+        """
+        from cwboost.plotting.stability import StabilityDisplay
+
+        return StabilityDisplay.from_stability(self, kind=kind, **options)
+
+    def __repr__(self) -> str:
+        found = self.selected
+        names = ", ".join(found[:LISTED]) + ", ..." * (len(found) > LISTED)
+        return (
+            f"<cwboost.Stability: {len(found)} of {len(self.names)} {self.by}s selected"
+            f"{': ' if found else ''}{names} (cutoff {self.cutoff:.4g}, q {self.q}, "
+            f"PFER <= {self.pfer:.3g})>"
+        )
+
+
+def _assuming(assumption: str) -> str:
+    if assumption == "none":
+        return ""
+    return f" (assuming {assumption} distributions of the frequencies)"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 32 else name[:29] + "..."
+
+
+def stability(
+    table: Any,
+    y: Any,
+    learners: Any = None,
+    loss: Any = "squared",
+    *,
+    q: int | None = None,
+    cutoff: float | None = None,
+    pfer: float | None = None,
+    sampling: Literal["complementary", "subsampling"] = "complementary",
+    assumption: Literal["unimodal", "r-concave", "none"] | None = None,
+    n_samples: int | None = None,
+    by: By = "column",
+    rate: float = 0.1,
+    n_iter: int = 1000,
+    bins: Any = "auto",
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    groups: Any = None,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    progress: Any = None,
+) -> Stability:
+    """Selects columns that fits to random halves of the rows choose again and again.
+
+    Every fit runs until it has chosen q columns; a column is selected if at least a share `cutoff`
+    of the fits chose it. Then the expected number of columns selected by chance is at most `pfer`
+    (per-family error rate). Two of the three say the third; see `cwboost.bounds` for the formulas.
+
+    Parameters
+    ----------
+    table, y, learners, loss, bins, weights, offset, exposure
+        As of `fit`.
+    q : int, optional
+        How many columns every fit chooses.
+    cutoff : float, optional
+        Above 0.5 (with "r-concave" above q/p); usual are 0.6 to 0.9.
+    pfer : float, optional
+        How many columns selected by chance are acceptable, on average.
+    sampling : "complementary" or "subsampling"
+        Pairs of halves that have no row in common (Shah and Samworth), or halves drawn one by one
+        (Meinshausen and Bühlmann).
+    assumption : "unimodal", "r-concave" or "none", optional
+        About the distribution of the frequencies of columns that say nothing; more of it allows a
+        larger q. By default "unimodal" for pairs; for single halves there is but "none".
+    n_samples : int, optional
+        Pairs (50 by default), or halves (100).
+    by : "column" or "term"
+        Whether the terms of a column count as one.
+    rate : float
+        Of the steps; the optimizer is Plain.
+    n_iter : int
+        Most iterations of a fit; a warning says if q columns took more.
+    groups : array or name of a column, optional
+        Rows of a group go to the same half; the column is then no feature. Without groups every
+        class of y has its share in both.
+    random_state : int or numpy Generator
+    n_threads : int, optional
+        Fits at the same time, by default one per core; the result does not depend on it.
+    progress : None, bool or Progress
+        As of `fit`.
+
+    Returns
+    -------
+    Stability
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 30))
+    >>> y = X[:, 0] + np.abs(X[:, 1]) + rng.normal(size=200)
+    >>> found = cb.stability(X, y, cutoff=0.75, pfer=1)
+    >>> found.q, found.selected
+    (5, ['x0', 'x1'])
+    """
+    bar, seed = as_progress(progress), _seed(random_state)
+    assumption = _check(sampling, assumption, n_samples, by)
+    check(None, q, cutoff, pfer, assumption)
+    _check_counts(n_iter, None, None, n_threads)
+    optimizer = _check_optimizer(Plain(rate))
+    apart = [groups] if isinstance(groups, str) else []
+    binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads, apart)
+    together = None if groups is None else read_groups(groups, binned.data)
+    if together is not None and together.max() == 0:
+        raise ValueError("groups: all rows are of one group, which cannot be halved")
+    ids, names = _numbered(names_by(binned.plans, by))
+    if not names:
+        raise ValueError("no column varies, so that there is nothing to select from")
+    samples = N_SAMPLES[sampling] if n_samples is None else n_samples
+    bound = complete(
+        len(names), q=q, cutoff=cutoff, pfer=pfer, assumption=assumption, n_samples=samples
+    )
+    pairs = sampling == "complementary"
+    halves = Halves.of(binned.data, pairs, seed, together)
+
+    def run(number: int, halt: Halt) -> NDArray[np.int64]:
+        w = np.where(halves[number], binned.data.weights, 0.0)
+        problem = FitProblem.pose(binned, Split(w, None, w), optimizer)
+        return _first(problem, ids, bound.q, n_iter, halt)
+
+    jobs = [partial(run, number) for number in range(2 * samples if pairs else samples)]
+    first = np.array(run_all(jobs, threads_for(n_threads), bar))
+    _warn_of_few(first, bound.q, n_iter, by)
+    return Stability(names, first, *bound, sampling, assumption, samples, by)
+
+
+def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
+    """Refuses what makes no sense; returns the assumption."""
+    if sampling not in N_SAMPLES:
+        words = " or ".join(map(repr, N_SAMPLES))
+        raise ValueError(f"sampling: expected {words}; got {sampling!r}")
+    if sampling == "subsampling" and assumption not in (None, "none"):
+        raise ValueError(
+            f"assumption: {assumption!r} needs pairs of halves; take sampling='complementary', or "
+            "assumption='none'"
+        )
+    if n_samples is not None and not (is_whole(n_samples) and 2 <= n_samples <= MAX_SAMPLES):
+        raise ValueError(
+            f"n_samples: expected a whole number from 2 to {MAX_SAMPLES}; got {n_samples!r}"
+        )
+    check_by(by)
+    return ASSUMED[sampling] if assumption is None else assumption
+
+
+def _numbered(groups: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The number of the group of every term, and the names of the groups."""
+    names = list(dict.fromkeys(groups))
+    place = {name: k for k, name in enumerate(names)}
+    return [place[name] for name in groups], names
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Random halves of rows, by their numbers. Of pairs, 2 b and 2 b + 1 have no row in common.
+
+    Every class of y has its share in both, or the rows of a group are together. Of an odd number of
+    rows (or groups) one is in neither.
+    """
+
+    seed: int
+    pairs: bool
+    strata: Floats  # (units,) of rows, or of groups of rows
+    unit: NDArray[np.int64] | None  # (n,) the group of a row
+
+    @classmethod
+    def of(cls, data: FitData, pairs: bool, seed: int, groups: NDArray[np.int64] | None) -> Halves:
+        if groups is not None:
+            return cls(seed, pairs, np.zeros(groups.max() + 1), groups)
+        return cls(seed, pairs, data.y if data.classes else np.zeros(len(data.y)), None)
+
+    def __getitem__(self, number: int) -> NDArray[np.bool_]:
+        """(n,) marks of the rows of a half."""
+        draw, side = divmod(number, 2) if self.pairs else (number, 0)
+        n = len(self.strata)
+        order = np.random.default_rng([self.seed, draw]).permutation(n)
+        order = order[np.argsort(self.strata[order], kind="stable")]
+        marks = np.zeros(n, dtype=bool)
+        marks[order[side : n - n % 2 : 2]] = True  # neighbours go to different halves
+        return marks if self.unit is None else marks[self.unit]
+
+
+def _first(
+    problem: FitProblem, ids: Sequence[int], q: int, n_iter: int, halt: Halt
+) -> NDArray[np.int64]:
+    """When a fit that runs until it has chosen q groups chose each of them first; 0: never."""
+    chosen: set[int] = set()
+
+    def enough(term: int) -> bool:
+        chosen.add(ids[term])
+        return len(chosen) == q
+
+    choices = np.asarray(ids)[problem.choose(n_iter, enough, halt).choices]
+    found, first = np.unique(choices, return_index=True)
+    out = np.zeros(max(ids) + 1, dtype=np.int64)
+    out[found] = first + 1
+    return out
+
+
+def _warn_of_few(first: NDArray[np.int64], q: int, n_iter: int, by: str) -> None:
+    few = int(np.sum(np.count_nonzero(first, axis=1) < q))
+    if few:
+        warnings.warn(
+            f"{few} of {len(first)} fits chose fewer than q = {q} {by}s in {n_iter} iterations: "
+            "frequencies may be too low (the bound holds); raise n_iter, or lower q",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Hyperparameter search: the search space, schedules, evaluation on folds, successive halving."""

@@ -1,0 +1,212 @@
+"""How many configurations are tried for how many iterations: Hyperband, successive halving, random
+search. Knows numbers only; what a configuration is, and how good, is not its business.
+
+A bracket is a list of rungs (budget, configurations): the configurations of its first rung are
+drawn at random, the best of each rung go on to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from cwboost._utils.checks import is_number, is_whole
+
+MOST = 2**31 - 2  # iterations that a fit can have
+
+
+class Rung(NamedTuple):
+    """So many configurations have so many iterations in all."""
+
+    budget: int
+    n: int
+
+
+Bracket = tuple[Rung, ...]
+
+
+def _check_whole(who: str, **values: Any) -> None:
+    for name, value in values.items():
+        if not is_whole(value) or not 1 <= value <= MOST:
+            raise ValueError(f"{who}: {name} must be a whole number >= 1, got {value!r}")
+
+
+def _check_range(who: str, least: Any, most: Any, factor: Any) -> None:
+    _check_whole(who, least=least, most=most)
+    if least > most:
+        raise ValueError(f"{who}: least must not exceed most, got {least} and {most}")
+    if not is_number(factor) or not factor > 1:
+        raise ValueError(f"{who}: factor must be a number > 1, got {factor!r}")
+
+
+def _levels(least: int, most: int, factor: float) -> int:
+    """The largest s with most / factor^s >= least."""
+    return math.floor(math.log(most / least) / math.log(factor) + 1e-9)
+
+
+def _halving(n: int, most: int, factor: float, levels: int) -> Bracket:
+    """n configurations at most / factor^levels iterations; of each rung 1 / factor go on."""
+    rungs = [
+        Rung(math.floor(most / factor ** (levels - i) + 1e-9), math.floor(n / factor**i + 1e-9))
+        for i in range(levels + 1)
+    ]
+    return tuple(rung for rung in rungs if rung.n > 0)
+
+
+@dataclass(frozen=True)
+class Hyperband:
+    """Hyperband (Li and others, 2018) with iterations as the budget: brackets of successive
+    halving that differ in how many configurations begin and how early the first are left.
+
+    With s = S, S - 1, ..., 0, where S is the largest with most / factor^S >= least, a bracket
+    begins with ceil((S + 1) / (s + 1) factor^s) configurations of most / factor^s iterations; of
+    each rung 1 / factor go on to `factor` times as many, until `most`. All brackets cost about the
+    same.
+
+    The defaults are the schedule of the paper by Schalk, Bischl and Rügamer: 314 configurations,
+    from 39 to 5000 iterations.
+
+    Parameters
+    ----------
+    least, most : int
+        Iterations of the first rung of the first bracket, and of the last rung of all.
+    factor : float
+        2 leaves half of the configurations at every rung.
+
+    Examples
+    --------
+    >>> for bracket in Hyperband(least=250, most=1000).brackets:
+    ...     print(*bracket)
+    Rung(budget=250, n=4) Rung(budget=500, n=2) Rung(budget=1000, n=1)
+    Rung(budget=500, n=3) Rung(budget=1000, n=1)
+    Rung(budget=1000, n=3)
+    >>> sum(bracket[0].n for bracket in Hyperband().brackets)
+    314
+    """
+
+    least: int = 39
+    most: int = 5000
+    factor: float = 2
+
+    def __post_init__(self) -> None:
+        _check_range("Hyperband", self.least, self.most, self.factor)
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        top = _levels(self.least, self.most, self.factor)
+        return tuple(
+            _halving(
+                math.ceil((top + 1) / (s + 1) * self.factor**s - 1e-9), self.most, self.factor, s
+            )
+            for s in range(top, -1, -1)
+        )
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Successive halving: one bracket of Hyperband, with as many configurations as you say.
+
+    Parameters
+    ----------
+    n : int
+        Configurations that begin, with `least` iterations or a little more.
+    least, most, factor
+        As of `Hyperband`.
+
+    Examples
+    --------
+    >>> Halving(16, least=100, most=800).brackets[0][-1]
+    Rung(budget=800, n=2)
+    """
+
+    n: int = 64
+    least: int = 39
+    most: int = 5000
+    factor: float = 2
+
+    def __post_init__(self) -> None:
+        _check_whole("Halving", n=self.n)
+        _check_range("Halving", self.least, self.most, self.factor)
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        levels = _levels(self.least, self.most, self.factor)
+        return (_halving(self.n, self.most, self.factor, levels),)
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """Configurations drawn at random, all different and with as many iterations.
+
+    Parameters
+    ----------
+    n : int
+        Configurations; all that there are, if a space of lists has fewer.
+    n_iter : int
+        Iterations of each.
+
+    Examples
+    --------
+    >>> RandomSearch(20, 500).brackets
+    ((Rung(budget=500, n=20),),)
+    """
+
+    n: int = 30
+    n_iter: int = 1000
+
+    def __post_init__(self) -> None:
+        _check_whole("RandomSearch", n=self.n, n_iter=self.n_iter)
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        return ((Rung(self.n_iter, self.n),),)
+
+
+def as_brackets(schedule: Any) -> tuple[Bracket, ...]:
+    """The brackets of a schedule: one of the classes here, or lists of (budget, configurations).
+
+    Examples
+    --------
+    >>> as_brackets([[(10, 4), (20, 2)], [(20, 3)]])[1]
+    (Rung(budget=20, n=3),)
+    """
+    if isinstance(schedule, Hyperband | Halving | RandomSearch):
+        return schedule.brackets
+    try:
+        made = tuple(tuple(Rung(*rung) for rung in bracket) for bracket in schedule)
+    except TypeError:
+        raise TypeError(
+            "schedule: expected cb.Hyperband(...), cb.Halving(...), cb.RandomSearch(...) or a list "
+            f"of brackets [[(budget, configurations), ...], ...], got {schedule!r}"
+        ) from None
+    if not made or not all(made):
+        raise ValueError("schedule: it has no bracket, or one without rungs")
+    for number, bracket in enumerate(made):
+        _check_bracket(f"schedule, bracket {number}", bracket)
+    return made
+
+
+def at_most(brackets: tuple[Bracket, ...], n: float) -> tuple[Bracket, ...]:
+    """Brackets of no more configurations than there are.
+
+    Examples
+    --------
+    >>> at_most(Halving(8, least=10, most=40).brackets, 3)
+    ((Rung(budget=10, n=3), Rung(budget=20, n=3), Rung(budget=40, n=2)),)
+    """
+    return tuple(
+        tuple(Rung(rung.budget, int(min(rung.n, n))) for rung in bracket) for bracket in brackets
+    )
+
+
+def _check_bracket(where: str, bracket: Bracket) -> None:
+    for rung in bracket:
+        _check_whole(where, budget=rung.budget, configurations=rung.n)
+    for a, b in pairwise(bracket):
+        if b.budget <= a.budget or b.n > a.n:
+            raise ValueError(
+                f"{where}: budgets must rise and configurations must not, got {tuple(a)} before "
+                f"{tuple(b)}"
+            )

@@ -1,0 +1,294 @@
+"""What a configuration of a fit may be: the parameters to choose, where they come from, and what
+they make of learners and optimizers. Knows nothing of fits, rows or scores.
+
+A parameter is `rate`, `momentum`, `optimizer`, `bins`, or df: of all smooth terms (`df`), of a kind
+of them (`df.Spline`) or of one (`df.age`), the last one that fits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cwboost._utils.checks import is_number
+from cwboost.binning.bins import as_bins
+from cwboost.fitting.design import Plan
+from cwboost.optimizers import OPTIMIZERS, Accelerated, Hybrid, Optimizer, Plain
+from cwboost.terms.learners import LEARNERS, Category, Centered, Learner, Spline, Step, Tensor
+
+ABOVE_FREE = 0.01  # df above what the penalty leaves free, at the least
+SMOOTH = (Spline, Centered, Step, Category, Tensor)  # what `df` is about
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Any number from low to high, all as likely."""
+
+    low: float
+    high: float
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.uniform(self.low, self.high))
+
+    @property
+    def size(self) -> float:
+        return np.inf if self.low < self.high else 1
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    """Any number from low to high whose logarithm is uniform: 0.01 to 0.1 as likely as 0.1 to 1.
+
+    Parameters
+    ----------
+    low, high : float
+        Positive.
+
+    Examples
+    --------
+    >>> LogUniform(0.01, 0.5)
+    LogUniform(low=0.01, high=0.5)
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.low) and is_number(self.high) and 0 < self.low <= self.high):
+            raise ValueError(
+                f"LogUniform: expected 0 < low <= high, got {self.low!r} and {self.high!r}"
+            )
+
+    def draw(self, rng: np.random.Generator) -> float:
+        # clipped: exp(log(x)) may miss x by rounding
+        drawn = np.exp(rng.uniform(np.log(self.low), np.log(self.high)))
+        return float(np.clip(drawn, self.low, self.high))
+
+    @property
+    def size(self) -> float:
+        return np.inf if self.low < self.high else 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values, all as likely; told by labels, which are plain text or numbers."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return tuple(v if isinstance(v, str | int | float) else repr(v) for v in self.values)
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        return self.labels[int(rng.integers(len(self.values)))]
+
+    @property
+    def size(self) -> float:
+        return len(self.values)
+
+    def value(self, label: Any) -> Any:
+        return self.values[self.labels.index(label)]
+
+
+Distribution = Uniform | LogUniform | Choice
+Configuration = dict[str, Any]  # name -> number or label
+
+DEFAULT_DF = {
+    "Spline": Uniform(2, 10),
+    "Category": Uniform(2, 10),
+    "Step": Uniform(2, 20),
+    "Centered": Uniform(0.5, 5),
+    "Tensor": Uniform(4, 20),
+}
+DEFAULT_RATE = LogUniform(0.01, 0.5)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The parameters of a configuration and their distributions."""
+
+    parameters: Mapping[str, Distribution]
+
+    @classmethod
+    def make(cls, given: Any, plans: Sequence[Plan]) -> Space:
+        """What the user gave, checked against the terms; None: df of the kinds of terms that there
+        are, and the rate."""
+        learners = [plan.learner for plan in plans]
+        if given is None:
+            kinds = dict.fromkeys(type(x).__name__ for x in learners if _is_open(x))
+            df = {f"df.{kind}": DEFAULT_DF[kind] for kind in kinds}
+            return cls(df | {"rate": DEFAULT_RATE})
+        if not isinstance(given, Mapping) or not given:
+            raise TypeError(
+                "space: expected a mapping such as {'df.Spline': (2, 10), 'rate': "
+                f"cb.LogUniform(0.01, 0.5)}}, got {given!r}"
+            )
+        made = cls({name: _distribution(name, values) for name, values in given.items()})
+        for name, distribution in made.parameters.items():
+            _check(name, distribution, learners)
+        if "momentum" in made.parameters and not any(
+            hasattr(optimizer, "momentum") for optimizer in made.optimizers()
+        ):
+            raise ValueError(
+                "space: momentum is for cb.Accelerated and cb.Hybrid, and there is no such "
+                "'optimizer' in the space"
+            )
+        return made
+
+    def optimizers(self) -> list[Optimizer]:
+        """All that a configuration can have, before rate and momentum."""
+        choice = self.parameters.get("optimizer")
+        return [_optimizer(v) for v in choice.values] if isinstance(choice, Choice) else [Plain()]
+
+    def draw(self, rng: np.random.Generator) -> Configuration:
+        """A configuration at random."""
+        drawn = {name: d.draw(rng) for name, d in self.parameters.items()}
+        return {name: value for name, value in drawn.items() if self.matters(name, drawn)}
+
+    def draw_all(self, seed: int, sizes: Sequence[int]) -> list[Configuration]:
+        """Configurations at random for several searches, of each so many (at most `size`) and all
+        different. The k-th of all depends on `seed` and k, unless it had been there before."""
+        out: list[Configuration] = []
+        for size in sizes:
+            there: set[str] = set()
+            for k in range(len(out), len(out) + size):
+                rng = np.random.default_rng([seed, k])
+                drawn = self.draw(rng)
+                while repr(drawn) in there:
+                    drawn = self.draw(rng)
+                there.add(repr(drawn))
+                out.append(drawn)
+        return out
+
+    @property
+    def size(self) -> float:
+        """How many different configurations there are."""
+        counts = {name: d.size for name, d in self.parameters.items()}
+        momenta, optimizers = counts.pop("momentum", 1), self.optimizers()
+        counts.pop("optimizer", None)
+        each = sum(momenta if hasattr(x, "momentum") else 1 for x in optimizers)
+        return math.prod(counts.values()) * each
+
+    def matters(self, name: str, parameters: Configuration) -> bool:
+        """Whether a parameter makes a difference beside others: Plain has no momentum."""
+        return name != "momentum" or hasattr(self.optimizer(parameters), "momentum")
+
+    def value(self, parameters: Configuration, name: str, default: Any = None) -> Any:
+        """What a parameter stands for."""
+        if name not in parameters:
+            return default
+        distribution, value = self.parameters[name], parameters[name]
+        return distribution.value(value) if isinstance(distribution, Choice) else value
+
+    def optimizer(self, parameters: Configuration) -> Optimizer:
+        made = _optimizer(self.value(parameters, "optimizer", "plain"))
+        own = {name: parameters[name] for name in ("rate", "momentum") if name in parameters}
+        return type(made)(
+            **(made.get_params() | {n: v for n, v in own.items() if hasattr(made, n)})
+        )
+
+    def learner(self, parameters: Configuration, plan: Plan) -> Learner:
+        """A term's learner with the df that the parameters give it, at least what it can have."""
+        learner = plan.learner
+        for name in _df_names(learner):
+            if name in parameters:
+                free = plan.basis.null_dim - learner.df_beside
+                df = max(self.value(parameters, name), free + ABOVE_FREE)
+                return replace(learner, df=df, smoothing=None)  # type: ignore[call-arg]
+        return learner
+
+
+def _takes_df(learner: Learner) -> bool:
+    binary = isinstance(learner, Category) and learner.kind == "binary"
+    return hasattr(learner, "df") and not binary
+
+
+def _is_open(learner: Learner) -> bool:
+    """Whether its df is to be chosen when all are: it is smoothed, and did not say how much."""
+    stated = learner.target_df is not None or learner.smoothing is not None
+    return _takes_df(learner) and isinstance(learner, SMOOTH) and not stated
+
+
+def _df_names(learner: Learner) -> list[str]:
+    """Parameters that can give a learner its df, the most special first."""
+    if not _takes_df(learner):
+        return []
+    own, kind = learner.name or ":".join(learner.columns), type(learner).__name__
+    stated = learner.target_df is not None or learner.smoothing is not None
+    names = [f"df.{own}"] if stated else [f"df.{own}", f"df.{kind}"]
+    return [*names, "df"] if _is_open(learner) else names
+
+
+def _optimizer(value: Any) -> Optimizer:
+    known = {name.lower(): cls for name, cls in OPTIMIZERS.items()}
+    if isinstance(value, str) and value.lower() in known:
+        return known[value.lower()]()
+    if isinstance(value, type) and issubclass(value, Plain | Accelerated | Hybrid):
+        return value()
+    if isinstance(value, Plain | Accelerated | Hybrid):
+        return value
+    raise TypeError(
+        f"space, 'optimizer': expected {', '.join(map(repr, known))} or such as "
+        f"cb.Accelerated(), got {value!r}"
+    )
+
+
+def _distribution(name: Any, given: Any) -> Distribution:
+    if isinstance(given, Uniform | LogUniform | Choice):
+        return given
+    if isinstance(given, tuple):
+        if len(given) != 2 or not all(map(is_number, given)) or given[0] > given[1]:
+            raise ValueError(
+                f"space, {name!r}: a tuple is (low, high), got {given!r}; choices are a list"
+            )
+        return Uniform(*map(float, given))
+    values = tuple(given) if isinstance(given, list) else (given,)
+    if not values:
+        raise ValueError(f"space, {name!r}: an empty list has nothing to choose from")
+    return Choice(values)
+
+
+def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -> None:
+    """A parameter is known, and all its values are possible."""
+    ends: Sequence[Any]
+    if isinstance(distribution, Choice):
+        ends = distribution.values
+        if len(set(distribution.labels)) < len(ends):
+            raise ValueError(f"space, {name!r}: a value is in the list twice: {list(ends)}")
+    else:
+        ends = distribution.low, distribution.high
+    if name == "bins":
+        if not isinstance(distribution, Choice):
+            raise TypeError("space, 'bins': expected a list of rules, such as ['auto', 'sqrt']")
+        for value in ends:
+            as_bins(value)
+    elif name == "optimizer":
+        for value in ends:
+            _optimizer(value).core()
+    elif name in ("rate", "momentum") or name == "df" or str(name).startswith("df."):
+        least = -np.inf if name != "momentum" else 0.0
+        for value in ends:
+            if not is_number(value) or not (value > 0 or value == least):
+                raise ValueError(f"space, {name!r}: expected positive numbers, got {value!r}")
+        if name not in ("rate", "momentum"):
+            _check_df(name, learners)
+    else:
+        raise ValueError(
+            f"space: expected rate, momentum, optimizer, bins, df, df.KIND or df.COLUMN, got "
+            f"{name!r}"
+        )
+
+
+def _check_df(name: str, learners: Sequence[Learner]) -> None:
+    if any(name in _df_names(learner) for learner in learners):
+        return
+    what = name.removeprefix("df.")
+    which = "" if name == "df" else f" of the kind {what}" if what in LEARNERS else f" {what!r}"
+    kinds = ", ".join(sorted({type(learner).__name__ for learner in learners}))
+    raise ValueError(
+        f"space, {name!r}: there is no term{which} whose df can be chosen; the terms are {kinds}"
+    )

@@ -1,0 +1,324 @@
+"""Formulas: "y ~ s(age, df=4) + job + te(lon, lat)" -> the target and its learners. Knows the
+grammar and points at the character that breaks it; knows nothing of how learners are fitted.
+
+    formula   target "~" term { "+" term | "-" column }
+    term      "." | column | function "(" argument { "," argument } ")"
+    argument  column (te, ti: or a term of one) | keyword "=" literal | literal (poly's degree)
+    column    a name of letters, digits, "_" and "."; any other `between back-quotes`
+    literal   number | "text" | 'text' | True | False | None
+
+Nothing is ever evaluated. "." stands for every column that is not the target and has no term of
+its own in the formula (te, ti and missing stand beside a column's own term and do not count).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from cwboost.binning.bins import Bins, not_numbers
+from cwboost.frames.table import Labels, Table, read
+
+from .learners import LEARNERS, Category, Learner, Missing, Polynomial, Tensor
+from .styles import make_learners
+
+FUNCTIONS = {"s": "Spline", "lin": "Linear", "l": "Linear", "poly": "Polynomial", "step": "Step",
+             "cat": "Category", "center": "Centered", "cs": "Centered", "te": "Tensor",
+             "ti": "Tensor", "missing": "Missing"}  # fmt: skip
+REMEDIES = {  # for what people from R write
+    "offset": "pass offset= to fit",
+    **dict.fromkeys(["log", "exp", "sqrt", "I", "scale"], "transform the column before the fit"),
+    **dict.fromkeys(["bbs", "bs", "ns", "spline"], "write s(...)"),
+    **dict.fromkeys(["bols", "linear"], "write lin(...) or cat(...)"),
+    **dict.fromkeys(["factor", "category"], "write cat(...)"),
+    **dict.fromkeys(["t2", "bspatial", "tensor"], "write te(...)"),
+    **dict.fromkeys("*:^", "an interaction is te(a, b), or beside main effects ti(a, b)"),
+    **dict.fromkeys("`'\"", "the quote is not closed"),
+}
+CONSTANTS = {"True": True, "False": False, "None": None}
+UNCHECKED = {"name": (str, "text in quotes"), "intercept": (bool, "True or False"),
+             "orthogonal": (bool, "True or False")}  # by learners  # fmt: skip
+WINDOW = 60  # characters shown on either side of the place
+LONGEST_INT = 18  # digits; longer ones are floats
+
+TOKENS = re.compile(
+    r"""(?P<space>\s+)
+      | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
+      | (?P<name>[^\W\d][\w.]*)
+      | `(?P<quoted>(?:[^`]|``)+)`
+      | (?P<text>"[^"]*"|'[^']*')
+      | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def is_formula(y: Any) -> bool:
+    """Whether y looks like a formula; a column may still have that name."""
+    return isinstance(y, str) and "~" in y
+
+
+class FormulaError(ValueError):
+    """A formula that cannot be read; `position` is the character, from 0, where it breaks."""
+
+    def __init__(self, reason: str, formula: str, position: int) -> None:
+        super().__init__(reason, formula, position)
+        self.reason, self.formula, self.position = reason, formula, position
+
+    def __str__(self) -> str:
+        shown = "".join(c if c.isprintable() or c == "\n" else " " for c in self.formula)
+        left, right = shown[: self.position], shown[self.position :]
+        left, right = left[left.rfind("\n") + 1 :], right.split("\n")[0]
+        left = left if len(left) <= WINDOW else "..." + left[-WINDOW:]
+        right = right if len(right) <= WINDOW else right[:WINDOW] + "..."
+        where = f"formula, character {self.position + 1}"
+        return f"{where}: {self.reason}\n    {left}{right}\n    {' ' * len(left)}^"
+
+
+@dataclass(frozen=True)
+class Token:
+    kind: str  # number, name, quoted, text, sign, end
+    text: str  # without quotes
+    at: int
+
+
+def tokenize(formula: str) -> list[Token]:
+    """The formula's tokens and two ends; spaces go, every other character is in some token."""
+    out = []
+    for match in TOKENS.finditer(formula):
+        kind = str(match.lastgroup)
+        if kind != "space":
+            text = match[kind][1:-1] if kind == "text" else match[kind].replace("``", "`")
+            out.append(Token(kind, text, match.start()))
+    return [*out, *[Token("end", "", len(formula))] * 2]
+
+
+def parse(formula: str, table: Any, exclude: Sequence[str] = ()) -> tuple[str, list[Learner]]:
+    """The target's name and the learners that a formula asks for.
+
+    Parameters
+    ----------
+    formula : str
+    table : table with the formula's columns
+    exclude : names of columns that "." does not stand for
+
+    Examples
+    --------
+    >>> table = {"y": [1.0, 2.0], "age": [30, 40], "job": ["a", "b"], "id": [1, 2]}
+    >>> target, learners = parse("y ~ s(age, df=4) + . - id", table)
+    >>> target, [type(learner).__name__ for learner in learners]
+    ('y', ['Spline', 'Category'])
+    >>> parse("y ~ s(aeg)", table)
+    Traceback (most recent call last):
+    cwboost.terms.formula.FormulaError: formula, character 7: no column 'aeg'; did you mean 'age'?
+        y ~ s(aeg)
+              ^
+    """
+    return _Parser(formula, read(table)).parse(exclude)
+
+
+def target_of(formula: str, table: Table) -> str:
+    """The name of a formula's target."""
+    return _Parser(formula, table).column("the target, a column").text
+
+
+class _Parser:
+    """Recursive descent over the tokens, one method per rule of the grammar."""
+
+    def __init__(self, formula: str, table: Table) -> None:
+        self.formula, self.table = formula, table
+        self.tokens = tokenize(formula)
+        self.target = ""
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[0]
+
+    def take(self) -> Token:
+        return self.tokens.pop(0)
+
+    def sees(self, sign: str, ahead: int = 0) -> bool:
+        return self.tokens[ahead].kind == "sign" and self.tokens[ahead].text == sign
+
+    def fail(self, reason: str, token: Token) -> NoReturn:
+        raise FormulaError(reason, self.formula, token.at)
+
+    def expected(self, what: str) -> NoReturn:
+        token = self.token
+        got = "the end of the formula" if token.kind == "end" else repr(token.text)
+        remedy = f"; {REMEDIES[token.text]}" if token.text in REMEDIES else ""
+        self.fail(f"expected {what}, got {got}{remedy}", token)
+
+    def expect(self, sign: str, what: str) -> Token:
+        return self.take() if self.sees(sign) else self.expected(what)
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def parse(self, exclude: Sequence[str]) -> tuple[str, list[Learner]]:
+        if self.token.kind == "name" and self.sees("(", 1):
+            self.fail("the target must be a column as it is; transform it beforehand", self.token)
+        self.target = self.column("the target, a column").text
+        self.expect("~", "'~' after the target")
+        found, removed = [self.term()], []
+        while self.token.kind != "end":
+            if self.sees("-"):
+                self.take()
+                removed.append(self.predictor("a column to leave out"))
+            else:
+                self.expect("+", "'+', '-' or the end")
+                found.append(self.term())
+        return self.target, self.expanded(found, removed, exclude)
+
+    def term(self) -> tuple[Token, Learner | str | None]:
+        """Where a term stands, and its learner, the column that decides it, or None for "."."""
+        if self.sees("."):
+            return self.take(), None
+        if self.token.kind == "name" and self.sees("(", 1):
+            return self.token, self.call()
+        token = self.predictor("a term: a column, a function such as s(age), or '.'")
+        return token, token.text
+
+    def call(self, margin: bool = False) -> Learner:
+        function, opened = self.take(), self.take()
+        if function.text not in FUNCTIONS:
+            remedy = REMEDIES.get(function.text, "there are " + ", ".join(FUNCTIONS))
+            self.fail(f"unknown function {function.text!r}; {remedy}", function)
+        cls = LEARNERS[FUNCTIONS[function.text]]
+        if margin and cls is Tensor:
+            self.fail(
+                f"te and ti take columns or terms of one column, not {function.text}", function
+            )
+        columns = [self.argument(cls)]
+        if cls is Tensor:
+            self.expect(",", "',' and a second column")
+            columns.append(self.argument(cls))
+        keywords: dict[str, tuple[Token, Any]] = {}
+        while not self.sees(")"):
+            if self.token.kind == "end":
+                self.fail("the parenthesis is not closed", opened)
+            self.expect(",", "',' or ')'")
+            key, value = self.keyword(cls, first=not keywords)
+            if key.text in keywords:
+                self.fail(f"{key.text!r} is given twice", key)
+            keywords[key.text] = key, value
+        self.take()
+        if function.text == "ti":
+            keywords.setdefault("orthogonal", (function, True))
+        try:
+            learner = cls(*columns, **{key: value for key, (_, value) in keywords.items()})
+            learner.bin_rule(Bins())  # checks the rule
+        except (TypeError, ValueError) as error:
+            said = str(error).replace("bins:", "bins must")
+            of = [token for key, (token, _) in keywords.items() if f"{key} must" in said]
+            self.fail(str(error), of[0] if of else function)
+        return learner
+
+    def argument(self, cls: type[Learner]) -> str | Learner:
+        if cls is Tensor and self.token.kind == "name" and self.sees("(", 1):
+            return self.call(margin=True)
+        token = self.predictor("a column")
+        column = None if cls in (Category, Missing, Tensor) else self.table[token.text]
+        if isinstance(column, Labels):
+            self.fail(f"{not_numbers(column)}; in a formula: cat(...)", token)
+        return token.text
+
+    def keyword(self, cls: type[Learner], first: bool) -> tuple[Token, Any]:
+        known = [f.name for f in fields(cls) if f.name not in ("column", "a", "b")]
+        if self.token.kind == "number" and cls is Polynomial and first:
+            return Token("name", "degree", self.token.at), self.literal()
+        if self.token.kind != "name":
+            self.expected("a keyword and its value such as df=4" if "df" in known else "name=")
+        key = self.take()
+        if key.text not in known:
+            self.fail(f"unknown keyword {key.text!r}; {_near(key.text, known)}", key)
+        self.expect("=", f"'=' and a value for {key.text}")
+        token, value = self.token, self.literal()
+        kind, words = UNCHECKED.get(key.text, (object, ""))
+        if value is not None and not isinstance(value, kind):
+            self.fail(f"expected {words} for {key.text}, got {value!r}", token)
+        return key, value
+
+    def literal(self) -> Any:
+        sign = -1 if self.sees("-") else 1
+        if sign < 0:
+            self.take()
+        kind, text = self.token.kind, self.token.text
+        if kind == "number":
+            whole = text.isdigit() and len(text) <= LONGEST_INT
+            self.take()
+            return sign * (int(text) if whole else float(text))
+        if sign == 1 and (kind == "text" or (kind == "name" and text in CONSTANTS)):
+            self.take()
+            return text if kind == "text" else CONSTANTS[text]
+        return self.expected("a number, text in quotes, True, False or None")
+
+    def predictor(self, what: str) -> Token:
+        token = self.column(what)
+        if token.text == self.target:
+            self.fail(f"{token.text!r} is the target and cannot be a term", token)
+        return token
+
+    def column(self, what: str) -> Token:
+        if self.token.kind == "number" and self.token.text in ("0", "1"):
+            self.fail("the intercept is always in the model and is not written", self.token)
+        if self.token.kind not in ("name", "quoted"):
+            self.expected(what)
+        token = self.take()
+        if token.text not in self.table:
+            near = _near(token.text, self.table.names, "the table has")
+            self.fail(f"no column {token.text!r}; {near}", token)
+        return token
+
+    # --- learners ---------------------------------------------------------------------------------
+
+    def expanded(
+        self,
+        found: list[tuple[Token, Learner | str | None]],
+        removed: list[Token],
+        exclude: Sequence[str],
+    ) -> list[Learner]:
+        """The learners, columns and "." replaced by what the columns decide."""
+        dotted = any(item is None for _, item in found)
+        bare = {item for _, item in found if isinstance(item, str)}
+        single = {
+            item.columns[0]
+            for _, item in found
+            if isinstance(item, Learner) and not isinstance(item, Tensor | Missing)
+        }
+        for token in removed:
+            if not dotted:
+                self.fail("'-' takes a column out of '.', and there is no '.'", token)
+            if token.text in bare | single:
+                self.fail(f"{token.text!r} is left out here but has a term of its own", token)
+        others = {self.target, *exclude, *bare, *single, *(token.text for token in removed)}
+        rest = [name for name in self.table.names if dotted and name not in others]
+        some = [name for name in self.table.names if name in bare or name in rest]
+        made = make_learners(
+            Table(some, self.table.n_rows, self.table.__getitem__, head=self.table.head)
+        )
+        out: list[Learner] = []
+        for token, item in found:
+            names = rest if item is None else [item]
+            new = (
+                [x for x in made if x.columns[0] in names]
+                if not isinstance(item, Learner)
+                else [item]
+            )
+            if any(learner in out for learner in new):
+                self.fail("this is in the formula more than once", token)
+            out += new
+        if not out:
+            self.fail("no column is left for '.' to stand for", found[0][0])
+        return out
+
+
+def _near(word: str, known: Sequence[str], label: str = "there are") -> str:
+    close = get_close_matches(word, known, 3)
+    if close:
+        shown = [
+            repr(name) if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`" for name in close
+        ]
+        return "did you mean " + " or ".join(shown) + "?"
+    return f"{label} " + ", ".join(map(repr, known[:10])) + ", ..." * (len(known) > 10)

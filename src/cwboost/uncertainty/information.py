@@ -1,0 +1,421 @@
+"""Degrees of freedom along the path of a model, and information criteria made of them.
+
+Knows what boosting makes of y once the choices are fixed; knows nothing of how they are made.
+
+With the squared loss every score is then linear in y: f = start + Z K Z'W (y - offset - start), Z
+the bases of all terms ever chosen, side by side. An iteration that chooses term k takes its sums
+Z_k'W r = (E_k - G_k K) Z'W y with G = Z'WZ (of it and of the unit matrix E the rows of k), solves,
+and adds to the rows k of K. The degrees of freedom are tr(Z K Z'W) = tr(K G). So all that is as
+long as the rows is one pass that makes G. With another likelihood y - mean is D (z - f) near the
+model, D the second derivative of the loss and z linear in y: the same, with G = Z'WDZ.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from cwboost import _core
+from cwboost.fitting.design import core_learner
+from cwboost.fitting.fit import SLOT_F, TRAINING, FitProblem, check_rows, pose_again
+from cwboost.fitting.input_data import FitInput, Split
+from cwboost.fitting.smoothing import System, one_blas_thread
+from cwboost.frames.table import Floats
+from cwboost.losses import Binomial, Loss, Multinomial, Poisson, Squared
+from cwboost.model.model import Model
+from cwboost.progress import Progress, as_progress
+from cwboost.terms.bases import BasisRows
+
+if TYPE_CHECKING:
+    from cwboost.plotting.information import InformationDisplay
+
+CRITERIA = {"corrected": "corrected AIC", "classical": "AIC", "gmdl": "gMDL"}
+RANK = 1e-12  # eigenvalues of a Gram below that share of the largest are zero
+MAX_COEF = 5000  # of all terms ever chosen; their Gram takes 200 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """An information criterion along the path of a model; `aic` makes it.
+
+    Attributes
+    ----------
+    path : (M + 1,) array
+        The criterion after 0, 1, ... iterations; infinite where it is not defined.
+    df : (M + 1,) array
+        Degrees of freedom.
+    best_iteration : int
+        Where the criterion is least.
+    value : float
+        The least.
+    criterion : "corrected", "classical" or "gmdl"
+    df_kind : "trace" or "active"
+    """
+
+    path: Floats = field(repr=False)
+    df: Floats = field(repr=False)
+    criterion: str
+    df_kind: str
+
+    @property
+    def best_iteration(self) -> int:
+        return int(np.argmin(self.path))
+
+    @property
+    def value(self) -> float:
+        return float(self.path[self.best_iteration])
+
+    def plot(self, **options: Any) -> InformationDisplay:
+        """Draws the criterion and the df along the path (extra `plot`); see InformationDisplay."""
+        from cwboost.plotting.information import InformationDisplay
+
+        return InformationDisplay.from_information(self, **options)
+
+    def __repr__(self) -> str:
+        m = self.best_iteration
+        return (
+            f"<{CRITERIA[self.criterion]} {self.value:.7g} after {m} of {len(self.path) - 1} "
+            f"iterations, df {self.df[m]:.7g} ({self.df_kind})>"
+        )
+
+
+def aic(
+    model: Model,
+    table: Any,
+    y: Any = None,
+    criterion: str | None = None,
+    df: str | None = None,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    validation: Any = None,
+    n_threads: int | None = None,
+    progress: Any = None,
+) -> Information:
+    """An information criterion along the path of a model, given the rows of its fit again.
+
+    With n rows, sigma2 the mean squared residual, S = n sigma2 / (n - df) and T the sum of squares
+    around the start:
+
+    - "corrected": log(sigma2) + (1 + df / n) / (1 - (df + 2) / n), the default of the squared loss;
+    - "classical": -2 log likelihood + 2 df, the default of the binomial, multinomial and poisson
+      losses; with the squared loss n (log(2 pi sigma2) + 1) + 2 df;
+    - "gmdl": log(S) + df / n log((T - n sigma2) / (df S)), of the squared loss.
+
+    Other losses are no likelihoods, or leave a dispersion open, and are refused.
+
+    Parameters
+    ----------
+    model : Model
+    table, y, weights, offset, exposure, validation
+        As in the fit; what it was given by the name of a column need not be given again.
+        Whole weights are repetitions; others are rescaled to a mean of one.
+    criterion : "corrected", "classical" or "gmdl", optional
+    df : "trace" or "active", optional
+        "trace": the trace of the matrix that makes the scores of y, all choices being as they were.
+        With the binomial and poisson losses near the model, whose second derivatives it takes.
+        "active": the net df of all terms chosen so far, per free output; the default of the
+        multinomial loss. Neither counts the start or what was spent on choosing.
+    n_threads : int, optional
+    progress : None, bool or Progress
+
+    Returns
+    -------
+    Information
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(1)
+    >>> table = {"x": rng.uniform(size=300), "noise": rng.normal(size=300)}
+    >>> y = np.sin(6 * table["x"]) + rng.normal(size=300)
+    >>> model = cb.fit(table, y, n_iter=200)
+    >>> found = cb.aic(model, table, y)
+    >>> found
+    <corrected AIC 1.127523 after 36 of 200 iterations, df 7.014584 (trace)>
+    >>> best = model.at(found.best_iteration)
+    """
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"aic: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
+        )
+    model._refuse_bags("aic")
+    model._refuse_edited("aic")
+    criterion, df = _what(model.loss, criterion, df)
+    bar, path = as_progress(progress), model.path
+    used = list(dict.fromkeys(np.column_stack([path.choices, path.corrections]).ravel().tolist()))
+    used = [k for k in used if k >= 0]
+    small = replace(model, terms=_some_terms(model, used))
+    if df == "trace":
+        _check_trace(small)
+    given = FitInput(table, y, weights, offset, exposure, validation)
+    rows = _Rows.of(small, pose_again(small, given, "aic", n_threads))
+    counted = _active(model) if df == "active" else _trace(model, rows, used, bar)
+    found = Information(rows.criterion(criterion, model, counted), counted, criterion, df)
+    if found.best_iteration == model.n_iter > 0 and model.stopped != "nothing left to gain":
+        warnings.warn(
+            f"the {CRITERIA[criterion]} is least at the last iteration, {model.n_iter}: it may "
+            "fall further; use model.extend",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
+    """The criterion and the kind of df, or what speaks against them."""
+    squared = isinstance(loss, Squared)
+    if not isinstance(loss, Squared | Binomial | Multinomial | Poisson):
+        raise ValueError(
+            f"aic: the {loss.name} loss is no likelihood, or one of unknown dispersion; choose the "
+            "number of iterations by validation rows or cross-validation"
+        )
+    if criterion not in (None, *CRITERIA):
+        raise ValueError(
+            f"criterion: expected one of {', '.join(map(repr, CRITERIA))}, got {criterion!r}"
+        )
+    if df not in (None, "trace", "active"):
+        raise ValueError(f"df: expected 'trace' or 'active', got {df!r}")
+    if not squared and criterion in ("corrected", "gmdl"):
+        raise ValueError(
+            f"criterion: {criterion!r} is for the squared loss, got {loss.name}; use 'classical'"
+        )
+    if isinstance(loss, Multinomial) and df == "trace":
+        raise ValueError("df: 'trace' is not for the multinomial loss; use 'active'")
+    return (
+        criterion or ("corrected" if squared else "classical"),
+        df or ("active" if isinstance(loss, Multinomial) else "trace"),
+    )
+
+
+def _check_trace(model: Model) -> None:
+    if getattr(model.optimizer, "then", "") == "all" and model.path.switched_after >= 0:
+        raise ValueError(
+            "df: Hybrid went on with all rows, so its scores are not linear in y of one part; "
+            f"use model.at({model.path.switched_after}), Hybrid(then='training') or df='active'"
+        )
+    n_coef = sum(term.plan.basis.n_coef for term in model.terms.values())
+    if n_coef > MAX_COEF:
+        raise ValueError(
+            f"df: the terms chosen have {n_coef} coefficients, 'trace' takes at most {MAX_COEF}; "
+            "use df='active'"
+        )
+
+
+def _some_terms(model: Model, numbers: list[int]) -> Mapping[str, Any]:
+    terms = list(model.terms.values())
+    return MappingProxyType({terms[k].name: terms[k] for k in numbers})
+
+
+# --- the rows of the fit --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The training rows of a fit, and what the model says of them."""
+
+    problem: FitProblem
+    score: Floats  # (q, n) at the bins
+    n: float  # how many rows the weights stand for
+
+    @classmethod
+    def of(cls, model: Model, problem: FitProblem) -> _Rows:
+        rows = problem.rows
+        check_rows(model, problem.binned, rows, "aic")
+        w = problem.split.of_training(problem.split.training)
+        whole = bool(np.all(w == np.round(w)))
+        return cls(problem, rows.read(SLOT_F), float(w.sum()) if whole else float(len(w)))
+
+    def criterion(self, which: str, model: Model, df: Floats) -> Floats:
+        n, risk = self.n, model.risk
+        if not isinstance(model.loss, Squared):
+            return 2.0 * n * (risk + self._constant(model.loss)) + 2.0 * df
+        mean = 2.0 * risk
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if which == "classical":
+                return n * (np.log(2.0 * np.pi * mean) + 1.0) + 2.0 * df
+            if which == "corrected":
+                out = np.where(df + 2.0 < n, np.log(mean) + (n + df) / (n - df - 2.0), np.inf)
+            else:
+                s = n * mean / (n - df)
+                more = np.where(df > 0.0, df / n * np.log(n * (mean[0] - mean) / (df * s)), 0.0)
+                out = np.where(df < n, np.log(s) + more, np.inf)
+        return np.where(np.isnan(out), np.inf, out)
+
+    def _constant(self, loss: Loss) -> float:
+        """What the mean loss lacks of minus the mean log likelihood."""
+        if not isinstance(loss, Poisson):
+            return 0.0
+        y, split = self.problem.binned.data.y, self.problem.split
+        return float(np.average(gammaln(y + 1.0), weights=split.training))
+
+
+def _curvature(loss: Loss, score: Floats) -> Floats:
+    """(n,) second derivative of the loss."""
+    if isinstance(loss, Binomial):
+        return np.asarray(expit(score) * expit(-score))
+    return np.exp(score)  # poisson
+
+
+# --- degrees of freedom ---------------------------------------------------------------------------
+
+
+def _active(model: Model) -> Floats:
+    """Net df of the terms chosen so far, those that a rewind left behind not among them."""
+    path, net = model.path, [term.net_df for term in model.terms.values()]
+    chosen: list[frozenset[int]] = [frozenset()]
+    for m in range(model.n_iter):
+        before = chosen[path.rewound_to if m == path.switched_after else m]
+        new = {int(path.choices[m]), int(path.corrections[m])} - {-1} - before
+        chosen.append(before | new if new else before)
+    free = max(1, model.n_outputs - 1)
+    return free * np.array([sum(net[k] for k in terms) for terms in chosen])
+
+
+def _trace(model: Model, rows: _Rows, used: list[int], bar: Progress) -> Floats:
+    """tr(K G) after 0, 1, ... iterations."""
+    path, optimizer, number = model.path, model.optimizer, {k: i for i, k in enumerate(used)}
+    rate, momentum = optimizer.rate * model.scale, getattr(optimizer, "momentum", 0.0)
+    if not used:
+        return np.zeros(1)
+    scores = _Scores.of(rows, model.loss)
+    df, kept = [0.0], scores.f
+    with one_blas_thread(), bar.work(model.n_iter, "iteration"):
+        for m in range(1, model.n_iter + 1):
+            if m - 1 == path.rewound_to < path.switched_after:
+                kept = scores.f.copy()
+            if m - 1 == path.switched_after and path.rewound_to < m - 1:
+                scores.f, scores.df = kept, df[path.rewound_to]
+            k, j = number[path.choices[m - 1]], path.corrections[m - 1]
+            step = float(np.ldexp(rate, -path.halvings[m - 1]))
+            if j < 0:
+                scores.plain(k, step)
+            else:
+                scores.accelerate(m, k, number[j], step, momentum * rate)
+            df.append(scores.df)
+            bar.step(m)
+    return np.array(df)
+
+
+class _Scores:
+    """The scores of the optimizers (boost.hpp) as functions of the sums of y: matrices K (D, D).
+
+    The residual of corrections is `share` y - D Z c y - Z removed y. Terms come in the order in
+    which they are first used, so that only the first n rows and columns are not zero.
+    """
+
+    def __init__(self, gram: Floats, gram_removed: Floats, solvers: list[Floats]) -> None:
+        self.gram, self.gram_removed = gram, gram_removed  # Z'WDZ, Z'WZ
+        self.solvers = solvers  # (d,) of each term
+        self.f, self.h, self.c, self.removed = (np.zeros_like(gram) for _ in range(4))
+        self.df, self.df_h, self.share = 0.0, 0.0, 0.0
+        ends = np.cumsum([0, *map(len, solvers)]).tolist()
+        self.place = [slice(a, b) for a, b in pairwise(ends)]
+        self.n = 0
+
+    @classmethod
+    def of(cls, rows: _Rows, loss: Loss) -> _Scores:
+        problem = rows.problem
+        turns = [_Turn.of(system) for system in problem.systems]
+
+        def gram_of(weighed: _core.LocalRows) -> Floats:
+            return _turned(_core.gram(weighed, problem.training, TRAINING), turns)
+
+        gram = gram_removed = gram_of(problem.rows)
+        if not isinstance(loss, Squared):
+            w = problem.split.training.astype(np.float64)
+            w[w > 0] *= _curvature(loss, rows.score[0, w > 0])
+            gram = gram_of(problem.binned.rows(Split(w, None, w)))
+        return cls(gram, gram_removed, [turn.h for turn in turns])
+
+    def plain(self, k: int, step: float) -> None:
+        self.n = max(self.n, self.place[k].stop)
+        f = self.f[: self.n, : self.n]
+        self.df += self._add(f, k, step, self._solve(k, 1.0, self._sums(self.gram, k, f)))
+
+    def accelerate(self, m: int, k: int, j: int, step: float, momentum: float) -> None:
+        v, carried = 2.0 / (m + 1.0), m / (m + 1.0) if m > 1 else 0.0
+        n = self.n = max(self.n, self.place[k].stop, self.place[j].stop)
+        f, h, c, removed = (x[:n, :n] for x in (self.f, self.h, self.c, self.removed))
+        f *= 1.0 - v
+        f += v * h
+        self.df = (1.0 - v) * self.df + v * self.df_h
+        c *= carried
+        c += f
+        removed *= carried
+        self.share = 1.0 + carried * self.share
+        lost = self._sums(self.gram, j, c) + self._sums(self.gram_removed, j, removed)
+        correction = self._solve(j, self.share, lost)
+        update = self._solve(k, 1.0, self._sums(self.gram, k, f))
+        self.df += self._add(f, k, step, update)
+        self.df_h += self._add(h, j, momentum / v, correction)
+        removed[self.place[j]] += correction
+
+    def _sums(self, gram: Floats, k: int, score: Floats) -> Floats:
+        """Sums of term k over a score."""
+        return np.asarray(gram[self.place[k], : len(score)] @ score)
+
+    def _solve(self, k: int, share: float, lost: Floats) -> Floats:
+        """Coefficients of term k at the residual whose sums are `share` those of y - `lost`."""
+        at = self.place[k]
+        sums = -lost
+        sums[:, at] += share * np.eye(len(lost))
+        return self.solvers[k][:, None] * sums
+
+    def _add(self, score: Floats, k: int, step: float, update: Floats) -> float:
+        """Adds an update of term k to a score; what that adds to the df."""
+        at = self.place[k]
+        score[at] += step * update
+        return step * float(np.sum(update * self.gram[at, : len(score)]))
+
+
+class _Turn(NamedTuple):
+    """Coordinates of a term in which its basis is orthonormal and its smoother diagonal.
+
+    Whatever the smoothing, all numbers are then of the order of one.
+    """
+
+    basis: Floats  # (d, r), or (d,) if all is diagonal anyway
+    h: Floats  # (r,) eigenvalues of the smoother
+
+    @classmethod
+    def of(cls, system: System) -> _Turn:
+        gram = system.gram
+        if gram.ndim == 1 and not system.n_b:
+            root = np.sqrt(gram)
+            return cls(np.divide(1.0, root, where=root > 0.0, out=np.zeros_like(root)),
+                       gram / system.factor)  # fmt: skip
+        gram = gram if gram.ndim == 2 else np.diag(gram)
+        values, vectors = np.linalg.eigh(gram)
+        known = values > RANK * values[-1]
+        basis = vectors[:, known] / np.sqrt(values[known])
+        back = gram @ basis
+        d = len(gram)
+        each = BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
+        learner = core_learner(0, each, system)  # sums of the basis are all it needs to see
+        h, turn = np.linalg.eigh(back.T @ learner.fit(np.ascontiguousarray(back.T))[0].T)
+        return cls(basis @ turn, h)
+
+    def __call__(self, block: Floats) -> Floats:
+        """T' block."""
+        return self.basis[:, None] * block if self.basis.ndim == 1 else self.basis.T @ block
+
+
+def _turned(gram: Floats, turns: list[_Turn]) -> Floats:
+    """The Gram of all terms in these coordinates."""
+    ends = np.cumsum([len(turn.basis) for turn in turns])[:-1]
+    for _ in range(2):  # first its rows, then, it being symmetric, its columns
+        blocks = np.split(gram, ends)
+        gram = np.vstack([turn(block) for turn, block in zip(turns, blocks, strict=True)]).T
+    return np.ascontiguousarray(gram)
