@@ -484,7 +484,7 @@ def make(stream: IO[str], *, quiet: bool = False, log: bool = False, every: int 
     --------
     >>> import io
     >>> type(make(io.StringIO())).__name__
-    'Quiet'
+    'QuietProgress'
     """
     if log:
         return ProgressLog(stream, every)
