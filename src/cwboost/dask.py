@@ -29,7 +29,6 @@ from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.shard import ROLES, Partition, ReadOptions, Shard
 from cwboost.distributed.shards import Shards
 from cwboost.estimators.estimators import _CWB, CWBClassifier, CWBRegressor
-from cwboost.explain.quality import explained
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.fit import FitOptions, _check_counts, _seed, check_min_rows
 from cwboost.fitting.input_data import FitInput
@@ -37,7 +36,7 @@ from cwboost.fitting.interactions import check_interactions
 from cwboost.model.model import Model
 from cwboost.progress import Progress, as_progress
 
-from .losses import as_loss
+from .losses import as_loss, explained
 from .optimizers import Optimizer
 
 try:

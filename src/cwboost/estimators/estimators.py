@@ -31,13 +31,13 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.explain.quality import explained
 from cwboost.fitting.fit import _seed, fit
 from cwboost.fitting.input_data import check_known, class_weights, read_weights
 from cwboost.fitting.interactions import check_interactions
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.table import Floats, Labels, Table, natural, read
-from cwboost.losses import Loss, as_loss
+from cwboost.losses import Loss, as_loss, explained, loss_for_classes
+from cwboost.losses.classes import code_array
 from cwboost.model.model import Model
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from cwboost.progress import Progress
@@ -418,7 +418,7 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
                 if not watched:
                     return Plain()
                 many = self.bags is not None or self.interactions is not None
-                large = many and self._loss().name == "binomial"
+                large = many and self._loss().large_steps
                 steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
                 return Hybrid(*steps, then="training")
             return names[found]()
@@ -742,7 +742,7 @@ class CWBRegressor(RegressorMixin, _CWB):  # type: ignore[misc]
 
     def _loss(self) -> Loss:
         loss = as_loss(self.loss)
-        if loss.name in ("binomial", "multinomial"):
+        if loss.target == "classes":
             raise ValueError(f"loss: {loss.name} is for classes; use CWBClassifier")
         return loss
 
@@ -870,7 +870,7 @@ time_limit, random_state, n_jobs, verbose
         )  # fmt: skip
 
     def _loss(self) -> Loss:
-        return as_loss("binomial" if len(self.classes_) == 2 else "multinomial")
+        return loss_for_classes(len(self.classes_))
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         """Numbers of the classes, which are those of y if `reset`."""
@@ -886,14 +886,11 @@ time_limit, random_state, n_jobs, verbose
 
     def _numbers(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if reset:
-            self.classes_ = np.unique(y)
+            codes, self.classes_ = code_array(y)
             if len(self.classes_) < 2:
-                raise ValueError(f"y has one class only, {y[0]}; a classifier needs at least two")
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        known = self.classes_[codes] == y
-        if not np.all(known):
-            raise ValueError(f"y: class {y[~known][0]} does not occur in the training rows")
-        return np.asarray(codes)
+                raise ValueError(f"y has only one class, {y[0]}; a classifier needs at least two")
+            return codes
+        return code_array(y, self.classes_)[0]
 
     def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
         if self.class_weight is None:

@@ -23,7 +23,6 @@ import numpy as np
 
 from cwboost._utils.atomic_files import check_file, whole
 from cwboost._utils.fingerprint import digest
-from cwboost.losses import described
 from cwboost.model.model import Model, Path
 
 MAGIC, VERSION = b"cwboost checkpoint", 2
@@ -50,7 +49,7 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
         held = f"{settings.fraction} of the rows by random_state {settings.seed}"
     before = digest(getattr(model.path, name) for name in ARRAYS)
     return {
-        "loss": described(model.loss),
+        "loss": model.loss.identity(),
         "optimizer": repr(model.optimizer),
         "rows": str(n_rows),
         "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({digest(made)})",

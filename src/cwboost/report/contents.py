@@ -17,14 +17,14 @@ import numpy as np
 
 from cwboost.binning.bins import Cuts, Encoder, Levels
 from cwboost.explain.effects import band_words, importance, level_shares, shape_of
-from cwboost.explain.quality import EvaluatedRows, aims_at, calibration, metrics
+from cwboost.explain.quality import calibration, figures
 from cwboost.explain.trajectory import coefficients_at, key_iterations
 from cwboost.frames.table import Floats, Labels, Table
-from cwboost.losses import PythonLoss
+from cwboost.losses import EvaluatedRows
 from cwboost.model.edits import unedited
 from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Bags, ColumnFacts, Model, Term
-from cwboost.model.pieces import link_of, outputs_of
+from cwboost.model.pieces import outputs_of
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 
 FRAMES = 80  # key frames of the path, if there is room for them
@@ -56,7 +56,7 @@ def contents(
 
     terms = shown_terms(model)
     columns = list(dict.fromkeys(c for t in terms for c in t.columns))
-    link = link_of(model.loss)
+    link = model.loss.link
     settings = model.settings
     by_array, log_link = settings.needs_offset, model.loss.log_link
     return {
@@ -65,7 +65,7 @@ def contents(
         "target": settings.target,
         "loss": model.loss.name,
         "link": link,
-        "aim": aims_at(model.loss),
+        "aim": model.loss.estimand,
         "outputs": outputs_of(model),
         "classes": [str(c) for c in model.classes],
         "intercept": floats(np.atleast_1d(model.intercept)),
@@ -347,11 +347,7 @@ def _listed(values: tuple[Any, ...]) -> str:
 
 
 def _call(model: Model) -> str:
-    loss = model.loss
-    if isinstance(loss, PythonLoss):
-        return f"{type(loss.user).__name__} (written in Python)"
-    text = repr(loss)
-    return loss.name if text.endswith("()") else f"{loss.name}, {text[text.index('(') + 1 : -1]}"
+    return model.loss.label()
 
 
 def _validation(model: Model) -> str:
@@ -389,13 +385,12 @@ def repeat(model: Model) -> str:
     )
     """
     settings = model.settings
-    loss = "loss" if isinstance(model.loss, PythonLoss) else _loss_code(model)
     learners = list(dict.fromkeys(_learner_code(t.learner) for t in model.terms.values()))
     lines = ["table", "y" if settings.target is None else repr(settings.target), "learners=["]
     lines += [f"    {learner}," for learner in learners]
     lines += [
         "]",
-        f"loss={loss}",
+        f"loss={model.loss.code()}",
         f"optimizer=cb.{model.optimizer!r}",
         f"n_iter={model.n_iter if model.bags is None else max(model.bags.n_iter)}",
         f"bins={_bins_code(settings.bins)}",
@@ -425,11 +420,6 @@ def repeat(model: Model) -> str:
     return "\n".join(code)
 
 
-def _loss_code(model: Model) -> str:
-    text = repr(model.loss)
-    return repr(model.loss.name) if text.endswith("()") else f"cb.{text}"
-
-
 def _bins_code(bins: Any) -> str:
     return repr(bins.n) if bins.points == "equal" else f"cb.{bins!r}"
 
@@ -454,7 +444,7 @@ def _judged(rows: EvaluatedRows) -> dict[str, Any]:
         curves.append({k: [finite(v) for v in column.tolist()] for k, column in found.items()})
     return {
         "n": len(rows.y),
-        "metrics": [[name, finite(value)] for name, value in metrics(rows).items()],
+        "metrics": [[name, finite(value)] for name, value in figures(rows).items()],
         "calibration": curves,
         "per_exposure": bool(rows.loss.log_link and rows.offset.any()),
     }

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
 from cwboost.explain.effects import Columns
-from cwboost.explain.quality import risk
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.fit import SLOT_F, FitProblem, _seed, bin_again, check_again, score_batch
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.frames.table import Floats, Table, read
-from cwboost.losses import Quantile
+from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
 from cwboost.optimizers import Plain
 from cwboost.progress import as_progress
