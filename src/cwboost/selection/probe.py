@@ -20,8 +20,9 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.binning.bins import IndexSet
 from cwboost.binning.moments import MomentSet
 from cwboost.explain.effects import Columns
-from cwboost.fitting.design import bin_weights, core_learner, core_set
+from cwboost.fitting.design import core_learner
 from cwboost.fitting.fit import FitProblem, _check_counts, _check_optimizer, _seed, prepare
+from cwboost.fitting.index_sets import bin_weights, core_set
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.model.model import Model, Path
