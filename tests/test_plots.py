@@ -17,7 +17,7 @@ import pytest
 import cwboost as cb
 import export_cases as cases
 import problems
-from cwboost.binning.bins import Sample
+from cwboost.binning.summary import Sample
 from cwboost.cli import main as cli
 from cwboost.explain import trajectory as growth
 from cwboost.explain.effects import level_shares, panels, shape, sizes, view

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # import, and matplotlib, optuna and dask may not be installed. `tools/stubs.py` writes the same
 # table to `__init__.pyi` for type checkers.
 PUBLIC_NAMES = {
-    "binning.bins": ("Bins",),
+    "binning.rules": ("Bins",),
     "estimators.cross_validated": ("CWBClassifierCV", "CWBRegressorCV"),
     "estimators.estimators": ("CWBClassifier", "CWBRegressor"),
     "export.model_file": ("load",),

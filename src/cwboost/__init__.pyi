@@ -1,6 +1,6 @@
 # Written by tools/stubs.py from PUBLIC_NAMES in __init__.py.
 
-from cwboost.binning.bins import Bins as Bins
+from cwboost.binning.rules import Bins as Bins
 from cwboost.estimators.cross_validated import CWBClassifierCV as CWBClassifierCV
 from cwboost.estimators.cross_validated import CWBRegressorCV as CWBRegressorCV
 from cwboost.estimators.estimators import CWBClassifier as CWBClassifier

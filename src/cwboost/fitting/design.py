@@ -19,23 +19,15 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import map_in_threads
-from cwboost.binning.bins import (
-    UNSEEN,
-    Bins,
-    ColumnSummary,
-    Encoder,
-    IndexSet,
-    Levels,
-    RowWeights,
-    Sample,
-    Values,
-    as_numbers,
-    pair,
-    summarize,
-)
+from cwboost.binning.index_sets import IndexSet, pair
+from cwboost.binning.min_rows import UNSEEN
 from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
+from cwboost.binning.rules import Bins
+from cwboost.binning.summary import ColumnSummary, Sample, summarize
+from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.terms.bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from cwboost.terms.encoders import Encoder, Levels, Values
 from cwboost.terms.learners import (
     Category,
     Centered,

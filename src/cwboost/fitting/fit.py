@@ -22,7 +22,8 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
 from cwboost._utils.memory import garbage_collection_paused
-from cwboost.binning.bins import Bins, ColumnSummary, as_bins
+from cwboost.binning.rules import Bins, as_bins
+from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.table import Floats, known_table, read
 from cwboost.losses import Loss, TargetRows, as_loss
 from cwboost.model.model import (

@@ -14,7 +14,8 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import ColumnSummary, RowWeights, as_part
+from cwboost.binning.summary import ColumnSummary
+from cwboost.binning.weights import RowWeights, as_part
 from cwboost.frames.table import Floats
 from cwboost.model.model import Settings, Spread
 from cwboost.terms.bases import BasisRows

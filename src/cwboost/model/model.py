@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_whole, threads_for
-from cwboost.binning.bins import Bins, Levels, Sample
+from cwboost.binning.rules import Bins
+from cwboost.binning.summary import Sample
 from cwboost.fitting.design import Plan
 from cwboost.fitting.input_data import FitInput, read_offset
 from cwboost.frames.table import Column, Floats, Numbers, Table, read
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
+from cwboost.terms.encoders import Levels
 
 if TYPE_CHECKING:
     from cwboost.uncertainty.intervals import Intervals
