@@ -19,8 +19,9 @@ __version__ = "0.1.0"
 # table to `__init__.pyi` for type checkers.
 PUBLIC_NAMES = {
     "binning.bins": ("Bins",),
+    "estimators.classifier": ("CWBClassifier",),
     "estimators.cross_validated": ("CWBClassifierCV", "CWBRegressorCV"),
-    "estimators.estimators": ("CWBClassifier", "CWBRegressor"),
+    "estimators.regressor": ("CWBRegressor",),
     "export.model_file": ("load",),
     "fitting.callbacks": ("Interrupted",),
     "fitting.fit": ("fit",),

@@ -1,10 +1,10 @@
 # Written by tools/stubs.py from PUBLIC_NAMES in __init__.py.
 
 from cwboost.binning.bins import Bins as Bins
+from cwboost.estimators.classifier import CWBClassifier as CWBClassifier
 from cwboost.estimators.cross_validated import CWBClassifierCV as CWBClassifierCV
 from cwboost.estimators.cross_validated import CWBRegressorCV as CWBRegressorCV
-from cwboost.estimators.estimators import CWBClassifier as CWBClassifier
-from cwboost.estimators.estimators import CWBRegressor as CWBRegressor
+from cwboost.estimators.regressor import CWBRegressor as CWBRegressor
 from cwboost.export.model_file import load as load
 from cwboost.fitting.callbacks import Interrupted as Interrupted
 from cwboost.fitting.fit import fit as fit

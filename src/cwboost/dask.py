@@ -28,7 +28,9 @@ from cwboost.distributed.data import find_classes
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.shard import ROLES, Partition, ReadOptions, Shard
 from cwboost.distributed.shards import Shards
-from cwboost.estimators.estimators import _CWB, CWBClassifier, CWBRegressor
+from cwboost.estimators.base import CWBEstimator
+from cwboost.estimators.classifier import CWBClassifier
+from cwboost.estimators.regressor import CWBRegressor
 from cwboost.explain.quality import explained
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
@@ -522,7 +524,7 @@ class WorkerLostError(Exception):
 # --- estimators -----------------------------------------------------------------------------------
 
 
-class _Dask(_CWB):
+class _Dask(CWBEstimator):
     """What both estimators are: a fit to collections, and predictions that are computed later."""
 
     def fit(

@@ -203,7 +203,8 @@ def _is_share(validation: str) -> bool:
 
 def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress.Progress) -> Any:
     """The estimator that the target and the options call for, with its own defaults."""
-    from cwboost.estimators.estimators import CWBClassifier, CWBRegressor
+    from cwboost.estimators.classifier import CWBClassifier
+    from cwboost.estimators.regressor import CWBRegressor
 
     classes = _wants_classes(a, table, bar)
     options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}

@@ -20,18 +20,14 @@ from cwboost.binning.moments import MomentPieces, MomentSet, are_cubics, most_bi
 from cwboost.binning.spread import SPREAD_RANKS, Spread
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.design import (
-    MAX_TENSOR_BINS,
-    AxisKey,
     Plan,
-    Sets,
     basis_rows,
     check_learners,
-    core_rows,
     plan_terms,
-    shared_axes,
     summarize_columns,
 )
 from cwboost.fitting.fit import run_stages
+from cwboost.fitting.index_sets import MAX_TENSOR_BINS, AxisKey, Sets, core_rows, shared_axes
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.interactions import Pairs, check_pairs
 from cwboost.fitting.options import FitOptions

@@ -36,7 +36,7 @@ from cwboost.binning.bins import (
     pair_in,
 )
 from cwboost.binning.moments import MomentPieces, MomentSet
-from cwboost.fitting.design import core_set
+from cwboost.fitting.index_sets import core_set
 from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
 from cwboost.frames.chunks import UnifiedColumn, gather
 from cwboost.frames.table import (

@@ -21,18 +21,8 @@ from cwboost.model.settings import Settings
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 
-from .design import (
-    Plan,
-    Sets,
-    basis_rows,
-    bin_weights,
-    core_learner,
-    core_rows,
-    core_set,
-    fine_points,
-    make_sets,
-    make_systems,
-)
+from .design import Plan, basis_rows, core_learner, make_systems
+from .index_sets import Sets, bin_weights, core_rows, core_set, fine_points, make_sets
 from .input_data import FitData, Split
 from .smoothing import System
 

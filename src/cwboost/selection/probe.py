@@ -20,7 +20,8 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.binning.bins import IndexSet
 from cwboost.binning.moments import MomentSet
 from cwboost.explain.effects import Columns
-from cwboost.fitting.design import bin_weights, core_learner, core_set
+from cwboost.fitting.design import core_learner
+from cwboost.fitting.index_sets import bin_weights, core_set
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
