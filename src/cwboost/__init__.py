@@ -19,17 +19,21 @@ __version__ = "0.1.0"
 # table to `__init__.pyi` for type checkers.
 PUBLIC_NAMES = {
     "binning.rules": ("Bins",),
+    "estimators.classifier": ("CWBClassifier",),
     "estimators.cross_validated": ("CWBClassifierCV", "CWBRegressorCV"),
-    "estimators.estimators": ("CWBClassifier", "CWBRegressor"),
+    "estimators.regressor": ("CWBRegressor",),
     "export.model_file": ("load",),
-    "fitting.fit": ("Interrupted", "fit"),
+    "fitting.callbacks": ("Interrupted",),
+    "fitting.fit": ("fit",),
     "fitting.interactions": ("rank_interactions",),
     "frames.dataset": ("Dataset",),
     "losses": (
         "Absolute", "Binomial", "Gamma", "Huber", "Multinomial", "Poisson", "Quantile", "Squared",
         "Tweedie",
     ),
-    "model.model": ("Edit", "Model", "Ranking", "Term"),
+    "model.model": ("Model",),
+    "model.records": ("Edit", "Ranking"),
+    "model.term": ("Term",),
     "optimizers": ("Accelerated", "Hybrid", "Plain"),
     "plotting.cv": ("CVDisplay",),
     "plotting.displays": (

@@ -25,7 +25,7 @@ from cwboost.binning.moments import MomentPieces, MomentSet
 from cwboost.binning.rules import AUTO_POINTS, Points
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.binning.weights import RowWeights, as_numbers, as_part, ones
-from cwboost.fitting.design import core_set
+from cwboost.fitting.index_sets import core_set
 from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
 from cwboost.frames.chunks import UnifiedColumn, gather
 from cwboost.frames.table import (

@@ -43,7 +43,9 @@ from cwboost.terms.bases import (
 )
 from cwboost.terms.encoders import Cuts, Encoder, Levels
 
-from .model import Edit, EditKind, Model, Term, with_coefficients
+from .model import Model
+from .records import Edit, EditKind
+from .term import Term, with_coefficients
 
 LEAST_SHARE = 1e-9  # of the largest: coefficients without rows follow their neighbours
 
