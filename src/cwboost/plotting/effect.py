@@ -14,9 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from cwboost.binning.spread import Spread
 from cwboost.explain.effects import Columns, Shape, check_band, shape, view
 from cwboost.frames.table import Floats, Numbers, Table
-from cwboost.model.model import Model, Spread
+from cwboost.model.model import Model
 
 from .drawing_data import (
     LevelLine,
