@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.binning.bins import weighted_quantile
+from cwboost.binning.numbers import weighted_quantile
 from cwboost.fitting.input_data import read_weights, read_y
 from cwboost.frames.table import Floats, Table
 from cwboost.losses import EvaluatedRows

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.bins import as_part
+from cwboost.binning.weights import as_part
 from cwboost.frames.table import Floats
 
 if TYPE_CHECKING:
