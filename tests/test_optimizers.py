@@ -155,7 +155,7 @@ def test_estimators_and_the_command_line(rows):
     assert without.fit(X, y).model_.optimizer == Sprint(0.3)
     with pytest.raises(ValueError, match="Sprint needs validation rows of its own"):
         cb.CWBRegressorCV(optimizer="sprint").fit(X, y)
-    arguments = parser().parse_args(["fit", "a.csv", "y", "--optimizer", "careful"])
+    arguments = parser().parse_args(["fit", "a.csv", "--target", "y", "--optimizer", "careful"])
     assert arguments.optimizer == "careful"
 
 
