@@ -17,7 +17,7 @@ from cwboost.binning.bins import Sample, quantiles
 from cwboost.fitting.fit import ALL, TRAINING, VALIDATION
 from cwboost.fitting.input_data import FitInput, Split, class_weights
 from cwboost.frames.chunks import UnifiedColumn
-from cwboost.frames.table import Floats, Numbers
+from cwboost.frames.columns import Floats, Numbers
 from cwboost.losses import Loss, TargetRows
 
 from .columns import ShardedMinRows, ShardedNumbers, ShardedTable

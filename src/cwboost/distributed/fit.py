@@ -31,7 +31,8 @@ from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.interactions import Pairs, check_pairs
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.smoothing import System
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import SPREAD_RANKS, Model, Settings, Spread
 from cwboost.progress import Progress

@@ -36,7 +36,7 @@ from cwboost.fitting.fit import _seed, fit
 from cwboost.fitting.input_data import check_known, class_weights, read_weights
 from cwboost.fitting.interactions import check_interactions
 from cwboost.frames.dataset import Dataset
-from cwboost.frames.table import Floats, Labels, Table, natural, read
+from cwboost.frames.table import Floats, Labels, Table, read
 from cwboost.losses import Loss, as_loss
 from cwboost.model.model import Model
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
@@ -284,9 +284,9 @@ class _CWB(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: igno
             column = table[roles["y"]]
             check_known(column, table)
             if isinstance(self, ClassifierMixin):
-                y = column if isinstance(column, Labels) else natural(column)
+                y = column if isinstance(column, Labels) else column.to_cells()
             else:
-                y = natural(column) if isinstance(column, Labels) else column.values
+                y = column.to_cells() if isinstance(column, Labels) else column.values
         if sample_weight is None and "weights" in roles:
             sample_weight = read_weights(roles["weights"], table)
         offset = roles.get("offset") if offset is None else offset
