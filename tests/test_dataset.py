@@ -691,7 +691,7 @@ def test_a_place_that_cannot_be_written_to_is_named(saved, tmp_path, monkeypatch
 
 def test_a_folder_that_is_removed_is_named(frame, saved, tmp_path):
     shutil.rmtree(tmp_path / "d")
-    with pytest.raises(FileNotFoundError, match=r"/d: the folder of the Dataset, or .* no longer exists"):
+    with pytest.raises(FileNotFoundError, match=r"/d: the folder of .* no longer exists"):
         cb.fit(saved, n_iter=3)
     assert not (tmp_path / "d").exists()
 

@@ -24,7 +24,8 @@ from cwboost._utils.atomic_files import whole
 from cwboost.frames.saved_folder import map_file
 from cwboost.frames.table import BinFolder
 
-from .bins import IndexSet, Sample
+from .index_sets import IndexSet
+from .summary import Sample
 
 SPLITS = 1  # splits into training and validation rows whose bins are stored, besides all rows
 

@@ -14,9 +14,11 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import ColumnSummary, RowWeights, as_part
+from cwboost.binning.spread import Spread
+from cwboost.binning.summary import ColumnSummary
+from cwboost.binning.weights import RowWeights, as_part
 from cwboost.frames.table import Floats
-from cwboost.model.model import Settings, Spread
+from cwboost.model.settings import Settings
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 
