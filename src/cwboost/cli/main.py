@@ -24,7 +24,7 @@ from cwboost import progress
 from cwboost._utils.atomic_files import check_file
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import load
-from cwboost.fitting.fit import Interrupted
+from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import read_weights
 from cwboost.frames.files import (
     FileTable,

@@ -21,9 +21,10 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_whole
-from cwboost.fitting.fit import _seed, fit
+from cwboost.fitting.fit import fit
 from cwboost.fitting.input_data import check_known, read_weights
 from cwboost.fitting.interactions import check_interactions
+from cwboost.fitting.options import as_seed
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.table import Floats, Labels, Table, natural, read
 from cwboost.losses import Loss
@@ -129,7 +130,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             self._asked = asked
             return self
         table, codes, weights = self._rows(X, y, sample_weight, reset=True)
-        seed = _seed(self.random_state)
+        seed = as_seed(self.random_state)
         bags, together = self.bags, None if groups is None else group_numbers(groups, table)
         if bags is None:
             held = self._held_out(validation, together, len(codes), weights, seed)

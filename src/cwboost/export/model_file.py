@@ -27,21 +27,15 @@ from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import whole
 from cwboost.binning.bins import Bins, Cuts, Encoder, Levels, Values, as_bins
+from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.losses import LOSSES, Loss, PythonLoss
-from cwboost.model.model import (
-    Bags,
-    Bands,
-    ColumnFacts,
-    Edit,
-    Model,
-    Path,
-    Ranking,
-    Settings,
-    Spread,
-    Term,
-)
+from cwboost.model.model import Model
+from cwboost.model.path import Path
+from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
+from cwboost.model.settings import Settings
+from cwboost.model.term import Term
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from cwboost.terms.learners import BASES, LEARNERS, Learner

@@ -15,8 +15,9 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.bins import ColumnSummary, RowWeights, as_part
+from cwboost.binning.spread import Spread
 from cwboost.frames.table import Floats
-from cwboost.model.model import Settings, Spread
+from cwboost.model.settings import Settings
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 

@@ -42,7 +42,9 @@ from cwboost.terms.bases import (
     TensorBasis,
 )
 
-from .model import Edit, EditKind, Model, Term, with_coefficients
+from .model import Model
+from .records import Edit, EditKind
+from .term import Term, with_coefficients
 
 LEAST_SHARE = 1e-9  # of the largest: coefficients without rows follow their neighbours
 

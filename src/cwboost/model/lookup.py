@@ -23,8 +23,9 @@ from cwboost import _core
 from cwboost.binning.bins import Values
 from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, format_number
 
-from .model import ColumnFacts, Term
 from .pieces import Axis, NoPiecesError, term_pieces
+from .records import ColumnFacts
+from .term import Term
 
 MERGED_POWERS = 4  # cubics; curves of a higher degree are not added to others and lose no digits
 HELD_ROWS = 4096  # with up to so many rows converted columns are kept to the end

@@ -28,7 +28,9 @@ from cwboost.frames.table import Floats
 from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
 from cwboost.terms.bases import Basis, PowerBasis, SplineBasis, TensorBasis
 
-from .model import ColumnFacts, Model, Term
+from .model import Model
+from .records import ColumnFacts
+from .term import Term
 
 Link = Literal["identity", "log", "logit", "softmax"]
 

@@ -23,8 +23,10 @@ from cwboost.frames.table import Floats, Labels, Table
 from cwboost.losses import PythonLoss
 from cwboost.model.edits import unedited
 from cwboost.model.lookup import as_in_training
-from cwboost.model.model import Bags, ColumnFacts, Model, Term
+from cwboost.model.model import Model
 from cwboost.model.pieces import link_of, outputs_of
+from cwboost.model.records import Bags, ColumnFacts
+from cwboost.model.term import Term
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 
 FRAMES = 80  # key frames of the path, if there is room for them
