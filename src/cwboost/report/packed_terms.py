@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from cwboost.frames.table import Column, Floats, Labels, Numbers
-from cwboost.model.model import Model, Term
+from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, NoPiecesError, term_axes
+from cwboost.model.term import Term
 
 CURVE_POINTS, SURFACE_POINTS = 100, 24  # per column of a sampled term
 DIGITS = 14  # polynomials that agree to so many digits are written once
@@ -46,7 +46,7 @@ class PackedTerm:
 
     term: Term
     axes: tuple[Axis, ...]
-    samples: csr_array | Floats | None  # (points, n_coef) of a basis that has no pieces
+    samples: Floats | None  # (points, n_coef) of a basis that has no pieces
 
     @property
     def exact(self) -> bool:
@@ -87,9 +87,8 @@ def _sample(model: Model, term: Term) -> PackedTerm:
         [_taken(column, rows) for column, rows in zip(columns, at, strict=True)]
     )
     basis = term.plan.basis
-    rows = basis.matrix(values)
-    centred = rows if basis.mean is None else rows.toarray() - basis.mean
-    return PackedTerm(term, axes, centred)
+    mean = 0.0 if basis.mean is None else basis.mean
+    return PackedTerm(term, axes, basis.matrix(values).toarray() - mean)
 
 
 def _sampled_axis(model: Model, term: Term, i: int, n: int) -> tuple[Axis, Column]:

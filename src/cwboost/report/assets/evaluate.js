@@ -66,6 +66,12 @@ class Axis {
     return this.breaks !== null && this.origin === null;
   }
 
+  /** Return a break, and the number on its other side. */
+  sidesOf(at) {
+    const step = Math.max(Math.abs(at) * 2 ** -52, Number.MIN_VALUE);
+    return this.closed_above ? [at, at + step] : [at - step, at];
+  }
+
   /** Whether every basis function is there on all pieces, so that they do not say where rows are. */
   get everywhere() {
     return this.pieces.slice(0, this.known).every((functions) => functions.length === this.size);
