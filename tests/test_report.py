@@ -19,6 +19,7 @@ import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.explain import quality
 from cwboost.frames.table import read
+from cwboost.model.pieces import term_axes
 from cwboost.report.fit_code import fit_code
 from cwboost.report.page import MAX_BYTES
 from export_cases import (
@@ -98,12 +99,24 @@ def test_the_policy_allows_its_own_script_and_style_only(adult, tmp_path):
 
 
 def test_terms_are_exact(adult, tmp_path):
+    """Coefficients, means and the polynomials of the basis are those of the model."""
     model, _ = adult
     _, data = written(model, tmp_path)
     assert [t["name"] for t in data["terms"]] == list(model.terms)
+    polynomials = np.split(
+        unpacked(data["polynomials"]["numbers"]), np.cumsum(data["polynomials"]["sizes"])[:-1]
+    )
     for packed, term in zip(data["terms"], model.terms.values(), strict=True):
         assert np.array_equal(unpacked(packed["beta"]), term.beta.ravel())
         assert np.array_equal(unpacked(packed["mean"]), term.plan.basis.mean)
+        (axis,), (exact,) = packed["axes"], term_axes(term, model.columns)
+        blocks = np.zeros(exact.blocks.shape)
+        pieces = np.repeat(np.arange(exact.n_pieces), axis["count"])
+        for piece, coef, number in zip(pieces, axis["coef"], axis["polynomial"], strict=True):
+            blocks[piece, : len(polynomials[number]), coef] = polynomials[number]
+        np.testing.assert_allclose(blocks, exact.blocks, rtol=0, atol=1e-14)
+        if axis["breaks"] is not None:
+            assert np.array_equal(unpacked(axis["breaks"]), exact.breaks)
     assert np.array_equal(unpacked(data["intercept"]), np.atleast_1d(model.intercept))
 
 
