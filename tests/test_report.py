@@ -281,7 +281,7 @@ def test_what_is_refused(adult, tmp_path):
         model.report(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no such folder; make it first"):
         model.report(tmp_path / "no" / "r.html")
-    with pytest.raises(ValueError, match="the table lacks the columns .u., .z.; it has"):
+    with pytest.raises(ValueError, match="the table lacks the columns 'u', 'z'; it has"):
         model.report(file, {"g": table["g"], "v": table["v"]})
     with pytest.raises(TypeError, match="y can only be used together with table="):
         model.report(file, y=table["y"])

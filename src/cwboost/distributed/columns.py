@@ -18,18 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.binning.bins import (
-    AUTO_POINTS,
-    Bins,
-    ColumnSummary,
-    Cuts,
-    Levels,
-    MinRows,
-    Points,
-    RemoteNumbers,
-)
+from cwboost.binning.min_rows import CodeCounts, Coder, MinRows
+from cwboost.binning.numbers import RemoteNumbers
+from cwboost.binning.rules import AUTO_POINTS, Bins, Points
+from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.chunks import UnifiedColumn
-from cwboost.frames.table import Codes, Column, Floats, Labels, Numbers, Table, format_number
+from cwboost.frames.columns import Codes, Column, Floats, Labels, Numbers, format_number
+from cwboost.frames.table import ComputedColumns, Table
 
 from .shard import CodeBinning, PointBinning, ShardColumnSummary, ValueCounts
 from .shards import Shards
@@ -280,12 +275,12 @@ class ShardedMinRows(MinRows):
         recipe = PointBinning(column.name, points, points.points[:0], seen)
         return np.concatenate(self.shards.ask("counts", recipe))
 
-    def by_code(self, column: Column, encoder: Cuts | Levels, seen: ColumnSummary) -> Any:
+    def by_code(self, column: Column, encoder: Coder, seen: ColumnSummary) -> CodeCounts:
         recipe = by_code(self.shards, column.name, encoder, seen)
-        return recipe.values, np.concatenate(self.shards.ask("counts", recipe))
+        return CodeCounts(recipe.values, np.concatenate(self.shards.ask("counts", recipe)))
 
 
-def by_code(shards: Shards, name: str, encoder: Cuts | Levels, seen: ColumnSummary) -> CodeBinning:
+def by_code(shards: Shards, name: str, encoder: Coder, seen: ColumnSummary) -> CodeBinning:
     found = shards.ask("occurring", name, encoder, seen)
     return CodeBinning(name, encoder, np.unique(np.concatenate(found), equal_nan=True), seen)
 
@@ -294,7 +289,7 @@ class ShardedTable(Table):
     """The columns of all shards, described when they are first asked for."""
 
     def __init__(self, names: Sequence[str], n_rows: int, shards: Shards) -> None:
-        super().__init__(names, n_rows, self._describe)
+        super().__init__(names, n_rows, ComputedColumns(self._describe))
         self.shards = shards
 
     def check(self, column: Column, infinite: bool | None = None) -> None:
@@ -302,14 +297,14 @@ class ShardedTable(Table):
 
     def describe(self, names: Iterable[str]) -> None:
         """Asks for many columns at once."""
-        names = [name for name in names if name in self and name not in self._made]
+        names = [name for name in names if name in self and name not in self._kept]
         answers = self.shards.ask("describe", names) if names else []
         for name, *found in zip(names, *answers, strict=True):
-            self._made[name] = self._column(name, found)
+            self._kept[name] = self._column(name, found)
 
     def _describe(self, name: str) -> Column:
         self.describe([name])
-        return self._made[name]
+        return self._kept[name]
 
     def _column(self, name: str, found: Sequence[ShardColumnSummary]) -> Column:
         unified = UnifiedColumn(name)

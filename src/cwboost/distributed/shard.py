@@ -19,37 +19,18 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import (
-    AUTO_POINTS,
-    ColumnSummary,
-    Cuts,
-    IndexSet,
-    Levels,
-    Points,
-    RowWeights,
-    Sample,
-    as_numbers,
-    as_part,
-    cells,
-    count_rows,
-    ones,
-    pair_in,
-)
+from cwboost.binning.index_sets import IndexSet, cells, pair_in
+from cwboost.binning.min_rows import Coder, count_rows
 from cwboost.binning.moments import MomentPieces, MomentSet
+from cwboost.binning.rules import AUTO_POINTS, Points
+from cwboost.binning.summary import ColumnSummary, Sample
+from cwboost.binning.weights import RowWeights, as_numbers, as_part, ones
 from cwboost.fitting.index_sets import core_set
 from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
-from cwboost.frames.chunks import UnifiedColumn, gather
-from cwboost.frames.table import (
-    Chunk,
-    Column,
-    Floats,
-    Labels,
-    Numbers,
-    Table,
-    check_finite,
-    read,
-    read_chunk,
-)
+from cwboost.frames.chunks import Chunk, UnifiedColumn, gather
+from cwboost.frames.columns import Column, Floats, Labels, Numbers
+from cwboost.frames.reading import read, read_chunk
+from cwboost.frames.table import ComputedColumns, Table, check_finite
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 
@@ -136,7 +117,7 @@ class CodeBinning:
     """Steps and levels."""
 
     column: str
-    encoder: Cuts | Levels
+    encoder: Coder
     values: Floats  # all that occur, or those that have bins
     seen: ColumnSummary
     other: int = 0  # the bin of those that have none
@@ -229,7 +210,7 @@ class Shard:
             with _in(part):
                 given, *_ = _present(part, table, reading)
                 y = given.y
-                piece = read(given.table).piece(y) if isinstance(y, str) else read_chunk(y, "y")
+                piece = read(given.table).chunk(y) if isinstance(y, str) else read_chunk(y, "y")
                 out.append((_values_of(piece), str(part)))
         return out
 
@@ -298,8 +279,7 @@ class Shard:
         return Table(
             self.tables[0].names,
             self.n_rows,
-            self._gathered,
-            again=lambda _: True,
+            ComputedColumns(self._gathered, reread=True),
             where=self._where,
         )
 
@@ -309,7 +289,7 @@ class Shard:
     def _pieces(self, name: str) -> Iterator[tuple[Chunk, str]]:
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with _in(part):
-                piece = table.piece(name).take(rows)
+                piece = table.chunk(name).take(rows)
             yield piece, str(part)
 
     def _where(self, row: int) -> str:
@@ -399,7 +379,7 @@ class Shard:
         unified = UnifiedColumn(name)
         column = self._gathered(name, unified)
         if isinstance(column, Numbers):
-            return self._numbers_described(column, unified.sort, where)
+            return self._numbers_described(column, unified.kind, where)
         of_value = unified.finish()
         assert isinstance(of_value, Labels)
         met = np.isin(of_value.codes, column.codes_of(self.sample.marks))
@@ -497,7 +477,7 @@ class Shard:
     def outside(self, name: str, points: Points, seen: ColumnSummary) -> Floats:
         return points.outside(self._numbers(name), seen)
 
-    def occurring(self, name: str, encoder: Cuts | Levels, seen: ColumnSummary) -> Floats:
+    def occurring(self, name: str, encoder: Coder, seen: ColumnSummary) -> Floats:
         return encoder.coded(self.table[name], seen).occurring()
 
     def cells(self, a: Any, b: Any) -> NDArray[np.int64]:
@@ -594,7 +574,7 @@ def _one_row(bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
 
 def _values_of(piece: Chunk) -> Chunk:
     """A piece that has every value once."""
-    if piece.sort != "text":
+    if piece.kind != "text":
         return piece._replace(cells=np.unique(piece.cells[~np.isnan(piece.cells)]))
     used = np.unique(piece.cells[piece.cells >= 0])
     return piece._replace(cells=np.arange(len(used)), values=[piece.values[c] for c in used])

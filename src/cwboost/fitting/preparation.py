@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cwboost._utils.checks import check_threads, threads_for
 from cwboost._utils.memory import garbage_collection_paused
-from cwboost.binning.bins import Bins, as_bins
+from cwboost.binning.rules import Bins, as_bins
 from cwboost.frames.table import known_table, read
 from cwboost.losses import Loss, as_loss
 from cwboost.model.model import Model
@@ -36,7 +36,7 @@ from .prepared import PreparedRows
 def reading(table: Any, bar: Progress) -> Iterator[None]:
     """Shows which columns of a Dataset are read meanwhile."""
     found = known_table(table)
-    told = None if found is None else found.told
+    told = None if found is None else found.on_read
     if told is None:
         yield
         return

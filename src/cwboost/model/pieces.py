@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
-from cwboost.binning.bins import UNSEEN, Cuts, Encoder, Levels
+from cwboost.binning.min_rows import UNSEEN
 from cwboost.frames.table import Floats
 from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
 from cwboost.terms.bases import Basis, PowerBasis, SplineBasis, TensorBasis
+from cwboost.terms.encoders import Cuts, Encoder, Levels
 
 from .model import Model
 from .records import ColumnFacts
@@ -170,7 +171,7 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
         codes = np.array([*range(len(encoder.levels)), np.nan, UNSEEN])
         return _constant(column, numeric, None, encoder.levels, basis, codes)
     if isinstance(encoder, Cuts):
-        codes = np.array([*range(encoder.n_bins), np.nan])
+        codes = np.array([*range(encoder.n_codes), np.nan])
         return _constant(column, numeric, np.array(encoder.cuts), (), basis, codes)
     if isinstance(basis, SplineBasis):
         breaks, blocks = _spline(basis)
