@@ -168,8 +168,8 @@ class Loss:
     ...     def start_of(self, rows):
     ...         return np.array([rows.quantile(0.5)])
     >>> x = np.arange(50.0)
-    >>> cb.fit({"x": x}, x / 10, loss=LogCosh(), n_iter=5)
-    <cwboost.Model: log-cosh loss, Plain, 1 of 1 terms, 5 iterations>
+    >>> cb.fit({"x": x}, x / 10, loss=LogCosh(), n_iter=200).predict({"x": [20.0]}).round(1)
+    array([2.])
     """
 
     name: ClassVar[str]
