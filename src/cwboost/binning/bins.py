@@ -19,15 +19,15 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import is_number, is_whole
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Column, Floats, Labels, Numbers, Table
+from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, format_number
 
 AUTO_POINTS = 1024  # up to so many distinct values "auto" is exact
 MAX_EXTRA_POINTS = 256  # per column, for validation values outside the training range
@@ -559,6 +559,18 @@ def pair_values(a: IndexSet, b: IndexSet, cells: NDArray[np.int64]) -> Floats:
 class Values:
     """The encoder of numeric learners: the numbers themselves."""
 
+    is_numeric: ClassVar[bool] = True
+    levels: ClassVar[tuple[str, ...]] = ()
+    cuts: ClassVar[tuple[float, ...]] = ()
+    n_codes: ClassVar[None] = None
+
+    def codes(self) -> None:
+        """Return None: the basis is evaluated at any number."""
+
+    def code_of(self, value: Any) -> float | None:
+        """Return what the basis is evaluated at for one cell; None if it is not a number."""
+        return as_number(value)
+
     def encode(self, column: Column) -> Floats:
         if isinstance(column, Labels):
             raise TypeError(not_numbers(column))
@@ -574,9 +586,27 @@ class Cuts:
 
     cuts: tuple[float, ...]
 
+    is_numeric: ClassVar[bool] = True
+    levels: ClassVar[tuple[str, ...]] = ()
+
     @property
     def n_bins(self) -> int:
         return len(self.cuts) + 1
+
+    @property
+    def n_codes(self) -> int:
+        return self.n_bins
+
+    def codes(self) -> Floats:
+        """Return all values that the basis is evaluated at: the steps, then missing cells."""
+        return np.array([*range(self.n_bins), np.nan])
+
+    def code_of(self, value: Any) -> float | None:
+        """Return what the basis is evaluated at for one cell; None if it is not a number."""
+        number = as_number(value)
+        if number is None or np.isnan(number):
+            return number
+        return float(np.searchsorted(self.cuts, number))
 
     @classmethod
     def make(cls, values: Floats | RemoteNumbers, sample: Sample, n_bins: int) -> Cuts:
@@ -656,6 +686,24 @@ class Levels:
 
     levels: tuple[str, ...]
 
+    is_numeric: ClassVar[bool] = False
+    cuts: ClassVar[tuple[float, ...]] = ()
+
+    @property
+    def n_codes(self) -> int:
+        return len(self.levels)
+
+    def codes(self) -> Floats:
+        """Return all values that the basis is evaluated at: levels, missing and unseen cells."""
+        return np.array([*range(len(self.levels)), np.nan, UNSEEN])
+
+    def code_of(self, value: Any) -> float:
+        """Return what the basis is evaluated at for one cell."""
+        if value is None:
+            return np.nan
+        text = level_text(value)
+        return float(self.levels.index(text)) if text in self.levels else UNSEEN
+
     @classmethod
     def make(cls, column: Column, sample: Sample) -> Levels:
         """The levels that the sample has, in the column's order."""
@@ -712,6 +760,23 @@ class Levels:
 
 
 Encoder = Values | Cuts | Levels
+
+
+def level_text(level: Any) -> str:
+    """Return a level as the model spells it."""
+    if isinstance(level, bool | np.bool_) or is_number(level):
+        return format_number(float(level), isinstance(level, bool | np.bool_))
+    return str(level)
+
+
+def as_number(value: Any) -> float | None:
+    """Return a cell as a number, NaN for None; None if it does not stand for one."""
+    if value is None:
+        return np.nan
+    try:
+        return float({"True": 1.0, "False": 0.0}.get(level_text(value), value))
+    except (TypeError, ValueError):
+        return None
 
 
 def not_numbers(column: Labels) -> str:

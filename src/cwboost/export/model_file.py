@@ -37,8 +37,8 @@ from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
-from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
-from cwboost.terms.learners import BASES, LEARNERS, Learner
+from cwboost.terms.bases import BASES, Basis
+from cwboost.terms.learners import LEARNERS, Learner
 
 FORMAT, VERSION = "cwboost model", 3
 READABLE = (1, 2, 3)
@@ -398,7 +398,7 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
         learner: Learner = _read(Learner, item["learner"], f"{where}.learner")
         encoders = _read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
         basis: Basis = _read(Basis, item["basis"], f"{where}.basis")
-        margins = [basis.a, basis.b] if isinstance(basis, TensorBasis) else [basis]
+        margins = basis.margins
         for what, found in (("encoders", encoders), ("basis", margins)):
             fits = len(found) == len(learner.columns)
             _require(fits, f"{where}.{what}", "expected one per column", item[what])
@@ -430,16 +430,10 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
     """A basis must know every value that the encoder can give, and the encoder its column."""
-    if isinstance(encoder, Values | Cuts):
+    if encoder.is_numeric:
         _require(column.kind == "numbers", where, "expected levels for a text column", encoder)
-    if isinstance(basis, SplineBasis | PowerBasis):
-        _require(isinstance(encoder, Values), where, "expected values", encoder)
-    elif isinstance(basis, MarkBasis):
-        _require(isinstance(encoder, Levels), where, "expected levels", encoder)
-    elif isinstance(basis, LevelBasis):
-        n_codes = {Cuts: lambda e: e.n_bins, Levels: lambda e: len(e.levels), Values: lambda _: -1}
-        found = n_codes[type(encoder)](encoder)  # type: ignore[no-untyped-call]
-        _require(found == basis.n_levels, where, f"expected {basis.n_levels} levels", found)
+    problem = basis.problem_with(encoder)
+    _require(problem is None, where, problem or "", encoder)
 
 
 def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
@@ -583,6 +577,9 @@ def _object(cls: Any, value: Any, where: str) -> Any:
     _check_keys(value, kinds, where)
     arguments = {key: _read(kind, value[key], f"{where}.{key}") for key, kind in kinds.items()}
     made = _built(where, lambda: cls(**arguments))
+    if isinstance(made, Basis):
+        problem = _built(where, made.problem)
+        _require(problem is None, where, problem or "", value)
     for kind, good, expected in RULES:
         if isinstance(made, kind):
             _require(_built(where, lambda good=good: bool(good(made))), where, expected, value)
@@ -602,29 +599,12 @@ def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
     return bool(np.all(steps > 0 if strictly else steps >= 0))
 
 
-def _mean_fits(basis: Basis) -> bool:
-    return basis.mean is not None and len(basis.mean) == basis.n_coef
-
-
 # What the classes do not check themselves, since only a file can have it wrong: in this order.
 RULES: tuple[tuple[Any, Any, str], ...] = (
     (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
      "expected parameters as pairs of name and value"),
     (Cuts, lambda e: _rising(e.cuts, True), "expected increasing cuts"),
     (Levels, lambda e: len(set(e.levels)) == len(e.levels), "expected different levels"),
-    (SplineBasis, lambda b: 0 <= b.degree <= 10 and len(b.knots) >= 2 * b.degree + 2,
-     "expected degree + 1 knots on either side"),
-    (SplineBasis, lambda b: _rising(b.knots, False) and b.range[0] < b.range[1],
-     "expected increasing knots"),
-    (SplineBasis, lambda b: 0 < b.differences < b.n_splines, "expected fewer differences"),
-    (PowerBasis, lambda b: b.scale > 0 and b.first in (0, 1) and 1 <= b.degree <= 20,
-     "expected scale > 0, first 0 or 1, degree 1 to 20"),
-    (LevelBasis, lambda b: 0 <= b.differences <= 1 and 1 <= b.n_coef <= 2**31,
-     "expected levels, and differences 0 or 1"),
-    (MarkBasis, lambda b: b.level is None or b.level >= 0, "expected a level"),
-    (TensorBasis, lambda b: not any(isinstance(m, TensorBasis) for m in (b.a, b.b)),
-     "expected margins of one column"),
-    (Basis, _mean_fits, "expected a mean for every coefficient"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
     (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),
