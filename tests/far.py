@@ -8,7 +8,7 @@ import time
 import cloudpickle
 import numpy as np
 
-from cwboost.binning.bins import as_bins
+from cwboost.binning.rules import as_bins
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.shard import Partition, Shard
 from cwboost.distributed.shards import Shards

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # import, and matplotlib, optuna and dask may not be installed. `tools/stubs.py` writes the same
 # table to `__init__.pyi` for type checkers.
 PUBLIC_NAMES = {
-    "binning.bins": ("Bins",),
+    "binning.rules": ("Bins",),
     "estimators.classifier": ("CWBClassifier",),
     "estimators.cross_validated": ("CWBClassifierCV", "CWBRegressorCV"),
     "estimators.regressor": ("CWBRegressor",),
@@ -36,13 +36,16 @@ PUBLIC_NAMES = {
     "model.term": ("Term",),
     "optimizers": ("Accelerated", "Hybrid", "Plain"),
     "plotting.cv": ("CVDisplay",),
-    "plotting.displays": (
-        "ComparisonDisplay", "EffectDisplay", "EffectsDisplay", "ExplanationDisplay",
-        "ImportanceDisplay", "RiskDisplay", "TracesDisplay",
-    ),
+    "plotting.comparison": ("ComparisonDisplay",),
+    "plotting.effect": ("EffectDisplay",),
+    "plotting.effects": ("EffectsDisplay",),
+    "plotting.explanation": ("ExplanationDisplay",),
+    "plotting.importance": ("ImportanceDisplay",),
     "plotting.information": ("InformationDisplay",),
     "plotting.interactions": ("InteractionsDisplay",),
+    "plotting.risk": ("RiskDisplay",),
     "plotting.stability": ("StabilityDisplay",),
+    "plotting.traces": ("TracesDisplay",),
     "plotting.tuning": ("TuningDisplay",),
     "selection.cv": ("CV", "cv"),
     "selection.deselect": ("deselect",),

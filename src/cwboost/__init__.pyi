@@ -1,6 +1,6 @@
 # Written by tools/stubs.py from PUBLIC_NAMES in __init__.py.
 
-from cwboost.binning.bins import Bins as Bins
+from cwboost.binning.rules import Bins as Bins
 from cwboost.estimators.classifier import CWBClassifier as CWBClassifier
 from cwboost.estimators.cross_validated import CWBClassifierCV as CWBClassifierCV
 from cwboost.estimators.cross_validated import CWBRegressorCV as CWBRegressorCV
@@ -26,17 +26,17 @@ from cwboost.model.term import Term as Term
 from cwboost.optimizers import Accelerated as Accelerated
 from cwboost.optimizers import Hybrid as Hybrid
 from cwboost.optimizers import Plain as Plain
+from cwboost.plotting.comparison import ComparisonDisplay as ComparisonDisplay
 from cwboost.plotting.cv import CVDisplay as CVDisplay
-from cwboost.plotting.displays import ComparisonDisplay as ComparisonDisplay
-from cwboost.plotting.displays import EffectDisplay as EffectDisplay
-from cwboost.plotting.displays import EffectsDisplay as EffectsDisplay
-from cwboost.plotting.displays import ExplanationDisplay as ExplanationDisplay
-from cwboost.plotting.displays import ImportanceDisplay as ImportanceDisplay
-from cwboost.plotting.displays import RiskDisplay as RiskDisplay
-from cwboost.plotting.displays import TracesDisplay as TracesDisplay
+from cwboost.plotting.effect import EffectDisplay as EffectDisplay
+from cwboost.plotting.effects import EffectsDisplay as EffectsDisplay
+from cwboost.plotting.explanation import ExplanationDisplay as ExplanationDisplay
+from cwboost.plotting.importance import ImportanceDisplay as ImportanceDisplay
 from cwboost.plotting.information import InformationDisplay as InformationDisplay
 from cwboost.plotting.interactions import InteractionsDisplay as InteractionsDisplay
+from cwboost.plotting.risk import RiskDisplay as RiskDisplay
 from cwboost.plotting.stability import StabilityDisplay as StabilityDisplay
+from cwboost.plotting.traces import TracesDisplay as TracesDisplay
 from cwboost.plotting.tuning import TuningDisplay as TuningDisplay
 from cwboost.selection.cv import CV as CV
 from cwboost.selection.cv import cv as cv

@@ -23,7 +23,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from cwboost._utils.checks import is_number
-from cwboost.binning.bins import as_bins
+from cwboost.binning.rules import as_bins
 from cwboost.distributed.data import find_classes
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.shard import ROLES, Partition, ReadOptions, Shard

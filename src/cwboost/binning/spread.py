@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.bins import Sample
+from cwboost.binning.summary import Sample
 from cwboost.frames.table import Column, Floats, Numbers
 
 if TYPE_CHECKING:

@@ -657,7 +657,7 @@ def run_plot(a: argparse.Namespace, bar: progress.Progress) -> int:
     else:
         model = _model(a.model)
         options |= {} if a.scale is None else {"scale": a.scale}
-    from cwboost.plotting.displays import save
+    from cwboost.plotting.plot import save
 
     with replaced(a.output) as temporary:
         save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)

@@ -15,9 +15,11 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import threads_for
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import Bins, ColumnSummary, IndexSet, Values, pair_values
+from cwboost.binning.index_sets import IndexSet, pair_values
 from cwboost.binning.moments import MomentPieces, MomentSet, are_cubics, most_bins
+from cwboost.binning.rules import Bins
 from cwboost.binning.spread import SPREAD_RANKS, Spread
+from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.design import (
     Plan,
@@ -42,6 +44,7 @@ from cwboost.model.model import Model
 from cwboost.model.settings import Settings
 from cwboost.progress import Progress
 from cwboost.terms.bases import Basis
+from cwboost.terms.encoders import Values
 from cwboost.terms.formula import is_formula, parse, target_of, tokenize
 from cwboost.terms.styles import make_learners
 

@@ -486,7 +486,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
         """Draws the model (extra `plot`); see `Model.plot`."""
-        from cwboost.plotting.displays import plot
+        from cwboost.plotting.plot import plot
 
         return plot(self, which, kind, **options)
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import whole
-from cwboost.binning.bins import Bins, Cuts, Encoder, Levels, Values, as_bins
+from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
@@ -38,6 +38,7 @@ from cwboost.model.settings import Settings
 from cwboost.model.term import Term
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from cwboost.terms.bases import BASES, Basis
+from cwboost.terms.encoders import ENCODERS, Encoder
 from cwboost.terms.learners import LEARNERS, Learner
 
 FORMAT, VERSION = "cwboost model", 3
@@ -60,7 +61,6 @@ TERM_KEYS = (
 )
 
 # Where a file has a choice of classes: the names under "type".
-ENCODERS: dict[str, type[Any]] = {"values": Values, "cuts": Cuts, "levels": Levels}
 CHOICES: dict[Any, Mapping[str, type[Any]]] = {
     Basis: BASES,
     Encoder: ENCODERS,
@@ -430,7 +430,7 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
     """A basis must know every value that the encoder can give, and the encoder its column."""
-    if encoder.is_numeric:
+    if encoder.needs_numbers:
         _require(column.kind == "numbers", where, "expected levels for a text column", encoder)
     problem = basis.problem_with(encoder)
     _require(problem is None, where, problem or "", encoder)
@@ -577,7 +577,7 @@ def _object(cls: Any, value: Any, where: str) -> Any:
     _check_keys(value, kinds, where)
     arguments = {key: _read(kind, value[key], f"{where}.{key}") for key, kind in kinds.items()}
     made = _built(where, lambda: cls(**arguments))
-    if isinstance(made, Basis):
+    if isinstance(made, Basis | Encoder):
         problem = _built(where, made.problem)
         _require(problem is None, where, problem or "", value)
     for kind, good, expected in RULES:
@@ -603,8 +603,6 @@ def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
 RULES: tuple[tuple[Any, Any, str], ...] = (
     (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
      "expected parameters as pairs of name and value"),
-    (Cuts, lambda e: _rising(e.cuts, True), "expected increasing cuts"),
-    (Levels, lambda e: len(set(e.levels)) == len(e.levels), "expected different levels"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
     (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),

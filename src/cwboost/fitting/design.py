@@ -19,17 +19,11 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import map_in_threads
-from cwboost.binning.bins import (
-    UNSEEN,
-    ColumnSummary,
-    Encoder,
-    Levels,
-    Sample,
-    Values,
-    summarize,
-)
+from cwboost.binning.min_rows import UNSEEN
+from cwboost.binning.summary import ColumnSummary, Sample, summarize
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.terms.bases import Basis, BasisRows, LevelBasis, MarkBasis, TensorBasis
+from cwboost.terms.encoders import Encoder, Levels, Values
 from cwboost.terms.learners import (
     Category,
     Centered,

@@ -14,7 +14,7 @@ from typing import Any
 from cwboost import _core
 from cwboost._utils.checks import threads_for
 from cwboost._utils.memory import garbage_collection_paused
-from cwboost.binning.bins import as_bins
+from cwboost.binning.rules import as_bins
 from cwboost.losses import as_loss
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer

@@ -14,21 +14,14 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import map_in_threads
-from cwboost.binning.bins import (
-    Bins,
-    ColumnSummary,
-    Encoder,
-    IndexSet,
-    Levels,
-    RowWeights,
-    Sample,
-    Values,
-    as_numbers,
-    pair,
-)
+from cwboost.binning.index_sets import IndexSet, pair
 from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
+from cwboost.binning.rules import Bins
+from cwboost.binning.summary import ColumnSummary, Sample
+from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.table import Floats, Table
 from cwboost.terms.bases import Basis, BasisRows
+from cwboost.terms.encoders import Encoder, Levels, Values
 from cwboost.terms.learners import Tensor
 
 from .design import MIN_PASS_ROWS, MIN_SORT_ROWS, Plan

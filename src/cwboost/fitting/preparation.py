@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cwboost._utils.checks import check_threads, threads_for
 from cwboost._utils.memory import garbage_collection_paused
-from cwboost.binning.bins import Bins, as_bins
+from cwboost.binning.rules import Bins, as_bins
 from cwboost.frames.table import known_table, read
 from cwboost.losses import Loss, as_loss
 from cwboost.model.model import Model

@@ -14,8 +14,9 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import ColumnSummary, RowWeights, as_part
 from cwboost.binning.spread import Spread
+from cwboost.binning.summary import ColumnSummary
+from cwboost.binning.weights import RowWeights, as_part
 from cwboost.frames.table import Floats
 from cwboost.model.settings import Settings
 from cwboost.terms.bases import BasisRows

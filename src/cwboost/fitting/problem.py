@@ -14,8 +14,8 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost._utils.memory import garbage_collection_paused
-from cwboost.binning.bins import ColumnSummary
 from cwboost.binning.spread import Spread
+from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss, TargetRows
 from cwboost.model.model import Model

@@ -21,10 +21,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.binning.bins import Encoder
 from cwboost.frames.table import Floats
 from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
 from cwboost.terms.bases import Basis
+from cwboost.terms.encoders import Encoder
 
 from .model import Model
 from .records import ColumnFacts
@@ -163,7 +163,7 @@ def _product(a: Floats, b: Floats, beta: Floats) -> Floats:
 
 
 def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
-    found = basis.pieces(encoder.codes())
+    found = basis.pieces(encoder.all_codes() if encoder.is_coded else None)
     if found is None:
         raise NoPiecesError(
             f"column {column!r}: a {type(basis).__name__} has no exact form as a piecewise "
@@ -174,7 +174,7 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
     return Axis(
         column,
         numeric,
-        breaks=np.array(encoder.cuts) if coded and encoder.is_numeric else found.breaks,
+        breaks=np.array(encoder.cuts) if encoder.has_steps else found.breaks,
         closed_above=coded or found.closed_above,  # as cuts are
         levels=encoder.levels,
         origin=found.origin,

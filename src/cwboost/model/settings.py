@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from cwboost.binning.bins import Bins
+from cwboost.binning.rules import Bins
 from cwboost.fitting.input_data import FitInput
 
 if TYPE_CHECKING:

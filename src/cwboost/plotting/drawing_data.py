@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost.binning.bins import Sample
 from cwboost.binning.spread import Spread
+from cwboost.binning.summary import Sample
 from cwboost.explain.effects import Columns, Shape, level_shares
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.frames.table import Column, Floats, Table

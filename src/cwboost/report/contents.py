@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.binning.bins import Cuts, Encoder, Levels
 from cwboost.explain.effects import band_words, importance, level_shares, shape_of
 from cwboost.explain.quality import EvaluatedRows, aims_at, calibration, metrics
 from cwboost.explain.trajectory import coefficients_at, key_iterations
@@ -28,6 +27,7 @@ from cwboost.model.pieces import link_of, outputs_of
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.term import Term
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
+from cwboost.terms.encoders import Cuts, Encoder, Levels
 
 FRAMES = 80  # key frames of the path, if there is room for them
 RISKS = 400  # points of the risk curves

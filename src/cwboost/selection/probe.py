@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import IndexSet
+from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
 from cwboost.explain.effects import Columns
 from cwboost.fitting.design import core_learner

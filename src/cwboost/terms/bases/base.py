@@ -19,7 +19,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.table import Floats
 
 if TYPE_CHECKING:
-    from cwboost.binning.bins import Encoder
+    from cwboost.terms.encoders import Encoder
 
 MAX_CUBIC = 3  # the highest degree whose moments the core sums
 
@@ -191,16 +191,16 @@ class Basis:
         found = self.polynomials()
         return None if found is None else found.with_missing(self.missing_row())
 
-    def cubic_breaks(self) -> Floats | None:
+    def cubic_breaks(self) -> tuple[float, ...] | None:
         """Return the breaks between which the functions are cubics at most; None if they are not.
 
         Sums of powers over the rows between such breaks then say all that the fit needs to know
         of a column (binning/moments.py).
         """
         found = self.polynomials()
-        if found is None or found.degree > MAX_CUBIC or found.closed_above:
+        if found is None or found.breaks is None or found.degree > MAX_CUBIC or found.closed_above:
             return None
-        return found.breaks
+        return tuple(found.breaks.tolist())
 
     # --- the fit ----------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Basis:
 
     def problem_with(self, encoder: Encoder) -> str | None:
         """Return why the basis cannot take the values of an encoder; None if it can."""
-        return None if encoder.codes() is None else "expected values"
+        return "expected values" if encoder.is_coded else None
 
 
 def round_numbers(values: Floats, digits: int) -> Floats:

@@ -15,7 +15,7 @@ from .base import Basis, BasisRows, Points
 from .penalties import padded_penalty
 
 if TYPE_CHECKING:
-    from cwboost.binning.bins import Encoder
+    from cwboost.terms.encoders import Encoder
 
 MAX_LEVELS = 2**31
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import UNSEEN
+from cwboost.binning.min_rows import UNSEEN
 from cwboost.frames.table import Floats
 
 from .base import Basis, BasisRows, Points
 
 if TYPE_CHECKING:
-    from cwboost.binning.bins import Encoder
+    from cwboost.terms.encoders import Encoder
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,4 +68,4 @@ class MarkBasis(Basis):
         return super().problem()
 
     def problem_with(self, encoder: Encoder) -> str | None:
-        return "expected levels" if encoder.is_numeric else None
+        return "expected levels" if encoder.needs_numbers else None

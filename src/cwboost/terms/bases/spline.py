@@ -87,17 +87,18 @@ class SplineBasis(Basis):
         middle, half = np.mean(self.range), np.ptp(self.range) / 2
         return np.vstack([np.ones(self.n_splines), (np.array(greville) - middle) / half])
 
-    def _breaks(self) -> Floats:
-        """Return the knots within the range, both ends included."""
-        return np.array(self.knots[self.degree : self.n_splines + 1])
+    @property
+    def _inner_knots(self) -> tuple[float, ...]:
+        """The knots within the range, both ends included."""
+        return self.knots[self.degree : self.n_splines + 1]
 
-    def cubic_breaks(self) -> Floats | None:
-        return self._breaks() if self.degree <= MAX_CUBIC else None
+    def cubic_breaks(self) -> tuple[float, ...] | None:
+        return self._inner_knots if self.degree <= MAX_CUBIC else None
 
     def polynomials(self) -> Pieces:
         """Return Taylor polynomials at the left end of every interval, and the continuations."""
         k, n = self.degree, self.n_splines
-        breaks = self._breaks()
+        breaks = np.array(self._inner_knots)
         # In units of the range, so that powers of tiny or huge widths stay within floating point.
         knots = (np.array(self.knots) - breaks[0]) / (breaks[-1] - breaks[0])
         splines, left, width = BSpline(knots, np.eye(n), k), knots[k:n], np.diff(knots[k : n + 1])
