@@ -38,7 +38,7 @@ from cwboost.frames.files import (
     write_table,
 )
 from cwboost.frames.parquet import ParquetFiles, rewrite
-from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, natural, read
+from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, read
 from cwboost.model.model import Model, warn_of_unseen
 from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.selection.cv import cv
@@ -288,7 +288,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
             "out"
         )
     if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
-        return natural(column)
+        return column.to_cells()
     return column.values
 
 

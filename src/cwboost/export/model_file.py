@@ -430,7 +430,7 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
     """A basis must know every value that the encoder can give, and the encoder its column."""
-    if encoder.needs_numbers:
+    if encoder.is_numeric:
         _require(column.kind == "numbers", where, "expected levels for a text column", encoder)
     problem = basis.problem_with(encoder)
     _require(problem is None, where, problem or "", encoder)

@@ -163,7 +163,7 @@ def _product(a: Floats, b: Floats, beta: Floats) -> Floats:
 
 
 def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
-    found = basis.pieces(encoder.all_codes() if encoder.is_coded else None)
+    found = basis.pieces(encoder.codes())
     if found is None:
         raise NoPiecesError(
             f"column {column!r}: a {type(basis).__name__} has no exact form as a piecewise "

@@ -191,16 +191,16 @@ class Basis:
         found = self.polynomials()
         return None if found is None else found.with_missing(self.missing_row())
 
-    def cubic_breaks(self) -> tuple[float, ...] | None:
+    def cubic_breaks(self) -> Floats | None:
         """Return the breaks between which the functions are cubics at most; None if they are not.
 
         Sums of powers over the rows between such breaks then say all that the fit needs to know
         of a column (binning/moments.py).
         """
         found = self.polynomials()
-        if found is None or found.breaks is None or found.degree > MAX_CUBIC or found.closed_above:
+        if found is None or found.degree > MAX_CUBIC or found.closed_above:
             return None
-        return tuple(found.breaks.tolist())
+        return found.breaks
 
     # --- the fit ----------------------------------------------------------------------------------
 

@@ -68,4 +68,4 @@ class MarkBasis(Basis):
         return super().problem()
 
     def problem_with(self, encoder: Encoder) -> str | None:
-        return "expected levels" if encoder.needs_numbers else None
+        return "expected levels" if encoder.is_numeric else None

@@ -78,8 +78,8 @@ class PowerBasis(Basis):
             out[: len(terms)] += terms[:, None] * coef[power]
         return out
 
-    def cubic_breaks(self) -> tuple[float, ...] | None:
-        return () if self.degree <= MAX_CUBIC else None
+    def cubic_breaks(self) -> Floats | None:
+        return np.empty(0) if self.degree <= MAX_CUBIC else None
 
     def polynomials(self) -> Pieces:
         blocks = np.eye(self.degree + 1)[None, :, self.first :]

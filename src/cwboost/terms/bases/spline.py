@@ -88,17 +88,17 @@ class SplineBasis(Basis):
         return np.vstack([np.ones(self.n_splines), (np.array(greville) - middle) / half])
 
     @property
-    def _inner_knots(self) -> tuple[float, ...]:
+    def _inner_knots(self) -> Floats:
         """The knots within the range, both ends included."""
-        return self.knots[self.degree : self.n_splines + 1]
+        return self._knots[self.degree : self.n_splines + 1]
 
-    def cubic_breaks(self) -> tuple[float, ...] | None:
+    def cubic_breaks(self) -> Floats | None:
         return self._inner_knots if self.degree <= MAX_CUBIC else None
 
     def polynomials(self) -> Pieces:
         """Return Taylor polynomials at the left end of every interval, and the continuations."""
         k, n = self.degree, self.n_splines
-        breaks = np.array(self._inner_knots)
+        breaks = self._inner_knots
         # In units of the range, so that powers of tiny or huge widths stay within floating point.
         knots = (np.array(self.knots) - breaks[0]) / (breaks[-1] - breaks[0])
         splines, left, width = BSpline(knots, np.eye(n), k), knots[k:n], np.diff(knots[k : n + 1])
