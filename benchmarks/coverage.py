@@ -14,8 +14,9 @@ import sys
 import numpy as np
 
 import cwboost as cb
-from cwboost.fitting.fit import FitProblem, prepare
 from cwboost.fitting.input_data import Split
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 
 TRUTHS = {
     "sine": lambda x: np.sin(2 * np.pi * x),

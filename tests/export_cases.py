@@ -17,8 +17,8 @@ import numpy as np
 
 import cwboost as cb
 import problems
-from cwboost.binning.bins import Cuts
 from cwboost.model.pieces import pieces_of
+from cwboost.terms.encoders import Cuts
 
 N = 240
 TOLERANCE = 1e-9  # a thousandth of what is promised

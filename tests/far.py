@@ -8,13 +8,13 @@ import time
 import cloudpickle
 import numpy as np
 
-from cwboost.binning.bins import as_bins
+from cwboost.binning.rules import as_bins
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.shard import Partition, Shard
 from cwboost.distributed.shards import Shards
 from cwboost.fitting.checkpoint import Checkpoint
-from cwboost.fitting.fit import FitOptions
 from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.options import FitOptions
 from cwboost.losses import as_loss
 from cwboost.progress import as_progress
 

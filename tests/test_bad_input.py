@@ -711,7 +711,7 @@ def test_threads_without_number(monkeypatch):
     def start(*_):
         raise AssertionError("the work began")
 
-    monkeypatch.setattr(sys.modules["cwboost.fitting.fit"]._core, "LocalRows", start)
+    monkeypatch.setattr(sys.modules["cwboost.fitting.prepared"]._core, "LocalRows", start)
     refused(ValueError, "n_threads must be .*, got 1000000", n_threads=1_000_000)
 
 

@@ -11,8 +11,9 @@ from scipy.stats import t as student
 
 import cwboost as cb
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
-from cwboost.fitting.fit import FitProblem, prepare
 from cwboost.fitting.input_data import Split
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 from cwboost.uncertainty.bootstrap import draw
 
 mpl.use("agg")

@@ -24,7 +24,7 @@ import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.fitting import checkpoint as kept
 from cwboost.fitting.checkpoint import Checkpoint
-from cwboost.model.model import Path as Path_
+from cwboost.model.path import Path as Path_
 from cwboost.progress import Progress
 
 N = 2500  # enough for cross-Grams

@@ -192,7 +192,7 @@ def test_columns_that_only_name_their_rows_are_told():
 
 
 def test_extending_can_be_drawn_as_a_longer_fit(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("cwboost.fitting.fit"), "MANY_COLUMNS", 2)
+    monkeypatch.setattr(importlib.import_module("cwboost.fitting.problem"), "MANY_COLUMNS", 2)
     rng = np.random.default_rng(0)
     table = {name: rng.normal(size=150) for name in "abcd"}
     y = 3 * table["a"] + table["b"]

@@ -18,9 +18,9 @@ import cwboost.fitting.interactions as interactions
 from cwboost import _core
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting import pair_systems as systems
-from cwboost.fitting.fit import prepare
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.interactions import rank_interactions, residuals
+from cwboost.fitting.preparation import prepare
 from cwboost.frames.table import read
 from cwboost.terms.bases import LevelBasis, TensorBasis
 from cwboost.terms.learners import pair_bins
@@ -856,7 +856,8 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
 def test_splits_and_pairs_make_a_problem_together():
     """Folds and bags: the same bins and pairs, other weights."""
     table, y = planted(n=600)
-    from cwboost.fitting.fit import FitProblem, with_pairs
+    from cwboost.fitting.preparation import with_pairs
+    from cwboost.fitting.problem import FitProblem
     from cwboost.progress import as_progress
 
     binned = prepare(table, y)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.fitting.fit import FitProblem, prepare
 from cwboost.fitting.input_data import Split
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 from cwboost.uncertainty.intervals import Intervals, Member
 
 KINDS = ["cv+", "split", "cqr", "quantiles", "bags"]

@@ -1,115 +1,63 @@
-"""Imports go one way: who may know whom, in Python and in C++.
+"""Imports follow the flow of the data: which package may import which, in Python and in C++.
 
-Knows the layers; reads the sources as text and as syntax trees, imports nothing of them.
+Reads the sources as text and as syntax trees; imports none of them.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import cwboost
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "cwboost"
 CORE = ROOT / "core"
 
-# Each may import at module level those that it can reach along these; a file that is not here may
-# not import fit and is imported by nobody below it.
+# A package (or top-level module) may import, at module level, from itself and from all packages
+# that it reaches along this table. What a method imports inside its body does not count: a Model
+# draws, exports and extends itself by packages that are above it.
 MAY_IMPORT = {
-    "checks": set(),
-    "memory": set(),
-    "threads": set(),
-    "whole": set(),
-    "table": {"checks"},
-    "unify": {"table"},
-    "parquet": {"progress", "unify", "whole"},
-    "store": {"bins", "unify", "whole"},
-    "dataset": {"progress", "store"},
-    "bins": {"table", "memory"},
-    "bases": {"bins", "table"},
-    "smoothing": {"table"},
-    "losses": {"bins", "digest"},
-    "optimizers": {"checks"},
-    "learners": {"bases"},
-    "moments": {"bases"},
-    "pairs": {"bases", "smoothing"},
-    "design": {"learners", "moments", "pairs", "smoothing", "threads"},
-    "data": {"checks", "losses"},
-    "model": {"data", "design", "optimizers"},
-    "terms": {"learners"},
-    "formula": {"terms"},
-    "binned": {"model"},
-    "replicates": {"progress", "smoothing"},
-    "folds": {"data"},
-    "metrics": {"data", "quality"},
-    "scorers": {"metrics"},
-    "cv": {"effects", "fit", "folds", "metrics", "replicates"},
-    "cv_text": {"pictures", "text"},
-    "plots_cv": {"cv", "plots"},
-    "journal": {"whole"},
-    "schedules": {"checks"},
-    "space": {"design", "optimizers"},
-    "bench": {"fit", "folds", "growth", "metrics", "replicates", "space"},
-    "digest": set(),
-    "checkpoint": {"digest", "model", "whole"},
-    "climb": {"bench", "digest", "journal", "schedules"},
-    "tune": {"climb"},
-    "tune_optuna": {"bench", "schedules"},
-    "plots_tuning": {"plots", "tune"},
-    "fit": {"binned", "checkpoint", "formula", "interactions", "progress", "terms"},
-    "shard": {"data", "design", "unify"},
-    "shards": {"fit"},
-    "far_columns": {"shard", "shards"},
-    "far_data": {"far_columns"},
-    "far_rows": {"far_data"},
-    "far_fit": {"far_rows"},
-    "bounds": {"checks"},
-    "by": set(),
-    "stability": {"bounds", "by", "effects", "fit", "folds", "replicates"},
-    "probe": {"by", "effects", "fit", "replicates"},
-    "deselect": {"by", "effects", "fit"},
-    "information": {"fit"},
-    "bags": {"effects", "fit", "quality", "replicates"},
-    "bootstrap": {"fit", "folds", "replicates"},
-    "intervals": {"bags"},
-    "interactions": {"model", "progress"},
-    "effects": {"model"},
-    "export": {"model", "whole"},
-    "edit": {"effects"},
-    "pieces": {"model"},
-    "lookup": {"pieces"},
-    "sql": {"pieces"},
-    "onnx": {"pieces"},
-    "tables": {"pieces", "effects", "export"},
-    "growth": {"effects"},
-    "pictures": {"explain", "growth", "lookup"},
-    "plots": {"pictures"},
-    "plots_stability": {"plots", "stability"},
-    "plots_information": {"information", "plots"},
-    "plots_interactions": {"plots"},
-    "notebook": {"pictures"},
-    "quality": {"model"},
-    "report_data": {"edit", "growth", "lookup", "quality"},
-    "report": {"report_data", "whole"},
-    "explain": {"effects"},
-    "text": {"tables"},
-    "files": {"dataset"},
-    "progress": set(),
-    "arguments": {"folds", "losses", "metrics", "optimizers", "sql", "terms"},
+    "_core": set(),
+    "_utils": set(),
+    "progress": {"_utils"},
+    "datasets": set(),
+    "frames": {"_core", "progress"},
+    "binning": {"frames"},
+    "terms": {"binning"},
+    "losses": {"binning"},
+    "optimizers": {"_core", "_utils"},
+    "model": {"losses", "optimizers", "terms"},
+    "explain": {"model"},
+    "fitting": {"model"},
+    "export": {"explain"},
+    "selection": {"explain", "fitting"},
+    "uncertainty": {"explain", "fitting", "selection"},
+    "distributed": {"fitting"},
+    "plotting": {"explain", "export", "selection", "uncertainty"},
+    "report": {"export", "plotting"},
+    "estimators": {"distributed", "selection", "uncertainty"},
+    "dask": {"estimators"},
+    "cli": {"dask", "datasets", "estimators", "report"},
+    "__main__": {"cli"},
 }
-# Nobody imports them, but for __init__ the estimators, which are public names; a method that draws
-# imports plots inside its body.
-DRAWING = {"plots"} | {
-    f"plots_{topic}" for topic in ("cv", "information", "interactions", "stability", "tuning")
+# Libraries that only some places know. Elsewhere they are not even imported inside a body.
+KNOWN_BY = {
+    "narwhals": ("frames.",),
+    "matplotlib": ("plotting.",),
+    "optuna": ("selection.tuning.optuna",),
+    "dask": ("dask", "distributed.dask_", "estimators.dask"),
+    "distributed": ("dask", "distributed.dask_", "estimators.dask"),
+    "onnx": ("export.onnx",),
+    "openpyxl": ("export.tables",),
 }
-TOP = {"cli", "dask", "estimators", "estimators_cv", "far_fit", *DRAWING}
-KNOWS_NARWHALS = {"table"}
-KNOWS_MATPLOTLIB = DRAWING
-KNOWS_OPTUNA = {"tune_optuna"}
-KNOWS_DASK = {"dask"}
+LONGEST_FILE = 700  # lines; a longer file holds more than one idea
 
 CPP_MAY_INCLUDE = {
     "types.hpp": set(),
@@ -137,7 +85,7 @@ CPP_MAY_INCLUDE = {
 
 
 def reachable(graph, start):
-    """All that can be reached from a node, itself left out."""
+    """Return all nodes that can be reached from a node, without the node itself."""
     found, todo = set(), list(graph[start])
     while todo:
         node = todo.pop()
@@ -149,134 +97,169 @@ def reachable(graph, start):
 
 @cache
 def modules():
-    return {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
+    """Return the syntax tree of every module by its dotted name within the package."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        found[name] = ast.parse(path.read_text())
+    return found
 
 
-def imports(tree, *, inside=False):
-    """(name, at module level) of every import: own modules as 'table', others as 'numpy'.
+class Import:
+    """One imported name: the module it comes from, and whether that happens at module level."""
 
-    An import under TYPE_CHECKING is for people and does not count.
-    """
+    def __init__(self, module, name, at_top):
+        self.module, self.name, self.at_top = module, name, at_top
+
+    @property
+    def own(self):
+        """The package or top-level module of cwboost that is imported; None for libraries."""
+        parts = self.module.split(".")
+        if parts[0] != "cwboost":
+            return None
+        return parts[1] if len(parts) > 1 else self.name
+
+
+@cache
+def imports(name):
+    """Return the imports of a module; those under TYPE_CHECKING are for type checkers only."""
+    is_package = (PACKAGE / Path(*name.split("."))).is_dir()
+    folder = name.split(".") if is_package else name.split(".")[:-1]
 
     def visit(node, at_top):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
         if isinstance(node, ast.Import):
             for alias in node.names:
-                name = alias.name.removeprefix("cwboost.")
-                yield name.split(".")[0], at_top
+                yield Import(alias.name, "", at_top)
         elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            if node.level == 0 and module.split(".")[0] != "cwboost":
-                yield module.split(".")[0], at_top
-            else:
-                inner = module.removeprefix("cwboost").strip(".")
-                for name in [inner.split(".")[0]] if inner else [a.name for a in node.names]:
-                    yield name, at_top
+            base = ["cwboost", *folder[: len(folder) - node.level + 1]] if node.level else []
+            module = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+            for alias in node.names:
+                yield Import(module, alias.name, at_top)
         function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):
             yield from visit(child, at_top and not function)
 
-    return [name for name, at_top in visit(tree, True) if at_top or inside]
+    return list(visit(modules()[name], True))
 
 
-@pytest.mark.parametrize("name", sorted(set(MAY_IMPORT) & {p.stem for p in PACKAGE.glob("*.py")}))
-def test_module_imports_only_what_is_below_it(name):
-    trees = modules()
-    own = set(imports(trees[name])) & set(trees)
-    assert own <= reachable(MAY_IMPORT, name), f"{name} imports {own}"
+def package_of(name):
+    return name.split(".")[0]
 
 
-def test_every_layer_has_a_place():
-    """A new module states here whom it may import, or it is one that may import anything."""
-    free = {
-        "__init__",
-        "__main__",
-        "cli",
-        "estimators",
-        "estimators_cv",
-        "demo",
-        "datasets",
-        "dask",
-    }
-    assert set(modules()) - free <= set(MAY_IMPORT)
+def test_every_package_has_a_place():
+    assert {package_of(name) for name in modules()} - {"__init__"} == set(MAY_IMPORT) - {"_core"}
 
 
-def test_layers_have_no_cycle():
+def test_the_table_has_no_cycle():
     for name in MAY_IMPORT:
         assert name not in reachable(MAY_IMPORT, name)
 
 
-def test_model_knows_fit_only_inside_a_body():
-    tree = modules()["model"]
-    assert not {"fit", "lookup"} & set(imports(tree))
-    assert {"fit", "lookup"} <= set(imports(tree, inside=True))  # model.extend, model.predict
+@pytest.mark.parametrize("name", [name for name in modules() if name != "__init__"])
+def test_a_module_imports_only_packages_below_its_own(name):
+    package = package_of(name)
+    allowed = reachable(MAY_IMPORT, package) | {package, "__version__"}
+    found = {i.own for i in imports(name) if i.at_top and i.own} - {"__init__"}
+    assert found <= allowed, f"{name} imports {found - allowed}"
 
 
-@pytest.mark.parametrize("top", sorted(TOP))
-def test_nobody_imports_the_top(top):
-    users = {
-        name
-        for name, tree in modules().items()
-        if name not in TOP | {"__main__"} and top in imports(tree)
+def test_modules_of_a_package_do_not_import_in_a_circle():
+    graph = {
+        name: {
+            target
+            for i in imports(name)
+            if i.at_top and i.own
+            for target in (".".join(i.module.split(".")[1:]), f"{i.module}.{i.name}"[8:])
+            if target in modules() and target != name
+        }
+        for name in modules()
+        if name != "__init__"
     }
-    assert users <= ({"__init__"} if top.startswith("estimators") else set())
+    for name in graph:
+        assert name not in reachable(graph, name), name
+
+
+@pytest.mark.parametrize("library", KNOWN_BY)
+def test_few_places_know_a_library(library):
+    users = {name for name in modules() for i in imports(name) if i.module.split(".")[0] == library}
+    assert {name for name in users if not name.startswith(KNOWN_BY[library])} == set()
+
+
+def test_no_module_imports_a_private_name_of_another():
+    private = [
+        f"{name}: {i.module}.{i.name}"
+        for name in modules()
+        for i in imports(name)
+        if i.own and i.name.startswith("_") and i.name not in ("_core", "__version__")
+    ]
+    assert private == []
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    """`import cwboost.fit` must not give a module where `cwboost.fit` is a function."""
+    names = {module.name for module in pkgutil.iter_modules(cwboost.__path__)}
+    assert names & set(cwboost.__all__) == set()
+
+
+def test_public_names_are_where_the_table_says():
+    for module, names in cwboost.PUBLIC_NAMES.items():
+        for name in names:
+            found = getattr(importlib.import_module(f"cwboost.{module}"), name)
+            assert found is getattr(cwboost, name)
+            assert found.__module__.startswith(f"cwboost.{module}")
+
+
+def test_no_two_classes_share_a_name():
+    seen = {}
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                assert node.name not in seen, f"{node.name} in {name} and {seen[node.name]}"
+                seen[node.name] = name
 
 
 @pytest.mark.parametrize(
-    ("library", "knowing"),
-    [
-        ("narwhals", KNOWS_NARWHALS),
-        ("matplotlib", KNOWS_MATPLOTLIB),
-        ("optuna", KNOWS_OPTUNA),
-        ("dask", KNOWS_DASK),
-        ("distributed", KNOWS_DASK),
-    ],
+    "path",
+    [*sorted(PACKAGE.rglob("*.py")), *sorted(CORE.glob("*.?pp"))],
+    ids=lambda p: str(p.relative_to(ROOT)),
 )
-def test_one_file_knows_a_library(library, knowing):
-    users = {name for name, tree in modules().items() if library in imports(tree, inside=True)}
-    assert users <= knowing
+def test_a_file_is_short_and_says_what_it_is_about(path):
+    text = path.read_text()
+    assert text.startswith('"""' if path.suffix == ".py" else "//")
+    assert len(text.splitlines()) <= LONGEST_FILE
 
 
-def test_only_fit_calls_the_cores_boost():
-    callers = {
-        name
-        for name, tree in modules().items()
+def core_names(tree):
+    """Return the names that a module takes from the compiled core."""
+    return {
+        node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
-        and node.attr == "boost"
         and isinstance(node.value, ast.Name)
         and node.value.id == "_core"
     }
-    assert callers == {"fit"}
 
 
-# What is as long as the data or its bins is passed over by kernels (setup.hpp, system.hpp), called
-# by the layer that knows what they are for. Rows, losses and learners of the core are not theirs.
+def test_only_one_module_calls_the_loop_of_the_core():
+    callers = {name for name, tree in modules().items() if "boost" in core_names(tree)}
+    assert callers == {"fitting.problem"}
+
+
+# Passes over whole columns (setup.hpp). Rows, losses and learners of the core are for later steps.
 KERNELS = {
-    "table": {"survey", "bin_exactly"},
-    "bins": {
-        "survey", "distinct", "quantiles", "weigh_distinct", "bin_exactly", "assign_equal",
-        "assign_nearest", "assign_cuts", "weigh_bins",
-    },
-    "moments": {"distinct", "place", "weigh_pieces"},
-    "bases": {"spline_rows", "power_rows"},
-    "smoothing": set(),
-    "learners": set(),
-    "terms": {"quantiles"},
+    "assign_cuts", "assign_equal", "assign_nearest", "bin_exactly", "distinct", "place",
+    "power_rows", "quantiles", "spline_rows", "survey", "weigh_bins", "weigh_distinct",
+    "weigh_pieces",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_plain_layers_know_only_kernels_of_the_core(name):
-    used = {
-        node.attr
-        for node in ast.walk(modules()[name])
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "_core"
-    }
-    assert used == KERNELS[name]
+@pytest.mark.parametrize("package", ["frames", "binning", "terms"])
+def test_columns_and_terms_use_only_kernels_of_the_core(package):
+    used = [core_names(tree) for name, tree in modules().items() if package_of(name) == package]
+    assert set().union(*used) <= KERNELS
 
 
 # --- C++ ------------------------------------------------------------------------------------------
@@ -310,9 +293,3 @@ def test_only_parallel_starts_threads():
     for path in sources():
         if path.name != "parallel.hpp":
             assert not {"thread", "future", "omp.h"} & set(includes(path)), path.name
-
-
-@pytest.mark.parametrize("path", [*sorted(PACKAGE.glob("*.py")), *sources()], ids=lambda p: p.name)
-def test_first_lines_say_what_the_file_knows(path):
-    text = path.read_text().lstrip()
-    assert text.startswith('"""' if path.suffix == ".py" else "//")

@@ -11,8 +11,10 @@ import pytest
 import cwboost as cb
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning import moments
-from cwboost.binning.bins import Bins, IndexSet, Sample, summarize
+from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet, bin_numbers
+from cwboost.binning.rules import Bins
+from cwboost.binning.summary import Sample, summarize
 from cwboost.frames.table import Numbers
 from cwboost.terms.bases import LevelBasis, PowerBasis, SplineBasis
 

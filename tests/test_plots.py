@@ -17,12 +17,12 @@ import pytest
 import cwboost as cb
 import export_cases as cases
 import problems
-from cwboost.binning.bins import Sample
+from cwboost.binning.spread import Spread
+from cwboost.binning.summary import Sample
 from cwboost.cli import main as cli
 from cwboost.explain import trajectory as growth
 from cwboost.explain.effects import level_shares, panels, shape, sizes, view
 from cwboost.frames.table import read_column
-from cwboost.model.model import Spread
 from cwboost.plotting.drawing_data import histogram, thin_places
 
 mpl = pytest.importorskip("matplotlib")

@@ -12,7 +12,7 @@ import pytest
 
 import cwboost as cb
 from cwboost.binning.moments import MomentSet
-from cwboost.fitting.fit import prepare
+from cwboost.fitting.preparation import prepare
 from cwboost.progress import ProgressLines
 from cwboost.selection.probe import _shuffled
 

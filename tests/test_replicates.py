@@ -12,9 +12,10 @@ import pytest
 
 import cwboost as cb
 from cwboost import _core
-from cwboost.fitting.fit import FitProblem, prepare
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.parallel_fits import run_all
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 from cwboost.progress import Progress
 
 OPTIMIZERS = [

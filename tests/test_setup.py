@@ -21,7 +21,8 @@ import cwboost as cb
 from cwboost import _core as core
 from cwboost._utils.memory import SMALL, ArrayPool, garbage_collection_paused
 from cwboost._utils.threads import map_in_threads
-from cwboost.binning.bins import Bins, Sample, nearest, summarize
+from cwboost.binning.rules import Bins, nearest
+from cwboost.binning.summary import Sample, summarize
 from cwboost.fitting import design
 from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 from cwboost.frames.table import Numbers, read

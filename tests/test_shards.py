@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 import far
-from cwboost.binning.bins import Cuts, Sample, quantiles
 from cwboost.binning.moments import MomentSet
+from cwboost.binning.numbers import quantiles
+from cwboost.binning.summary import Sample
 from cwboost.distributed.data import read_far
 from cwboost.distributed.shard import Partition
 from cwboost.fitting.input_data import FitInput
 from cwboost.losses import as_loss
+from cwboost.terms.encoders import Cuts
 from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
 
 pytestmark = [

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import cwboost as cb
-from cwboost.fitting.fit import FitProblem, prepare
 from cwboost.fitting.input_data import Split
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 from cwboost.progress import ProgressLines
 from cwboost.selection.stability import Halves
 from cwboost.selection.stability_bounds import (

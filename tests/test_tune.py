@@ -1,6 +1,6 @@
 """Tuning: schedules, spaces, that going on equals fitting at once, resuming, interruption, optuna.
 
-Scores are compared with single fits (cwboost.fitting.fit.Problem) and with scikit-learn.
+Scores are compared with single fits (cwboost.fitting.problem.FitProblem) and with scikit-learn.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from sklearn.metrics import roc_auc_score
 
 import cwboost as cb
 from cwboost.cli.main import main
-from cwboost.fitting.fit import FitProblem, prepare
 from cwboost.fitting.input_data import Split
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 from cwboost.selection.folds import as_folds
 from cwboost.selection.tuning.evaluation import marks, scores_at
 from cwboost.selection.tuning.schedules import as_brackets

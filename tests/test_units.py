@@ -61,12 +61,12 @@ def test_without_the_scale_counts_run_away():
 
 def test_of_very_many_columns_only_those_chosen_can_be_drawn(monkeypatch):
     """A sketch of 20,000 columns would be larger than the model."""
-    fit_module = importlib.import_module("cwboost.fitting.fit")
+    problem_module = importlib.import_module("cwboost.fitting.problem")
     rng = np.random.default_rng(0)
     table = {f"x{j}": rng.normal(size=200) for j in range(6)}
     y = table["x1"] - table["x4"]
     whole = cb.fit(table, y, n_iter=30)
-    monkeypatch.setattr(fit_module, "MANY_COLUMNS", 5)
+    monkeypatch.setattr(problem_module, "MANY_COLUMNS", 5)
     model = cb.fit(table, y, n_iter=30)
     drawn = {name for name, facts in model.columns.items() if facts.spread is not None}
     assert {"x1", "x4"} <= drawn == set(model.choices) < set(table)

@@ -18,18 +18,22 @@ __version__ = "0.1.0"
 # import, and matplotlib, optuna and dask may not be installed. `tools/stubs.py` writes the same
 # table to `__init__.pyi` for type checkers.
 PUBLIC_NAMES = {
-    "binning.bins": ("Bins",),
+    "binning.rules": ("Bins",),
+    "estimators.classifier": ("CWBClassifier",),
     "estimators.cross_validated": ("CWBClassifierCV", "CWBRegressorCV"),
-    "estimators.estimators": ("CWBClassifier", "CWBRegressor"),
+    "estimators.regressor": ("CWBRegressor",),
     "export.model_file": ("load",),
-    "fitting.fit": ("Interrupted", "fit"),
+    "fitting.callbacks": ("Interrupted",),
+    "fitting.fit": ("fit",),
     "fitting.interactions": ("rank_interactions",),
     "frames.dataset": ("Dataset",),
     "losses": (
         "Absolute", "Binomial", "Gamma", "Huber", "Multinomial", "Poisson", "Quantile", "Squared",
         "Tweedie",
     ),
-    "model.model": ("Edit", "Model", "Ranking", "Term"),
+    "model.model": ("Model",),
+    "model.records": ("Edit", "Ranking"),
+    "model.term": ("Term",),
     "optimizers": ("Accelerated", "Hybrid", "Plain"),
     "plotting.cv": ("CVDisplay",),
     "plotting.displays": (

@@ -1,12 +1,12 @@
 # Written by tools/stubs.py from PUBLIC_NAMES in __init__.py.
 
-from cwboost.binning.bins import Bins as Bins
+from cwboost.binning.rules import Bins as Bins
+from cwboost.estimators.classifier import CWBClassifier as CWBClassifier
 from cwboost.estimators.cross_validated import CWBClassifierCV as CWBClassifierCV
 from cwboost.estimators.cross_validated import CWBRegressorCV as CWBRegressorCV
-from cwboost.estimators.estimators import CWBClassifier as CWBClassifier
-from cwboost.estimators.estimators import CWBRegressor as CWBRegressor
+from cwboost.estimators.regressor import CWBRegressor as CWBRegressor
 from cwboost.export.model_file import load as load
-from cwboost.fitting.fit import Interrupted as Interrupted
+from cwboost.fitting.callbacks import Interrupted as Interrupted
 from cwboost.fitting.fit import fit as fit
 from cwboost.fitting.interactions import rank_interactions as rank_interactions
 from cwboost.frames.dataset import Dataset as Dataset
@@ -19,10 +19,10 @@ from cwboost.losses import Poisson as Poisson
 from cwboost.losses import Quantile as Quantile
 from cwboost.losses import Squared as Squared
 from cwboost.losses import Tweedie as Tweedie
-from cwboost.model.model import Edit as Edit
 from cwboost.model.model import Model as Model
-from cwboost.model.model import Ranking as Ranking
-from cwboost.model.model import Term as Term
+from cwboost.model.records import Edit as Edit
+from cwboost.model.records import Ranking as Ranking
+from cwboost.model.term import Term as Term
 from cwboost.optimizers import Accelerated as Accelerated
 from cwboost.optimizers import Hybrid as Hybrid
 from cwboost.optimizers import Plain as Plain

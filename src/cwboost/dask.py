@@ -23,17 +23,19 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from cwboost._utils.checks import is_number
-from cwboost.binning.bins import as_bins
+from cwboost.binning.rules import as_bins
 from cwboost.distributed.data import find_classes
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.shard import ROLES, Partition, ReadOptions, Shard
 from cwboost.distributed.shards import Shards
-from cwboost.estimators.estimators import _CWB, CWBClassifier, CWBRegressor
+from cwboost.estimators.base import CWBEstimator
+from cwboost.estimators.classifier import CWBClassifier
+from cwboost.estimators.regressor import CWBRegressor
 from cwboost.explain.quality import explained
 from cwboost.fitting.checkpoint import Checkpoint
-from cwboost.fitting.fit import FitOptions, _check_counts, _seed, check_min_rows
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import check_interactions
+from cwboost.fitting.options import FitOptions, as_seed, check_counts, check_min_rows
 from cwboost.model.model import Model
 from cwboost.progress import Progress, as_progress
 
@@ -123,9 +125,9 @@ random_state, search, progress, checkpoint
     >>> client.close()
     """
     began, bar = time.perf_counter(), as_progress(progress)
-    _check_counts(n_iter, patience, time_limit, n_threads)
+    check_counts(n_iter, patience, time_limit, n_threads)
     how = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
-    rule, seed, loss = as_bins(bins), _seed(random_state), as_loss(loss)
+    rule, seed, loss = as_bins(bins), as_seed(random_state), as_loss(loss)
     wanted = check_interactions(interactions)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     check_min_rows(min_rows_per_bin)
@@ -522,7 +524,7 @@ class WorkerLostError(Exception):
 # --- estimators -----------------------------------------------------------------------------------
 
 
-class _Dask(_CWB):
+class _Dask(CWBEstimator):
     """What both estimators are: a fit to collections, and predictions that are computed later."""
 
     def fit(
@@ -555,7 +557,7 @@ class _Dask(_CWB):
         """
         self._refuse()
         client = _current() if client is None else client
-        seed = _seed(self.random_state)
+        seed = as_seed(self.random_state)
         offset, exposure = self._or_own(offset, exposure)
         given = FitInput({}, y, sample_weight, offset, exposure, validation)
         if y is None:
@@ -571,7 +573,7 @@ class _Dask(_CWB):
                 given = replace(given, validation=self._held_out(None, None, rows, None, seed))
             watched = given.validation is not None
             asked = self._n_iter_asked(watched)
-            _check_counts(asked, self.patience, self.time_limit, None)
+            check_counts(asked, self.patience, self.time_limit, None)
             how = FitOptions.checked(
                 self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
                 "auto",

@@ -19,7 +19,7 @@ from scipy.special import expit, softmax
 
 from cwboost._utils.checks import is_number
 from cwboost._utils.fingerprint import digest, does
-from cwboost.binning.bins import weighted_quantile
+from cwboost.binning.numbers import weighted_quantile
 from cwboost.frames.table import Column, Floats, Labels, Numbers
 
 from . import _core

@@ -126,3 +126,16 @@ class Hybrid(ParameterAccess):
 
 Optimizer = Plain | Accelerated | Hybrid
 OPTIMIZERS: dict[str, type[Optimizer]] = {cls.__name__: cls for cls in (Plain, Accelerated, Hybrid)}
+
+
+def as_optimizer(value: Any) -> Optimizer:
+    """Return a checked optimizer: the instance given, or the class given with its defaults."""
+    if isinstance(value, type) and issubclass(value, Plain | Accelerated | Hybrid):
+        value = value()
+    if not isinstance(value, Plain | Accelerated | Hybrid):
+        raise TypeError(
+            "optimizer: expected cb.Plain(...), cb.Accelerated(...) or cb.Hybrid(...), got "
+            f"{value!r}"
+        )
+    value.core()  # checks the parameters
+    return value

@@ -1,1 +1,4 @@
-"""Columns as bins: what the training rows have in a column, bin rules, bin indices and moments."""
+"""From columns to bins: binning rules, column summaries, index sets and moments.
+
+Does not know about learners or bases (see `cwboost.terms`).
+"""

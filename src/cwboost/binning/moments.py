@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
@@ -23,9 +24,13 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost.frames.table import Floats
-from cwboost.terms.bases import Basis, BasisRows, PowerBasis, SplineBasis
 
-from .bins import Bins, ColumnSummary, IndexSet, Sample
+from .index_sets import IndexSet
+from .rules import Bins
+from .summary import ColumnSummary, Sample
+
+if TYPE_CHECKING:
+    from cwboost.terms.bases import BasisRows
 
 MIN_BINS = 4096  # up to so many, bins cost less;
 MIN_SHARE = 0.125  # also up to so many per row
@@ -34,6 +39,16 @@ N_NODES = 8
 NODES = np.cos(np.pi * np.arange(2 * N_NODES - 1, 0, -2) / (2 * N_NODES))
 # Coefficients of 1, t, t^2, t^3 from those of the first four Chebyshev polynomials.
 POWERS = np.array([[1.0, 0, -1, 0], [0, 1, 0, -3], [0, 0, 2, 0], [0, 0, 0, 4]])
+
+
+class NumberBasis(Protocol):
+    """What moments ask of a basis (see `cwboost.terms.bases`)."""
+
+    def cubic_breaks(self) -> Sequence[float] | None:
+        """Return the breaks between which the basis is a polynomial of degree 3 or less.
+
+        Return None if it is not made of such pieces.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +92,8 @@ class MomentSet:
         filled = coef != 0.0
         filled[:known] = at_nodes.any(axis=1, keepdims=True)
         begin = np.append(0, np.cumsum(filled.sum(axis=2)))
-        return BasisRows(begin, np.nonzero(filled)[2].astype(np.int32), coef[filled])
+        column = np.nonzero(filled)[2].astype(np.int32)
+        return rows._replace(begin=begin, column=column, value=coef[filled])
 
 
 def bin_numbers(
@@ -85,14 +101,14 @@ def bin_numbers(
     rule: Bins,
     sample: Sample,
     seen: ColumnSummary,
-    bases: Sequence[Basis],
+    bases: Sequence[NumberBasis],
     room: ArrayPool,
 ) -> IndexSet | MomentSet:
     """Bins of all rows by a rule, or moments where there are more bins than pay.
 
     Examples
     --------
-    >>> from cwboost.binning.bins import summarize
+    >>> from cwboost.binning.summary import summarize
     >>> from cwboost.frames.table import Numbers
     >>> x, all_rows = np.linspace(-1.0, 1.0, 5000), Sample.of(5000)
     >>> seen = summarize(Numbers("x", x), all_rows)
@@ -117,9 +133,9 @@ def bin_numbers(
     return _in_moments(bins.values[bins.index], seen, bases, room) or bins
 
 
-def are_cubics(bases: Sequence[Basis]) -> bool:
+def are_cubics(bases: Sequence[NumberBasis]) -> bool:
     """Whether moments say all of them."""
-    return all(isinstance(b, SplineBasis | PowerBasis) and b.degree < 4 for b in bases)
+    return all(basis.cubic_breaks() is not None for basis in bases)
 
 
 def most_bins(n_rows: int) -> int:
@@ -133,7 +149,7 @@ def is_never_moments(bins: IndexSet) -> bool:
 
 
 def _in_moments(
-    values: Floats, seen: ColumnSummary, bases: Sequence[Basis], room: ArrayPool
+    values: Floats, seen: ColumnSummary, bases: Sequence[NumberBasis], room: ArrayPool
 ) -> MomentSet | None:
     """None: there are pieces in which numbers cannot be told apart."""
     ends = (np.nanmin(values), np.nanmax(values)) if seen.beyond else (seen.low, seen.high)
@@ -151,7 +167,7 @@ class MomentPieces:
 
     @classmethod
     def make(
-        cls, seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[Basis]
+        cls, seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[NumberBasis]
     ) -> MomentPieces | None:
         """For numbers of which all rows have these at the ends. None: there are pieces in which
         numbers cannot be told apart."""
@@ -172,12 +188,11 @@ class MomentPieces:
         return MomentSet(*_place(values, self.edges, room), self.values, self.inverse)
 
 
-def _edges(seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[Basis]) -> Floats:
+def _edges(seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[NumberBasis]) -> Floats:
     """Ends of the pieces: knots, ends of the sample's range and of all rows'; between the latter
     pieces that grow with the distance, in which numbers keep their digits."""
     low, high = seen.low, seen.high
-    splines = [basis for basis in bases if isinstance(basis, SplineBasis)]
-    knots = [x for b in splines for x in b.knots[b.degree : b.n_splines + 1]]
+    knots = [x for basis in bases for x in basis.cubic_breaks() or ()]
     out = np.array([low, *knots, high])
     if seen.beyond:
         steps = (high - low) * 4.0 ** np.arange(32)

@@ -24,7 +24,7 @@ from cwboost import progress
 from cwboost._utils.atomic_files import check_file
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import load
-from cwboost.fitting.fit import Interrupted
+from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import read_weights
 from cwboost.frames.files import (
     FileTable,
@@ -203,7 +203,8 @@ def _is_share(validation: str) -> bool:
 
 def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress.Progress) -> Any:
     """The estimator that the target and the options call for, with its own defaults."""
-    from cwboost.estimators.estimators import CWBClassifier, CWBRegressor
+    from cwboost.estimators.classifier import CWBClassifier
+    from cwboost.estimators.regressor import CWBRegressor
 
     classes = _wants_classes(a, table, bar)
     options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}

@@ -18,16 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.binning.bins import (
-    AUTO_POINTS,
-    Bins,
-    ColumnSummary,
-    Cuts,
-    Levels,
-    MinRows,
-    Points,
-    RemoteNumbers,
-)
+from cwboost.binning.min_rows import CodeCounts, Coder, MinRows
+from cwboost.binning.numbers import RemoteNumbers
+from cwboost.binning.rules import AUTO_POINTS, Bins, Points
+from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.table import Codes, Column, Floats, Labels, Numbers, Table, format_number
 
@@ -280,12 +274,12 @@ class ShardedMinRows(MinRows):
         recipe = PointBinning(column.name, points, points.points[:0], seen)
         return np.concatenate(self.shards.ask("counts", recipe))
 
-    def by_code(self, column: Column, encoder: Cuts | Levels, seen: ColumnSummary) -> Any:
+    def by_code(self, column: Column, encoder: Coder, seen: ColumnSummary) -> CodeCounts:
         recipe = by_code(self.shards, column.name, encoder, seen)
-        return recipe.values, np.concatenate(self.shards.ask("counts", recipe))
+        return CodeCounts(recipe.values, np.concatenate(self.shards.ask("counts", recipe)))
 
 
-def by_code(shards: Shards, name: str, encoder: Cuts | Levels, seen: ColumnSummary) -> CodeBinning:
+def by_code(shards: Shards, name: str, encoder: Coder, seen: ColumnSummary) -> CodeBinning:
     found = shards.ask("occurring", name, encoder, seen)
     return CodeBinning(name, encoder, np.unique(np.concatenate(found), equal_nan=True), seen)
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_number
-from cwboost.binning.bins import Sample, quantiles
-from cwboost.fitting.fit import ALL, TRAINING, VALIDATION
+from cwboost.binning.numbers import quantiles
+from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import FitInput, Split, class_weights
+from cwboost.fitting.slots import ALL, TRAINING, VALIDATION
 from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.table import Floats, Numbers
 from cwboost.losses import Loss, TargetRows

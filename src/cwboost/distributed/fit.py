@@ -15,31 +15,36 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import threads_for
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import Bins, ColumnSummary, IndexSet, Values, pair_values
+from cwboost.binning.index_sets import IndexSet, pair_values
 from cwboost.binning.moments import MomentPieces, MomentSet, are_cubics, most_bins
+from cwboost.binning.rules import Bins
+from cwboost.binning.spread import SPREAD_RANKS, Spread
+from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.design import (
-    MAX_TENSOR_BINS,
-    AxisKey,
     Plan,
-    Sets,
     basis_rows,
     check_learners,
-    core_rows,
     plan_terms,
-    shared_axes,
     summarize_columns,
 )
-from cwboost.fitting.fit import TRAINING, FitOptions, StartingPoint, run_stages, settings_of
+from cwboost.fitting.fit import run_stages
+from cwboost.fitting.index_sets import MAX_TENSOR_BINS, AxisKey, Sets, core_rows, shared_axes
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.interactions import Pairs, check_pairs
+from cwboost.fitting.options import FitOptions
+from cwboost.fitting.preparation import settings_of
 from cwboost.fitting.prepared import PreparedRows
+from cwboost.fitting.problem import StartingPoint
+from cwboost.fitting.slots import TRAINING
 from cwboost.fitting.smoothing import System
 from cwboost.frames.table import Floats, Table
 from cwboost.losses import Loss
-from cwboost.model.model import SPREAD_RANKS, Model, Settings, Spread
+from cwboost.model.model import Model
+from cwboost.model.settings import Settings
 from cwboost.progress import Progress
 from cwboost.terms.bases import Basis
+from cwboost.terms.encoders import Values
 from cwboost.terms.formula import is_formula, parse, target_of, tokenize
 from cwboost.terms.styles import make_learners
 

@@ -19,24 +19,13 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import (
-    AUTO_POINTS,
-    ColumnSummary,
-    Cuts,
-    IndexSet,
-    Levels,
-    Points,
-    RowWeights,
-    Sample,
-    as_numbers,
-    as_part,
-    cells,
-    count_rows,
-    ones,
-    pair_in,
-)
+from cwboost.binning.index_sets import IndexSet, cells, pair_in
+from cwboost.binning.min_rows import Coder, count_rows
 from cwboost.binning.moments import MomentPieces, MomentSet
-from cwboost.fitting.design import core_set
+from cwboost.binning.rules import AUTO_POINTS, Points
+from cwboost.binning.summary import ColumnSummary, Sample
+from cwboost.binning.weights import RowWeights, as_numbers, as_part, ones
+from cwboost.fitting.index_sets import core_set
 from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
 from cwboost.frames.chunks import UnifiedColumn, gather
 from cwboost.frames.table import (
@@ -136,7 +125,7 @@ class CodeBinning:
     """Steps and levels."""
 
     column: str
-    encoder: Cuts | Levels
+    encoder: Coder
     values: Floats  # all that occur, or those that have bins
     seen: ColumnSummary
     other: int = 0  # the bin of those that have none
@@ -497,7 +486,7 @@ class Shard:
     def outside(self, name: str, points: Points, seen: ColumnSummary) -> Floats:
         return points.outside(self._numbers(name), seen)
 
-    def occurring(self, name: str, encoder: Cuts | Levels, seen: ColumnSummary) -> Floats:
+    def occurring(self, name: str, encoder: Coder, seen: ColumnSummary) -> Floats:
         return encoder.coded(self.table[name], seen).occurring()
 
     def cells(self, a: Any, b: Any) -> NDArray[np.int64]:

@@ -9,12 +9,14 @@ from typing import Any, Self
 from cwboost.optimizers import Hybrid, Optimizer
 from cwboost.selection.cv import CV, cv
 
-from .estimators import _CWB, N_ITER_BLIND, CWBClassifier, CWBRegressor
+from .base import N_ITER_BLIND, CWBEstimator
+from .classifier import CWBClassifier
+from .regressor import CWBRegressor
 
 LONGEST = 16  # times the first 200 iterations of n_iter="auto"
 
 
-class _CrossValidated(_CWB):
+class _CrossValidated(CWBEstimator):
     """Folds first, then a fit of the best number of iterations to all rows."""
 
     cv_result_: CV
@@ -164,7 +166,7 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
         n_jobs: int | None = None,
         verbose: bool | int | None = None,
     ) -> None:
-        _CWB.__init__(
+        CWBEstimator.__init__(
             self, loss=loss, cv=cv, one_se=one_se, scoring=scoring, terms=terms,
             learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter, bins=bins,
             offset=offset, exposure=exposure, random_state=random_state, n_jobs=n_jobs,
@@ -218,7 +220,7 @@ feature_names_in_
         n_jobs: int | None = None,
         verbose: bool | int | None = None,
     ) -> None:
-        _CWB.__init__(
+        CWBEstimator.__init__(
             self, cv=cv, one_se=one_se, scoring=scoring, class_weight=class_weight, terms=terms,
             learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter, bins=bins,
             offset=offset, random_state=random_state, n_jobs=n_jobs, verbose=verbose,

@@ -15,11 +15,16 @@ from scipy.special import stdtrit
 
 from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.binning.bins import UNSEEN, Cuts, Levels, Values, as_part
+from cwboost.binning.min_rows import UNSEEN
+from cwboost.binning.spread import Spread
+from cwboost.binning.weights import as_part
 from cwboost.fitting.input_data import read_weights, read_y
 from cwboost.frames.table import Floats, Labels, Numbers, read
-from cwboost.model.model import Bags, Bands, ColumnFacts, Model, Spread, Term
+from cwboost.model.model import Model
+from cwboost.model.records import Bags, Bands, ColumnFacts
+from cwboost.model.term import Term
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, SplineBasis, TensorBasis
+from cwboost.terms.encoders import Cuts, Levels, Values
 
 TENSOR_GRID = 40  # points per numeric axis
 SURFACE_GRID = 100  # the same in a picture

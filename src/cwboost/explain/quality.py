@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.binning.bins import as_part, weighted_quantile
+from cwboost.binning.numbers import weighted_quantile
+from cwboost.binning.weights import as_part
 from cwboost.fitting.input_data import read_weights, read_y
 from cwboost.frames.table import Floats, Table
 from cwboost.losses import Absolute, Binomial, Huber, Loss, Multinomial, Quantile, Squared

@@ -26,24 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import whole
-from cwboost.binning.bins import Bins, Cuts, Encoder, Levels, Values, as_bins
+from cwboost.binning.rules import Bins, as_bins
+from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.losses import LOSSES, Loss, PythonLoss
-from cwboost.model.model import (
-    Bags,
-    Bands,
-    ColumnFacts,
-    Edit,
-    Model,
-    Path,
-    Ranking,
-    Settings,
-    Spread,
-    Term,
-)
+from cwboost.model.model import Model
+from cwboost.model.path import Path
+from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
+from cwboost.model.settings import Settings
+from cwboost.model.term import Term
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
+from cwboost.terms.encoders import ENCODERS, Cuts, Encoder, Levels, Values
 from cwboost.terms.learners import BASES, LEARNERS, Learner
 
 FORMAT, VERSION = "cwboost model", 3
@@ -66,7 +61,6 @@ TERM_KEYS = (
 )
 
 # Where a file has a choice of classes: the names under "type".
-ENCODERS: dict[str, type[Any]] = {"values": Values, "cuts": Cuts, "levels": Levels}
 CHOICES: dict[Any, Mapping[str, type[Any]]] = {
     Basis: BASES,
     Encoder: ENCODERS,
@@ -443,8 +437,7 @@ def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: st
     elif isinstance(basis, MarkBasis):
         _require(isinstance(encoder, Levels), where, "expected levels", encoder)
     elif isinstance(basis, LevelBasis):
-        n_codes = {Cuts: lambda e: e.n_bins, Levels: lambda e: len(e.levels), Values: lambda _: -1}
-        found = n_codes[type(encoder)](encoder)  # type: ignore[no-untyped-call]
+        found = -1 if encoder.n_codes is None else encoder.n_codes
         _require(found == basis.n_levels, where, f"expected {basis.n_levels} levels", found)
 
 

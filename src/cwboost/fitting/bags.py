@@ -20,14 +20,20 @@ from cwboost._utils.checks import is_number, is_whole, threads_for
 from cwboost.explain.effects import kept_iterations
 from cwboost.explain.quality import risk
 from cwboost.frames.table import Floats
-from cwboost.model.model import Bags, Model, Path
+from cwboost.model.model import Model
+from cwboost.model.path import Path
+from cwboost.model.records import Bags
 from cwboost.progress import Progress, as_progress
 
-from .fit import FitOptions, FitProblem, HaltCallback, Interrupted, StartingPoint, with_pairs
+from .callbacks import HaltCallback, Interrupted
+from .importance import integral_shares
 from .input_data import FitData, Split, hold_out
 from .interactions import Pairs
+from .options import FitOptions
 from .parallel_fits import Halt, run_all
+from .preparation import with_pairs
 from .prepared import PreparedRows
+from .problem import FitProblem, StartingPoint
 
 LEFT_OUT = 0.2  # share of the rows that a bag leaves out, if nothing else is said
 Masks = NDArray[np.bool_]
@@ -247,7 +253,7 @@ def _average(whole: FitProblem, draw: Draw, done: dict[int, Bag], how: FitOption
         model,
         columns=whole.drawable(model, moved),
         path=_no_path(after, watched, stopped),
-        shares=whole.shares(model, moved),
+        shares=integral_shares(whole, model, moved),
         bags=bags,
         settings=replace(model.settings, seed=draw.seed, validation=kind, fraction=draw.share),
     )

@@ -12,19 +12,30 @@ There are no rows in it, so it is small. It is written beside the old one, which
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path as File
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cwboost import _core
 from cwboost._utils.atomic_files import check_file, whole
 from cwboost._utils.fingerprint import digest
 from cwboost.losses import described
-from cwboost.model.model import Model, Path
+from cwboost.model.model import Model
+from cwboost.model.path import Path
+from cwboost.model.term import with_coefficients
+
+from .scores import score_batch
+from .slots import ALL, SLOT_F, SLOT_R, TRAINING, VALIDATION
+
+if TYPE_CHECKING:
+    from .problem import FitProblem
 
 MAGIC, VERSION = b"cwboost checkpoint", 2
 EVERY = 10.0  # seconds from one write to the next, at the least,
@@ -62,6 +73,42 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
         "first stage": f"{model.n_iter} iterations ({before})" if model.n_iter else "",
         "columns": columns,
     }
+
+
+def column_fingerprints(problem: FitProblem, model: Model) -> tuple[list[str], list[float]]:
+    """Names of the columns of each set of bins, and a number that tells which rows are in which
+    bin, as far as their residuals at the start differ. Rounding is that of sums over rows."""
+    named = dict(zip(problem.binned.sets.of_term, problem.plans, strict=True))
+    start = [float(f"{x:.9g}") for x in model.start_vector]  # in other shards the same bits
+    batch = [
+        _core.Fill(SLOT_F, start),
+        _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),  # nothing, so that all of it has moved
+        _core.Residual(SLOT_F, SLOT_R, [ALL]),
+        _core.BinSums([SLOT_R], list(named), ALL),
+    ]
+    *_, residual, found = problem.rows.run(batch)
+    size = residual.moved * math.sqrt(problem.rows.weight(ALL)) or 1.0  # not below sum(|w r|)
+    factors = (np.random.default_rng(k).uniform(0.5, 1.5, len(u)) for k, u in enumerate(found.sums))
+    prints = [float(u @ v) / size for u, v in zip(found.sums, factors, strict=True)]
+    return [" and ".join(plan.columns) for plan in named.values()], prints
+
+
+def check_path(problem: FitProblem, model: Model, path: Path, what: str) -> None:
+    """Raises unless the rows have the risks that a path of this problem ends with, or that it
+    has before a step that leapt: those leave rounding in the rows that coefficients have not.
+    """
+    m = int(np.append(path.halvings > 0, True).argmax())
+    last = replace(model, terms=with_coefficients(model.terms, path, m, problem.optimizer, model))
+    parts = [TRAINING] if problem.split.validation is None else [TRAINING, VALIDATION]
+    batch = [*score_batch(last, problem.binned), _core.Residual(SLOT_F, SLOT_R, parts)]
+    risks = zip((path.risk, path.validation_risk), problem.rows.run(batch)[-1].risk, strict=False)
+    for then, here in risks:
+        if not np.isclose(here, then[m], rtol=1e-6, atol=1e-12 * abs(path.risk[0])):
+            raise ValueError(
+                f"{what}: these are not the rows of that fit: after {m} iterations its risk "
+                f"was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete "
+                "the file to begin anew, or take another name"
+            )
 
 
 class Stage(NamedTuple):

@@ -2,7 +2,7 @@
 which columns are constant, and how every learner gets its smoothing; knows nothing of losses.
 
 `summarize_columns` finds what the training rows have in the columns, `plan_terms` decides from it
-what each term is (a `Plan` is all the model keeps of it), `make_sets` bins all rows, and
+what each term is (a `Plan` is all the model keeps of it), `index_sets.make_sets` bins all rows, and
 `make_systems` sets up the normal equations for one part.
 """
 
@@ -12,30 +12,18 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import map_in_threads
-from cwboost.binning.bins import (
-    UNSEEN,
-    Bins,
-    ColumnSummary,
-    Encoder,
-    IndexSet,
-    Levels,
-    RowWeights,
-    Sample,
-    Values,
-    as_numbers,
-    pair,
-    summarize,
-)
-from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
+from cwboost.binning.min_rows import UNSEEN
+from cwboost.binning.summary import ColumnSummary, Sample, summarize
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.terms.bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from cwboost.terms.encoders import Encoder, Levels, Values
 from cwboost.terms.learners import (
     Category,
     Centered,
@@ -48,6 +36,9 @@ from cwboost.terms.learners import (
     Tensor,
 )
 
+if TYPE_CHECKING:
+    from .index_sets import Sets
+
 from .pair_systems import solve_pairs
 from .smoothing import Spectrum, System, factorize, find_smoothing, one_blas_thread, spectrum
 
@@ -55,12 +46,10 @@ NET_DF = 4.0  # of learners that say nothing else: a Spline of df 5
 COMPONENT_NET_DF = (
     1.0  # if there are Centered learners: a straight line is as flexible as any other
 )
-MAX_TENSOR_BINS = 255  # per axis
 MAX_TENSOR_COEF = 4096  # whose system takes 134 MB
 MAX_CORE_COEF = 64  # larger systems are LAPACK's
 MIN_PASS_ROWS = 300_000  # rows from which on a pass over a column is worth another thread
 MIN_SORT_ROWS = 10_000  # from which on a sort is
-FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
 MISSING_LEVEL = "missing"
 
 
@@ -341,136 +330,6 @@ def _plan_tensor(
     )
 
 
-# --- sets ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Sets:
-    """Bin indices of all rows, each shared by the terms that see their column alike."""
-
-    sets: list[IndexSet | MomentSet]
-    of_term: list[int]  # number of the set of each plan
-
-
-AxisKey = tuple[str, Encoder, Bins | None, bool]  # column, how it is seen, rule, whether of a pair
-
-
-def shared_axes(
-    plans: Sequence[Plan], default: Bins
-) -> tuple[dict[tuple[AxisKey, ...], list[Basis]], list[int]]:
-    """What sets of bins are made of, with the bases on each, and the number of each term's set."""
-    made: dict[tuple[AxisKey, ...], list[Basis]] = {}
-    numbers: dict[tuple[AxisKey, ...], int] = {}
-    of_term = []
-    for plan in plans:
-        axes = _axes(plan, default)
-        made.setdefault(axes, []).append(plan.basis)
-        of_term.append(numbers.setdefault(axes, len(numbers)))
-    return made, of_term
-
-
-def _axes(plan: Plan, default: Bins) -> tuple[AxisKey, ...]:
-    """What the bins of a term are made of; terms with the same axes share them."""
-    learner = plan.learner
-    if isinstance(learner, Tensor):
-        rules = learner.axis_rules(default)
-        return tuple(
-            (name, encoder, rule if isinstance(encoder, Values) else None, True)
-            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-        )
-    encoder = plan.encoders[0]
-    rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
-    return ((learner.columns[0], encoder, rule, False),)
-
-
-def make_sets(
-    plans: Sequence[Plan],
-    table: Table,
-    sample: Sample,
-    default: Bins,
-    seen: Mapping[str, ColumnSummary],
-    room: ArrayPool,
-    n_threads: int = 1,
-) -> Sets:
-    """Bins for all rows by rules that see the training rows."""
-    made, of_term = shared_axes(plans, default)
-
-    def axis(one: AxisKey, bases: list[Basis]) -> Any:
-        name, encoder, rule, tensor = one
-        column, facts = table[name], seen[name]
-        if not isinstance(encoder, Values):
-            if sample.least is None:
-                return encoder.bin(column, facts)
-            return encoder.coded(column, facts).bins(*sample.least.pooled(column, encoder, facts))
-        assert rule is not None
-        values = encoder.encode(column)
-        if sample.least is not None:
-            points = sample.least.points(column, rule, sample, facts)
-            return points.place(values, facts, points.points[:0], room)
-        if tensor:
-            points = rule.make(values, sample, facts)
-            if len(points.points) > MAX_TENSOR_BINS:
-                points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
-            return points.assign(values, facts, room)
-        return bin_numbers(values, rule, sample, facts, bases, room)
-
-    of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
-    kept = table.shelf is not None and sample.least is None
-    shelf = table.shelf(sample) if table.shelf is not None and kept else None
-
-    def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
-        if len(axes) == 1:
-            key = repr(axes[0][:3])
-            found = None if shelf is None else shelf.find(key)
-            if found is None:
-                found = axis(axes[0], made[axes])
-                if shelf is not None and isinstance(found, IndexSet) and is_never_moments(found):
-                    found = shelf.keep(key, found)
-            return found  # type: ignore[no-any-return]
-        for one in axes:
-            if one not in of_pairs:
-                of_pairs[one] = axis(one, [])
-        return pair(*(of_pairs[one] for one in axes))
-
-    used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
-    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
-    least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
-    threads = table.at_a_time(n_threads) if table.n_rows >= least else 1
-    return Sets(map_in_threads(make, list(made), threads), of_term)
-
-
-def bin_weights(
-    sets: Sequence[IndexSet | MomentSet],
-    weights: RowWeights | None,
-    room: ArrayPool,
-    n_threads: int = 1,
-) -> list[Floats]:
-    """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
-    weights = as_numbers(weights)
-    threads = n_threads if sets and sets[0].n_rows >= MIN_PASS_ROWS else 1
-    return map_in_threads(lambda s: s.weigh(weights, room), sets, threads)
-
-
-def fine_points(
-    plan: Plan, bins: IndexSet | MomentSet, weights: Floats, seen: ColumnSummary, default: Bins
-) -> Floats | None:
-    """The numbers (of text: the codes of levels) that a term's bins stand for, if they show how
-    rows spread over its column; None: they are too coarse, or of two columns."""
-    encoder = plan.encoders[0]
-    if len(plan.columns) > 1 or isinstance(bins, MomentSet):
-        return None
-    if isinstance(encoder, Values):
-        fine = plan.learner.bin_rule(default).n in ("auto", "exact")
-        return bins.values if fine or weights.max() <= FINE_SHARE * weights.sum() else None
-    if not isinstance(encoder, Levels) or not encoder.levels:
-        return None
-    if seen.kind == "labels":
-        return bins.values
-    numbers = [x == "True" if seen.boolean else float(x) for x in encoder.levels]
-    points: Floats = np.array([*numbers, np.nan])
-    return points[np.where(bins.values >= 0, bins.values, -1).astype(np.intp)]
-
-
 # --- systems -------------------------------------------------------------------------------------
 
 
@@ -665,22 +524,6 @@ def _too_few(plan: Plan) -> ValueError:
 
 
 # --- for the core --------------------------------------------------------------------------------
-
-
-def core_set(bins: IndexSet | MomentSet) -> _core.IndexSet:
-    if isinstance(bins, MomentSet):
-        return _core.MomentSet(bins.piece, bins.t, bins.n_pieces)
-    return _core.IndexSet(bins.index, bins.n_bins)
-
-
-def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> list[BasisRows]:
-    """The basis rows of every term over what the core calls the bins of its set."""
-    out = list(rows)
-    for k, (plan, number) in enumerate(zip(plans, sets.of_term, strict=True)):
-        moments = sets.sets[number]
-        if isinstance(moments, MomentSet):
-            out[k] = moments.coefficients(rows[k], plan.basis.n_coef)
-    return out
 
 
 def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:

@@ -15,15 +15,10 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
-from cwboost.binning.bins import (
-    Bins,
-    LocalMinRows,
-    MinRows,
-    RowWeights,
-    Sample,
-    all_weigh_one,
-    ones,
-)
+from cwboost.binning.min_rows import LocalMinRows, MinRows
+from cwboost.binning.rules import Bins
+from cwboost.binning.summary import Sample
+from cwboost.binning.weights import RowWeights, all_weigh_one, ones
 from cwboost.frames.table import Column, Floats, Numbers, Table, known_table, read, read_column
 from cwboost.losses import Loss
 

@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_whole, threads_for
-from cwboost.binning.bins import ColumnSummary, Cuts, Levels, as_part
+from cwboost.binning.summary import ColumnSummary
+from cwboost.binning.weights import as_part
 from cwboost.frames.table import Floats, Table
-from cwboost.model.model import Model, Ranking
+from cwboost.model.model import Model
+from cwboost.model.records import Ranking
 from cwboost.progress import Progress, as_progress
 from cwboost.terms.bases import LevelBasis, TensorBasis
+from cwboost.terms.encoders import Cuts, Levels
 from cwboost.terms.learners import Category, Learner, Step, Tensor, pair_bins
 
 from .design import NET_DF, Plan, summarize_columns

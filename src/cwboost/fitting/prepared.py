@@ -14,24 +14,16 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import ColumnSummary, RowWeights, as_part
+from cwboost.binning.spread import Spread
+from cwboost.binning.summary import ColumnSummary
+from cwboost.binning.weights import RowWeights, as_part
 from cwboost.frames.table import Floats
-from cwboost.model.model import Settings, Spread
+from cwboost.model.settings import Settings
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 
-from .design import (
-    Plan,
-    Sets,
-    basis_rows,
-    bin_weights,
-    core_learner,
-    core_rows,
-    core_set,
-    fine_points,
-    make_sets,
-    make_systems,
-)
+from .design import Plan, basis_rows, core_learner, make_systems
+from .index_sets import Sets, bin_weights, core_rows, core_set, fine_points, make_sets
 from .input_data import FitData, Split
 from .smoothing import System
 

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import recover, whole
-from cwboost.binning.bins import IndexSet, Sample
+from cwboost.binning.index_sets import IndexSet
+from cwboost.binning.summary import Sample
 
 from .chunks import UnifiedColumn
 from .table import Chunk, Column, Labels, Numbers, Table

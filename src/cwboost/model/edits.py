@@ -25,7 +25,7 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.binning.bins import UNSEEN, Cuts, Encoder, Levels
+from cwboost.binning.min_rows import UNSEEN
 from cwboost.explain.effects import _terms_of
 from cwboost.explain.effects import effect as effect_table
 from cwboost.fitting.design import core_learner
@@ -41,8 +41,11 @@ from cwboost.terms.bases import (
     SplineBasis,
     TensorBasis,
 )
+from cwboost.terms.encoders import Cuts, Encoder, Levels
 
-from .model import Edit, EditKind, Model, Term, with_coefficients
+from .model import Model
+from .records import Edit, EditKind
+from .term import Term, with_coefficients
 
 LEAST_SHARE = 1e-9  # of the largest: coefficients without rows follow their neighbours
 

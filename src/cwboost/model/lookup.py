@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.bins import Values
+from cwboost.binning.numbers import numbers_of
 from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, format_number
 
-from .model import ColumnFacts, Term
 from .pieces import Axis, NoPiecesError, term_pieces
+from .records import ColumnFacts
+from .term import Term
 
 MERGED_POWERS = 4  # cubics; curves of a higher degree are not added to others and lose no digits
 HELD_ROWS = 4096  # with up to so many rows converted columns are kept to the end
@@ -286,7 +287,7 @@ class CompiledTerms:
             numbers = table.numbers(source.column)
             if numbers is not None:
                 return numbers, numbers.flags.owndata
-            return Values().encode(table.column(source.column)), True
+            return numbers_of(table.column(source.column)), True
         if facts.kind == "numbers" and not facts.boolean:
             numbers = table.numbers(source.column)
             if numbers is not None and numbers.dtype.kind == "f":

@@ -23,12 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
-from cwboost.binning.bins import UNSEEN, Cuts, Encoder, Levels
+from cwboost.binning.min_rows import UNSEEN
 from cwboost.frames.table import Floats
 from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
 from cwboost.terms.bases import Basis, PowerBasis, SplineBasis, TensorBasis
+from cwboost.terms.encoders import Cuts, Encoder, Levels
 
-from .model import ColumnFacts, Model, Term
+from .model import Model
+from .records import ColumnFacts
+from .term import Term
 
 Link = Literal["identity", "log", "logit", "softmax"]
 
@@ -129,12 +132,7 @@ def pieces_of(model: Model) -> list[TermPieces]:
 
 def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> TermPieces:
     """One term as a piecewise polynomial, given what the model knows of its columns."""
-    basis, encoders = term.plan.basis, term.plan.encoders
-    parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
-    axes = tuple(
-        _axis(column, columns[column].kind == "numbers", encoder, part)
-        for column, encoder, part in zip(term.columns, encoders, parts, strict=True)
-    )
+    axes = term_axes(term, columns)
     if len(axes) == 1:
         coef = axes[0].blocks @ term.beta
         coef[:, 0] -= term.mean
@@ -146,6 +144,19 @@ def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> TermPieces:
         coef = _product(a, b, beta)
         coef[:, :, 0, 0] -= term.mean
     return TermPieces(term, axes, coef)
+
+
+def term_axes(term: Term, columns: Mapping[str, ColumnFacts]) -> tuple[Axis, ...]:
+    """Return the axes of a term: its columns, cut into pieces, with the polynomials of its basis.
+
+    Raise NoPiecesError if the basis is not a piecewise polynomial.
+    """
+    basis, encoders = term.plan.basis, term.plan.encoders
+    parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
+    return tuple(
+        _axis(column, columns[column].kind == "numbers", encoder, part)
+        for column, encoder, part in zip(term.columns, encoders, parts, strict=True)
+    )
 
 
 def _product(a: Floats, b: Floats, beta: Floats) -> Floats:
@@ -160,7 +171,7 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
         codes = np.array([*range(len(encoder.levels)), np.nan, UNSEEN])
         return _constant(column, numeric, None, encoder.levels, basis, codes)
     if isinstance(encoder, Cuts):
-        codes = np.array([*range(encoder.n_bins), np.nan])
+        codes = np.array([*range(encoder.n_codes), np.nan])
         return _constant(column, numeric, np.array(encoder.cuts), (), basis, codes)
     if isinstance(basis, SplineBasis):
         breaks, blocks = _spline(basis)

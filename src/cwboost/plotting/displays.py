@@ -18,11 +18,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from cwboost.binning.spread import Spread
 from cwboost.explain.effects import Columns, Shape, check_band, panels, shape, sizes, view
 from cwboost.explain.explanation import explain
 from cwboost.explain.trajectory import Traces, traces
 from cwboost.frames.table import Floats, Numbers, Table, read
-from cwboost.model.model import Model, Spread
+from cwboost.model.model import Model
 
 from .drawing_data import (
     Bar,

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from cwboost.explain.effects import Columns
-from cwboost.model.model import Ranking
+from cwboost.model.records import Ranking
 
 from .displays import (
     BLUE,

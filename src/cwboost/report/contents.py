@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.binning.bins import Cuts, Encoder, Levels
 from cwboost.explain.effects import band_words, importance, level_shares, shape_of
 from cwboost.explain.quality import EvaluatedRows, aims_at, calibration, metrics
 from cwboost.explain.trajectory import coefficients_at, key_iterations
@@ -23,9 +22,12 @@ from cwboost.frames.table import Floats, Labels, Table
 from cwboost.losses import PythonLoss
 from cwboost.model.edits import unedited
 from cwboost.model.lookup import as_in_training
-from cwboost.model.model import Bags, ColumnFacts, Model, Term
+from cwboost.model.model import Model
 from cwboost.model.pieces import link_of, outputs_of
+from cwboost.model.records import Bags, ColumnFacts
+from cwboost.model.term import Term
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
+from cwboost.terms.encoders import Cuts, Encoder, Levels
 
 FRAMES = 80  # key frames of the path, if there is room for them
 RISKS = 400  # points of the risk curves

@@ -17,22 +17,17 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_whole, threads_for
 from cwboost.explain.effects import Columns
-from cwboost.fitting.fit import (
-    FitProblem,
-    Interrupted,
-    _check_counts,
-    _check_optimizer,
-    _seed,
-    read_all,
-    reading,
-)
+from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import FitData, Split
+from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.preparation import read_all, reading
 from cwboost.fitting.prepared import PreparedRows
+from cwboost.fitting.problem import FitProblem
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
-from cwboost.optimizers import Hybrid, Optimizer, Plain
+from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
 from .folds import Fold, as_folds, watch
@@ -309,16 +304,16 @@ def cv(
     >>> model = cb.fit(table, y, n_iter=found.best_iteration)
     """
     bar = as_progress(progress)
-    optimizer = _check_optimizer(Plain() if optimizer is None else optimizer)
+    optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
     optimizer = type(optimizer)(**optimizer.get_params())
-    _check_counts(n_iter, None, None, n_threads)
+    check_counts(n_iter, None, None, n_threads)
     most = _most(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
         raise ValueError(f"every must be a whole number > 0, got {every!r}")
     apart = [groups] if isinstance(groups, str) else []
     with reading(table, bar):
         read = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
-    data, seed = read.data, _seed(random_state)
+    data, seed = read.data, as_seed(random_state)
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
     made = as_folds(folds, data, groups, seed)
     watched: list[Any] = [None] * len(made)

@@ -12,8 +12,9 @@ import numpy as np
 
 from cwboost._utils.checks import is_number
 from cwboost.explain.effects import importance
-from cwboost.fitting.fit import _check_counts, check_again, pose_again
 from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.options import check_counts
+from cwboost.fitting.repeat import check_again, pose_again
 from cwboost.model.model import Model
 from cwboost.progress import as_progress
 
@@ -106,7 +107,7 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {threshold!r}")
     if method not in ("share", "cumulative"):
         raise ValueError(f"method: expected 'share' or 'cumulative', got {method!r}")
-    _check_counts(0 if n_iter is None else n_iter, None, None, n_threads)
+    check_counts(0 if n_iter is None else n_iter, None, None, n_threads)
 
 
 def _kept(

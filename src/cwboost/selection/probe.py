@@ -17,15 +17,19 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.bins import IndexSet
+from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
 from cwboost.explain.effects import Columns
-from cwboost.fitting.design import bin_weights, core_learner, core_set
-from cwboost.fitting.fit import FitProblem, _check_counts, _check_optimizer, _seed, prepare
+from cwboost.fitting.design import core_learner
+from cwboost.fitting.index_sets import bin_weights, core_set
+from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
-from cwboost.model.model import Model, Path
-from cwboost.optimizers import Plain
+from cwboost.fitting.problem import FitProblem
+from cwboost.model.model import Model
+from cwboost.model.path import Path
+from cwboost.optimizers import Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
 from .grouping import By, check_by, names_by
@@ -165,14 +169,14 @@ def probe(
     >>> found.selected, found.model.n_iter == found.stops[0]
     (['x0', 'x1'], True)
     """
-    bar, seed = as_progress(progress), _seed(random_state)
+    bar, seed = as_progress(progress), as_seed(random_state)
     check_by(by)
-    _check_counts(n_iter, None, None, n_threads)
+    check_counts(n_iter, None, None, n_threads)
     if not is_whole(repeats) or not 1 <= repeats <= MAX_REPEATS:
         raise ValueError(
             f"repeats: expected a whole number from 1 to {MAX_REPEATS}; got {repeats!r}"
         )
-    optimizer = _check_optimizer(Plain(rate))
+    optimizer = as_optimizer(Plain(rate))
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
     if not binned.plans:
         raise ValueError("no column varies, so that there is nothing to select from")

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole, threads_for
 from cwboost.explain.effects import Columns
-from cwboost.fitting.fit import FitProblem, _check_counts, _check_optimizer, _seed, prepare
 from cwboost.fitting.input_data import FitData, Split
+from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.preparation import prepare
+from cwboost.fitting.problem import FitProblem
 from cwboost.frames.table import Floats
-from cwboost.optimizers import Plain
+from cwboost.optimizers import Plain, as_optimizer
 from cwboost.progress import as_progress
 
 from .folds import read_groups
@@ -264,11 +266,11 @@ def stability(
     >>> found.q, found.selected
     (5, ['x0', 'x1'])
     """
-    bar, seed = as_progress(progress), _seed(random_state)
+    bar, seed = as_progress(progress), as_seed(random_state)
     assumption = _check(sampling, assumption, n_samples, by)
     check(None, q, cutoff, pfer, assumption)
-    _check_counts(n_iter, None, None, n_threads)
-    optimizer = _check_optimizer(Plain(rate))
+    check_counts(n_iter, None, None, n_threads)
+    optimizer = as_optimizer(Plain(rate))
     apart = [groups] if isinstance(groups, str) else []
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads, apart)
     together = None if groups is None else read_groups(groups, binned.data)

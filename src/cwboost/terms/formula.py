@@ -19,7 +19,8 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from cwboost.binning.bins import Bins, not_numbers
+from cwboost.binning.numbers import not_numbers
+from cwboost.binning.rules import Bins
 from cwboost.frames.table import Labels, Table, read
 
 from .learners import LEARNERS, Category, Learner, Missing, Polynomial, Tensor

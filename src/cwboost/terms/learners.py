@@ -14,19 +14,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.binning.bins import (
-    VALUES,
-    Bins,
-    ColumnSummary,
-    Cuts,
-    Encoder,
-    Levels,
-    Sample,
-    as_bins,
-    numbers_of,
-    quantiles,
-)
+from cwboost.binning.numbers import mean, numbers_of, quantiles
+from cwboost.binning.rules import Bins, as_bins
+from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.table import Table
+from cwboost.terms.encoders import VALUES, Cuts, Encoder, Levels
 
 from .bases import (
     Basis,
@@ -143,7 +135,7 @@ class Learner:
     def encoder(self, table: Table, seen: ColumnSummary, sample: Sample) -> Encoder:  # noqa: ARG002
         """The encoder that the sample decides."""
         if seen.kind == "labels":
-            numbers_of(table, self.columns[0])  # raises, and says why
+            numbers_of(table[self.columns[0]])  # raises, and says why
         return VALUES
 
     def basis(self, table: Table, encoder: Encoder, seen: ColumnSummary, sample: Sample) -> Basis:
@@ -188,7 +180,7 @@ class Linear(Learner):
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
-            center, first = sample.mean(numbers_of(table, self.column)), 1
+            center, first = mean(numbers_of(table[self.column]), sample), 1
         scale = max(abs(low - center), abs(high - center))
         return PowerBasis(center=center, scale=scale, degree=1, first=first)
 
@@ -298,7 +290,7 @@ class Spline(Learner):
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            ranks = quantiles(numbers_of(table, self.column), sample, shares)
+            ranks = quantiles(numbers_of(table[self.column]), sample, shares)
             inner = np.unique(np.concatenate([[low], ranks, [high]]))
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(
@@ -390,12 +382,12 @@ class Step(Learner):
         return default
 
     def encoder(self, table: Table, seen: ColumnSummary, sample: Sample) -> Encoder:  # noqa: ARG002
-        return Cuts.make(numbers_of(table, self.column), sample, self.bins)
+        return Cuts.make(numbers_of(table[self.column]), sample, self.bins)
 
     def basis(self, table: Table, encoder: Encoder, seen: ColumnSummary, sample: Sample) -> Basis:  # noqa: ARG002
         assert isinstance(encoder, Cuts)
         differences = 1 if self.kind == "steps" else 0
-        return LevelBasis(n_levels=encoder.n_bins, differences=differences, missing=seen.missing)
+        return LevelBasis(n_levels=encoder.n_codes, differences=differences, missing=seen.missing)
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cwboost import _core
-from cwboost.binning.bins import RemoteNumbers, distinct
-from cwboost.frames.table import Floats, Labels, Numbers, Table
+from cwboost.binning.numbers import counts_rows, distinct, mostly_one
+from cwboost.frames.table import Labels, Numbers, Table
 
 from .learners import STEP_BINS, Category, Centered, Learner, Linear, Missing, Spline, Step
 
 ENOUGH = 1000  # rows from which on a column can be told to name its rows
-HEAD = 10_000  # rows among which most columns of whole numbers have one twice
 FEW = 10  # distinct numbers up to which a curve and its steps are one thing
 
 
@@ -33,18 +31,10 @@ def _auto(column: Numbers) -> list[Learner]:
     n_values = np.inf if found is None else len(found)
     if n_values <= FEW:
         return [Linear(name) if n_values <= 2 else Step(name)]
-    if not _mostly_one(column.values):
+    if not mostly_one(column.values):
         return [Spline(name), Step(name)]
     spikes = [Step(name, kind="spikes")] if 2 * FEW < n_values <= STEP_BINS else []
     return [Step(name), *spikes]
-
-
-def _mostly_one(values: Floats | RemoteNumbers) -> bool:
-    """Whether more than half of the known cells have the same value: then it is their median."""
-    if isinstance(values, RemoteNumbers):
-        return values.mostly_one()
-    median = _core.quantiles(values, None, None, np.array([0.5]))
-    return bool(2 * np.count_nonzero(values == median) > np.count_nonzero(~np.isnan(values)))
 
 
 STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
@@ -130,7 +120,7 @@ def _enough_of(table: Table, name: str, terms: str) -> Numbers | Labels:
     if (
         isinstance(head, Numbers)
         and not head.missing.all()
-        and not _counts_rows(head.values, table.n_rows)
+        and not counts_rows(head.values, table.n_rows)
     ):
         return head
     return table.unchecked(name)
@@ -150,24 +140,10 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
                 stacklevel=4,
             )
         return
-    if _counts_rows(column.values, n):
+    if counts_rows(column.values, n):
         warnings.warn(
             f"column {column.name!r} has another whole number in every row, like a count of the "
             "rows: it gets a curve over them; exclude it if it only names the rows",
             UserWarning,
             stacklevel=4,
         )
-
-
-def _counts_rows(values: Floats | RemoteNumbers, n: int) -> bool:
-    """Whether there is another whole number in every row, and they lie closer together than twice
-    the number n of all rows."""
-    if isinstance(values, RemoteNumbers):
-        return values.counts_rows()
-    with np.errstate(invalid="ignore"):  # infinite numbers are refused later
-        for part in (values[:100], values[:HEAD], values):  # most columns are done with the first
-            if not np.all(part == np.round(part)) or not np.ptp(part) < 2 * n:
-                return False
-            if len(np.unique(part)) < len(part):
-                return False
-    return True

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
-from cwboost.fitting.fit import FitProblem, _seed, bin_again, check_again
 from cwboost.fitting.input_data import FitData, FitInput, Split
+from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
+from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.frames.table import Floats
-from cwboost.model.model import Bands, Model
+from cwboost.model.model import Model
+from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain
 from cwboost.progress import as_progress
 from cwboost.selection.folds import resampled
@@ -62,7 +65,7 @@ def with_bands(
     progress: Any,
 ) -> Model:
     """See Model.with_bands."""
-    bar, seed = as_progress(progress), _seed(random_state)
+    bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     model._refuse_edited("with_bands")
     given = FitInput(table, y, weights, offset, exposure)

@@ -24,8 +24,10 @@ from scipy.special import expit, gammaln
 
 from cwboost import _core
 from cwboost.fitting.design import core_learner
-from cwboost.fitting.fit import SLOT_F, TRAINING, FitProblem, check_rows, pose_again
 from cwboost.fitting.input_data import FitInput, Split
+from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.repeat import check_rows, pose_again
+from cwboost.fitting.slots import SLOT_F, TRAINING
 from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.frames.table import Floats
 from cwboost.losses import Binomial, Loss, Multinomial, Poisson, Squared

@@ -19,10 +19,14 @@ from cwboost._utils.checks import check_threads, is_number, is_whole, threads_fo
 from cwboost.explain.effects import Columns
 from cwboost.explain.quality import risk
 from cwboost.fitting.bags import draw_bags
-from cwboost.fitting.fit import SLOT_F, FitProblem, _seed, bin_again, check_again, score_batch
 from cwboost.fitting.input_data import FitInput, Split, hold_out
+from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
+from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.repeat import bin_again, check_again
+from cwboost.fitting.scores import score_batch
+from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats, Table, read
 from cwboost.losses import Quantile
 from cwboost.model.model import Model
@@ -208,7 +212,7 @@ def intervals(
 ) -> Intervals:
     """See Model.intervals."""
     _check(model, level, kind, folds, n_threads)
-    bar, seed = as_progress(progress), _seed(random_state)
+    bar, seed = as_progress(progress), as_seed(random_state)
     given = FitInput(table, y, weights, offset, exposure)
     check_again(model, given, "intervals", n_threads)
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)

@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_number, threads_for
 from cwboost.explain.trajectory import coefficients_at
-from cwboost.fitting.fit import SLOT_F, FitProblem, Interrupted, fit, read_all
+from cwboost.fitting.callbacks import Interrupted
+from cwboost.fitting.fit import fit
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.parallel_fits import Halt
+from cwboost.fitting.preparation import read_all
 from cwboost.fitting.prepared import PreparedRows
+from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Hybrid, Optimizer

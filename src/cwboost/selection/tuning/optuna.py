@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cwboost._utils.checks import check_threads, threads_for
-from cwboost.fitting.fit import _seed
+from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.model.model import Model
 from cwboost.progress import Progress
@@ -87,7 +87,7 @@ groups, validation, greater_is_better
     (rungs,) = Halving(2**31 - 2, least, n_iter, factor).brackets
     bench = Evaluator.make(
         given, space, folds=folds, groups=groups, metric=metric,
-        greater_is_better=greater_is_better, validation=validation, seed=_seed(random_state),
+        greater_is_better=greater_is_better, validation=validation, seed=as_seed(random_state),
         n_threads=n_threads,
     )  # fmt: skip
     return Objective(bench, [r.budget for r in rungs], threads_for(n_threads))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_number
-from cwboost.binning.bins import as_bins
+from cwboost.binning.rules import as_bins
 from cwboost.fitting.design import Plan
 from cwboost.optimizers import OPTIMIZERS, Accelerated, Hybrid, Optimizer, Plain
 from cwboost.terms.learners import LEARNERS, Category, Centered, Learner, Spline, Step, Tensor

@@ -15,7 +15,8 @@ import numpy as np
 
 from cwboost._utils.checks import check_threads, is_number, threads_for
 from cwboost.explain.effects import Columns
-from cwboost.fitting.fit import _seed, reading
+from cwboost.fitting.options import as_seed
+from cwboost.fitting.preparation import reading
 from cwboost.model.model import Model
 from cwboost.progress import as_progress
 from cwboost.selection.metrics import Metric
@@ -104,7 +105,7 @@ def tune(
     >>> model.n_iter == tuning.best.n_iter
     True
     """
-    bar, seed = as_progress(progress), _seed(random_state)
+    bar, seed = as_progress(progress), as_seed(random_state)
     brackets = as_brackets(Hyperband() if schedule is None else schedule)
     check_threads(n_threads)
     given = {

@@ -1,0 +1,83 @@
+"""How the training rows spread over a column: a sketch for drawing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost import _core
+from cwboost.binning.summary import Sample
+from cwboost.frames.table import Column, Floats, Numbers
+
+if TYPE_CHECKING:
+    pass
+
+
+SPREAD_POINTS = 100  # most points of a spread
+SPREAD_RANKS = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
+SPREAD_ROWS = 4096  # rows that a spread is made from, at random if there are more
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How the training rows spread over a column: a sketch for drawing, of two hundred numbers at
+    most. Every point stands for its share of the rows; up to 100 distinct values all are points.
+    """
+
+    rows: float  # weight of all training rows, their number if they have no weights
+    missing: float  # share of them whose cell is missing
+    points: Floats  # increasing; none for text, whose levels' shares are in the basis
+    shares: Floats  # of the rows whose cell is not missing
+
+    @classmethod
+    def of(cls, column: Column, sample: Sample) -> Spread:
+        """Of rows; if they are many, of some."""
+        total = sample.weigh()
+        missing = sample.weigh(column.missing) / total
+        points = shares = np.empty(0)
+        if isinstance(column, Numbers):
+            points, shares = _thinned(*_distinct(column.values, sample))
+        return cls(total, missing, points, shares)
+
+    @classmethod
+    def of_bins(cls, points: Floats, weights: Floats, numbers: bool = True) -> Spread:
+        """Of increasing points of bins that are fine enough to show it; NaN at the end: missing."""
+        total, missing = float(weights.sum()), 0.0
+        if np.isnan(points[-1]):
+            gone = np.isnan(points)
+            missing = float(weights[gone].sum()) / total
+            points, weights = points[~gone], weights[~gone]
+        known = weights > 0 if numbers else slice(0)
+        return cls(total, missing, *_thinned(points[known], weights[known]))
+
+
+@lru_cache(maxsize=1)
+def _some_rows(n: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(0, n, SPREAD_ROWS)
+
+
+def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
+    """Distinct numbers of some rows of the sample, and their weights."""
+    rows: Any = slice(None) if sample.marks is None else np.flatnonzero(sample.marks)
+    if sample.n_rows > SPREAD_ROWS:
+        some = _some_rows(sample.n_rows)
+        rows = some if sample.marks is None else rows[some]
+    weights = None if sample.weights is None else sample.weights[rows]
+    return _core.weigh_distinct(values[rows], None, weights)
+
+
+def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Points and their shares; if they are many, quantiles at equal steps instead."""
+    reached = weights.cumsum()
+    if len(points) <= SPREAD_POINTS:
+        return points, weights / reached[-1:]
+    at = np.minimum(reached.searchsorted(SPREAD_RANKS * reached[-1]), len(points) - 1)
+    new = at[1:] != at[:-1]
+    if new.all():
+        return points[at], np.full(len(at), 1.0 / len(at))
+    first = np.flatnonzero(np.append(True, new))
+    return points[at[first]], np.diff(first, append=len(at)) / len(at)

@@ -1,0 +1,79 @@
+"""What the training rows tell about a column: range, variation, missing cells.
+
+Everything that is decided from data (bin points, knots, levels) is decided from a `Sample`, the
+training rows. Validation rows decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost.frames.table import Column, Floats, Numbers
+
+from .numbers import survey
+
+if TYPE_CHECKING:
+    from .min_rows import MinRows
+
+
+class Sample(NamedTuple):
+    """The training rows: which rows, their weights, their number."""
+
+    marks: NDArray[np.bool_] | None  # (n,) over all rows; None if all rows are training rows
+    weights: Floats | None  # (n,) over all rows; None if unweighted
+    n_rows: int
+    least: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
+
+    @classmethod
+    def of(cls, n_rows: int) -> Sample:
+        """Return a sample of all n rows, unweighted."""
+        return cls(None, None, n_rows)
+
+    def weigh(self, rows: NDArray[np.bool_] | None = None) -> float:
+        """Return the weight of the sample's rows that are marked in `rows` (None: of all)."""
+        marks = self.marks if rows is None else rows if self.marks is None else rows & self.marks
+        if self.weights is None:
+            return float(self.n_rows if marks is None else np.count_nonzero(marks))
+        return float(self.weights.sum() if marks is None else self.weights[marks].sum())
+
+    def known(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the sample's numbers in a column without missing cells, and their weights."""
+        rows = ~np.isnan(values) if self.marks is None else self.marks & ~np.isnan(values)
+        values = values[rows]
+        return values, np.ones(len(values)) if self.weights is None else self.weights[rows]
+
+
+class ColumnSummary(NamedTuple):
+    """What a sample has in a column."""
+
+    kind: Literal["numbers", "labels"]
+    boolean: bool
+    low: float  # smallest number; above `high` if there is none
+    high: float
+    varies: bool  # has at least two different values
+    empty: bool  # has no value at all
+    missing: bool  # some row of the sample is missing
+    any_missing: bool  # some row of the table is missing
+    beyond: bool  # some row of the table has a number outside low..high
+    infinite: bool  # some row of the table has an infinite number
+
+
+def summarize(column: Column, sample: Sample) -> ColumnSummary:
+    """Return the summary of a column."""
+    if isinstance(column, Numbers):
+        low, high, missing, any_missing, beyond, infinite = survey(column.values, sample)
+        varies, empty, boolean = low < high, low > high, column.boolean
+        lacks = missing > 0, any_missing > 0
+        return ColumnSummary("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)
+    codes = column.codes_of(sample.marks)
+    known = codes[codes >= 0]
+    empty = len(known) == 0
+    varies = not empty and bool(known.min() < known.max())
+    some_missing = len(known) < len(codes)
+    anywhere = bool(some_missing or column.codes.min() < 0)
+    return ColumnSummary(
+        "labels", False, np.inf, -np.inf, varies, empty, some_missing, anywhere, False, False
+    )

@@ -1,0 +1,35 @@
+"""Row weights. Unweighted rows share one number, so that they need no memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost.frames.table import Floats
+
+# (n,) floats; booleans where all weights are 0 or 1; or `ones`.
+RowWeights = NDArray[Any]
+
+
+def ones(n_rows: int) -> Floats:
+    """Return the weights of n unweighted rows: a view of a single 1.0."""
+    return np.broadcast_to(np.ones(1), n_rows)
+
+
+def all_weigh_one(weights: RowWeights) -> bool:
+    """Whether the weights were made by `ones`."""
+    return weights.strides == (0,)
+
+
+def as_numbers(weights: RowWeights | None) -> Floats | None:
+    """Return weights as kernels expect them: floats, or None if all rows have weight 1."""
+    if weights is None or all_weigh_one(weights):
+        return None
+    return np.ascontiguousarray(weights, dtype=np.float64)
+
+
+def as_part(weights: RowWeights) -> RowWeights:
+    """Return weights as the core's rows expect the weights of a part."""
+    return np.ones(len(weights), np.bool_) if all_weigh_one(weights) else weights

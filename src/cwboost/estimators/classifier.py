@@ -1,0 +1,154 @@
+"""CWBClassifier: two or more classes as targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_is_fitted,
+)
+
+from cwboost.fitting.input_data import class_weights
+from cwboost.frames.table import Floats, Labels
+from cwboost.losses import Loss, as_loss
+
+from .base import CWBEstimator
+from .input import check_y
+
+
+class CWBClassifier(ClassifierMixin, CWBEstimator):  # type: ignore[misc]
+    """Componentwise boosting for classes: binomial loss for two, multinomial for more.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied with `sample_weight`.
+    offset : name of a column of X, optional
+        Fixed part of the score. The column is then no feature. Arrays go to `fit`.
+    terms, learners, exclude, optimizer, n_iter, bins, validation, patience, bags, warm_start, \
+time_limit, random_state, n_jobs, verbose
+        As of `CWBRegressor`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    model_, n_iter_, intercept_, feature_importances_, n_features_in_, feature_names_in_
+        As of `CWBRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(300, 2))
+    >>> classifier = cb.CWBClassifier().fit(X, np.where(X[:, 0] > 0.5, "yes", "no"))
+    >>> classifier.predict([[0.1, 0.5], [0.9, 0.5]])
+    array(['no', 'yes'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        *,
+        class_weight: Any = None,
+        terms: Any = "auto",
+        learners: Any = None,
+        exclude: Any = None,
+        interactions: Any = None,
+        optimizer: Any = "hybrid",
+        n_iter: int | str = "auto",
+        bins: Any = "auto",
+        validation: Any = "auto",
+        patience: int | None = 50,
+        offset: str | None = None,
+        bags: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool | int | None = None,
+    ) -> None:
+        super().__init__(
+            class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
+            interactions=interactions, optimizer=optimizer, n_iter=n_iter, bins=bins,
+            validation=validation, patience=patience, offset=offset, bags=bags,
+            warm_start=warm_start,
+            time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+        )  # fmt: skip
+
+    def _loss(self) -> Loss:
+        return as_loss("binomial" if len(self.classes_) == 2 else "multinomial")
+
+    def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
+        """Numbers of the classes, which are those of y if `reset`."""
+        if isinstance(y, Labels):  # a class is looked up once, not in every row
+            used = np.flatnonzero(np.bincount(y.codes))
+            numbers = np.zeros(len(y.levels), np.int64)
+            numbers[used] = self._numbers(np.array(y.levels, dtype=object)[used], reset)
+            return numbers[y.codes]
+        y = check_y(self, y)
+        if reset:
+            check_classification_targets(y)
+        return self._numbers(y, reset)
+
+    def _numbers(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
+        if reset:
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                raise ValueError(f"y has one class only, {y[0]}; a classifier needs at least two")
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        known = self.classes_[codes] == y
+        if not np.all(known):
+            raise ValueError(f"y: class {y[~known][0]} does not occur in the training rows")
+        return np.asarray(codes)
+
+    def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
+        if self.class_weight is None:
+            return sample_weight
+        w = np.ones(len(y)) if sample_weight is None else sample_weight
+        totals = np.bincount(y, w, minlength=len(self.classes_))  # so weights = repeated rows
+        self._of_class = class_weights(self.class_weight, self.classes_, totals)
+        return np.asarray(w * self._of_class[y])
+
+    def _weighted(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
+        """Weights of further rows: their classes weigh as in the training rows."""
+        if self.class_weight is None:
+            return weights
+        of_row = self._of_class[codes]
+        return np.asarray(of_row if weights is None else weights * of_row)
+
+    def decision_function(self, X: Any, offset: Any = None) -> Floats:
+        """(n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""
+        check_is_fitted(self)
+        return self.model_.predict(
+            self._read(X), kind="score", offset=offset, n_threads=self._n_threads()
+        )
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Floats:
+        """(n_samples, n_classes) logarithms of the probabilities."""
+        score = self.decision_function(X, offset)
+        if score.ndim == 2:
+            return np.asarray(log_softmax(score, axis=1))
+        out = np.empty((len(score), 2))
+        for k, signed in enumerate((score, -score)):
+            np.negative(np.logaddexp(0.0, signed), out=out[:, k])
+        return out
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Floats:
+        """(n_samples, n_classes) probabilities."""
+        found = self.predict_log_proba(X, offset)
+        return np.exp(found, out=found)
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """(n_samples,) the most probable class."""
+        score = self.decision_function(X, offset)
+        best = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(np.intp)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))

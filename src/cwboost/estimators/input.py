@@ -1,0 +1,77 @@
+"""Read X and y the way scikit-learn does: names of columns, checks, and whole groups held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.model_selection import GroupShuffleSplit
+from sklearn.utils.validation import (
+    _check_y,
+    _get_feature_names,
+    validate_data,
+)
+
+from cwboost._utils.checks import is_number
+from cwboost.frames.table import Table, read
+
+
+def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    return np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
+
+
+def draw_whole_groups(groups: NDArray[np.int64], times: int, share: Any, seed: int) -> Any:
+    """(times, n) marks rows, each time without a share of the groups, drawn at random."""
+    n_groups = int(groups.max()) + 1
+    held = math.ceil(share * n_groups) if is_number(share) and 0 < share < 1 else 1
+    if held >= n_groups:
+        raise ValueError(
+            f"groups: there {'is one group' if n_groups == 1 else f'are {n_groups} groups'}; "
+            f"without {share:g} of them none is left to train on"
+        )
+    inside = np.zeros((times, len(groups)), dtype=bool)
+    split = GroupShuffleSplit(times, test_size=share, random_state=seed % 2**32)
+    for marks, (rows, _) in zip(inside, split.split(groups, groups=groups), strict=True):
+        marks[rows] = True
+    return inside
+
+
+def is_table(X: Any) -> bool:
+    structured = isinstance(X, np.ndarray) and X.dtype.names is not None
+    marks = ("collect_schema", "__arrow_c_stream__", "column_names", "columns")
+    frame = len(getattr(X, "shape", (0, 0))) == 2 and any(hasattr(X, mark) for mark in marks)
+    return (
+        structured or frame or isinstance(X, Table) or (isinstance(X, Mapping) and not issparse(X))
+    )
+
+
+def read_frame(estimator: Any, X: Any, reset: bool) -> Table:
+    """A table of named columns; their names are noted, or compared with those noted."""
+    bare = hasattr(X, "set_axis") and not any(isinstance(name, str) for name in X.columns)
+    table = read(X.set_axis([f"x{j}" for j in range(X.shape[1])], axis=1) if bare else X)
+    names, known = list(table.names), getattr(estimator, "feature_names_in_", None)
+    as_noted = known is not None and names == known.tolist()
+    if bare or reset or not as_noted:  # else scikit-learn would look at the names once more
+        if bare or _get_feature_names(X) is not None:  # it knows this kind of table
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        elif reset:
+            estimator.n_features_in_ = len(names)
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        elif known is not None:
+            raise ValueError(
+                "The feature names should match those that were passed during fit: expected "
+                f"{', '.join(known)}, got {', '.join(names)}"
+            )
+    if not table.n_rows or not table.names:
+        lacking = "feature(s)" if table.n_rows else "sample(s)"
+        shape = (table.n_rows, len(table.names))
+        raise ValueError(f"Found array with 0 {lacking} (shape={shape}) while 1 is required.")
+    return table

@@ -1,0 +1,104 @@
+"""The options of a fit, checked: optimizer, iterations, patience, search, seed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cwboost import _core
+from cwboost._utils.checks import check_threads, is_number, is_whole
+from cwboost.losses import Loss
+from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
+
+from .input_data import Split
+
+SEARCHES = {
+    "auto": _core.How.automatic,
+    "full": _core.How.full,
+    "certified": _core.How.certified,
+    "row-free": _core.How.row_free,
+}
+
+
+class FitOptions(NamedTuple):
+    """How each of several fits to the same binned rows is made."""
+
+    optimizer: Optimizer
+    n_iter: int
+    patience: int | None = None
+    start: Any = None
+    scale: Any = "auto"
+    time_limit: float | None = None
+    search: str = "auto"
+
+    @classmethod
+    def checked(
+        cls,
+        optimizer: Any,
+        n_iter: int,
+        patience: int | None,
+        start: Any,
+        scale: Any,
+        time_limit: float | None,
+        search: str,
+    ) -> FitOptions:
+        """As people gave it."""
+        optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
+        optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
+        if search not in SEARCHES:
+            raise ValueError(
+                f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
+            )
+        return cls(optimizer, n_iter, patience, start, scale, time_limit, search)
+
+    def check(self, loss: Loss, split: Split) -> None:
+        """Refuses what cannot be done with these rows."""
+        if self.search == "row-free" and loss.name != "squared":
+            raise ValueError(
+                f"search: 'row-free' is for the squared loss, got {loss.name}; use 'auto'"
+            )
+        check_validation(self.optimizer, split)
+
+
+def check_min_rows(rows: Any, sites: Any = None) -> None:
+    if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
+        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {rows!r}")
+    if sites is not None and not isinstance(sites, str):
+        raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
+    if sites is not None and rows is None:
+        raise ValueError("sites: it says where rows are counted for min_rows_per_bin; give both")
+
+
+def check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
+    check_threads(n_threads)
+    most = 2**31 - 2
+    for name, value, least in (("n_iter", n_iter, 0), ("patience", patience, 1)):
+        if value is None and name != "n_iter":
+            continue
+        if not is_whole(value) or not least <= value <= most:
+            raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
+        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+
+
+def check_validation(optimizer: Optimizer, split: Split) -> None:
+    if isinstance(optimizer, Hybrid) and split.validation is None:
+        raise ValueError(
+            "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
+        )
+
+
+def as_seed(random_state: Any) -> int:
+    if is_whole(random_state):
+        if random_state < 0:
+            raise ValueError(f"random_state must be >= 0, got {random_state!r}")
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    try:
+        return int(np.random.default_rng(random_state).integers(2**63 - 1))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"random_state must be a whole number, None or a numpy Generator, got {random_state!r}"
+        ) from None

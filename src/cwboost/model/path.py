@@ -1,0 +1,85 @@
+"""The path of a fit: what was chosen in every iteration, and the risk after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost import _core
+from cwboost.frames.table import Floats
+
+if TYPE_CHECKING:
+    pass
+
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The chronological record of a fit: all that is needed to be at any of its iterations."""
+
+    choices: Ints  # (M,) number of the term chosen
+    corrections: Ints  # (M,) of the correction's term, -1 where there was none
+    halvings: Ints  # (M,) how often the step was halved to keep the risk from leaping
+    evaluations: Ints  # (M,) passes over the rows by the bins of a term, to choose
+    updates: Floats  # coefficients of the choices, end to end, before rate and scale
+    correction_updates: Floats
+    risk: Floats  # (M + 1,) mean loss of the training rows
+    validation_risk: Floats  # (M + 1,) NaN without validation rows
+    switched_after: int  # Hybrid: its last accelerated iteration; -1: it did not switch
+    rewound_to: int  # Hybrid: the iterate it went on from
+    stopped: str  # why the fit ended
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.choices)
+
+    @classmethod
+    def from_core(cls, path: _core.Path) -> Path:
+        return cls(**{name: getattr(path, name) for name in cls.__dataclass_fields__})
+
+    def to_core(self, sizes: list[int], n_outputs: int) -> _core.Path:
+        return _core.Path(
+            self.choices,
+            self.corrections,
+            self.halvings,
+            self.updates,
+            self.correction_updates,
+            self.risk,
+            self.validation_risk,
+            self.switched_after,
+            self.rewound_to,
+            sizes,
+            n_outputs,
+            self.evaluations,
+        )
+
+    def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
+        """The first m iterations."""
+
+        def length(terms: Ints) -> int:
+            return int(sum(sizes[k] for k in terms[:m] if k >= 0)) * n_outputs
+
+        switched = 0 <= self.switched_after < m
+        return Path(
+            self.choices[:m],
+            self.corrections[:m],
+            self.halvings[:m],
+            self.evaluations[:m],
+            self.updates[: length(self.choices)],
+            self.correction_updates[: length(self.corrections)],
+            self.risk[: m + 1],
+            self.validation_risk[: m + 1],
+            self.switched_after if switched else -1,
+            self.rewound_to if switched else -1,
+            self.stopped if m == self.n_iter else "shortened",
+        )

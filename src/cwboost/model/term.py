@@ -1,0 +1,100 @@
+"""One term of a model: its plan and its coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cwboost import _core
+from cwboost.fitting.design import Plan
+from cwboost.frames.table import Floats
+from cwboost.optimizers import Optimizer
+from cwboost.terms.encoders import Levels
+
+if TYPE_CHECKING:
+    pass
+
+from .path import Path
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One term of the sum: a learner and its coefficients."""
+
+    plan: Plan = field(repr=False)
+    beta: Floats = field(repr=False)  # (n_coef, q) in the basis
+    smoothing: float
+    df: float
+    net_df: float
+
+    def __post_init__(self) -> None:
+        self.beta.flags.writeable = False
+
+    def __repr__(self) -> str:
+        chosen = "chosen" if self.chosen else "not chosen"
+        return f"<Term {self.name!r}: {self.learner!r}, df {self.df:.3g}, {chosen}>"
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def learner(self) -> Any:
+        return self.plan.learner
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.plan.columns
+
+    @property
+    def chosen(self) -> bool:
+        return bool(np.any(self.beta))
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients (n_coef,), or (n_coef, q) with several outputs.
+
+        Of the B-splines, of the levels, or of 1, x, x^2, ... for Linear and Polynomial.
+        """
+        public = self.plan.basis.public_coef(self.beta)
+        return public[:, 0] if public.shape[1] == 1 else public
+
+    @property
+    def levels(self) -> tuple[str | None, ...] | None:
+        """Levels that the coefficients of a Category belong to, None for missing cells."""
+        encoder, basis = self.plan.encoders[0], self.plan.basis
+        if len(self.columns) > 1 or not isinstance(encoder, Levels) or basis.kind != "levels":
+            return None
+        return (*encoder.levels, None)[: basis.n_coef]
+
+    @property
+    def mean(self) -> Floats:
+        """(q,) weighted mean of the uncentred effect over the training rows."""
+        assert self.plan.basis.mean is not None
+        return np.asarray(self.plan.basis.mean @ self.beta)
+
+    def effect_at(self, values: Floats) -> Floats:
+        """(n, q) centred effect at encoded values."""
+        return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
+
+
+def with_coefficients(
+    terms: Mapping[str, Term], path: Path, m: int, optimizer: Optimizer, model: Any
+) -> Mapping[str, Term]:
+    """The terms with the coefficients of iteration m of a path."""
+    q = len(model.start_vector)
+    sizes = [term.plan.basis.n_coef for term in terms.values()]
+    flat = _core.replay(path.to_core(sizes, q), m, optimizer.core(), sizes, q, model.scale)
+    paths = (path, model.path)  # what neither has moved is zero, and stays
+    moved = {int(k) for p in paths for k in np.union1d(p.choices, p.corrections)}
+    begin = np.cumsum([0, *sizes]) * q
+    out = dict(terms)
+    for k, (name, term) in enumerate(terms.items()):
+        if k in moved:
+            beta = flat[begin[k] : begin[k + 1]].reshape(q, sizes[k]).T.copy()
+            out[name] = replace(term, beta=beta)
+    return MappingProxyType(out)

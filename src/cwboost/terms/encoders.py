@@ -1,0 +1,304 @@
+"""Encoders: how a term sees a column, as floats at which its basis is evaluated.
+
+An encoder keeps the numbers (`Values`), or codes them: the number of a step (`Cuts`) or of a level
+(`Levels`). NaN stands for a missing cell, and UNSEEN (-1) for a level that training did not have.
+Encoders are part of the model, because prediction needs them.
+
+To add an encoder, write a class here and add it to `ENCODERS`. Everybody else asks the attributes
+and methods of `Encoder`, never which encoder it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cwboost import _core
+from cwboost._utils.checks import is_number
+from cwboost.binning.index_sets import CodedColumn, IndexSet, index_dtype
+from cwboost.binning.min_rows import UNSEEN, MinRows, every_other
+from cwboost.binning.numbers import RemoteNumbers, numbers_of, weigh_for_steps
+from cwboost.binning.summary import ColumnSummary, Sample
+from cwboost.frames.table import Column, Floats, Labels, format_number
+
+BOOLEANS = {"True": 1.0, "False": 0.0}
+
+
+class Encoder(ABC):
+    """How a term sees one column.
+
+    Subclasses are frozen dataclasses whose fields are written to model files.
+
+    Attributes
+    ----------
+    needs_numbers : bool
+        Whether the column must be numeric.
+    n_codes : int or None
+        The codes are 0, ..., n_codes - 1. None: encoded values are the numbers themselves, and
+        rows are binned by a rule (`Bins`) instead of by code.
+    cuts : tuple of float
+        Code j holds the numbers in (cuts[j-1], cuts[j]]; () if numbers are not cut.
+    levels : tuple of str
+        The level of each code; () if the codes are not levels.
+    """
+
+    needs_numbers: ClassVar[bool]
+    cuts: tuple[float, ...] = ()
+    levels: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def n_codes(self) -> int | None: ...
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether encoded values are codes, so that a bin is a code."""
+        return self.n_codes is not None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether effects are constant between the cuts of a numeric column."""
+        return self.is_coded and self.needs_numbers
+
+    @property
+    def counts_unseen(self) -> bool:
+        """Whether UNSEEN stands for levels that training did not have."""
+        return bool(self.levels)
+
+    @abstractmethod
+    def encode(self, column: Column) -> Floats:
+        """Return (n,) the values at which a basis is evaluated."""
+
+    @abstractmethod
+    def code_of(self, value: Any) -> float:
+        """Return the encoded value of one cell: a number, a text, or None for a missing cell."""
+
+    def all_codes(self) -> Floats:
+        """Return every encoded value of a coded column: codes, NaN, and UNSEEN for levels."""
+        return np.array([*range(self.n_codes or 0), np.nan])
+
+    def add_steps(self, points: Floats) -> Floats:
+        """Return the points and, for effects with steps, both sides of every cut; increasing."""
+        return points
+
+    def coded(self, column: Column, summary: ColumnSummary) -> CodedColumn:
+        """Return the code of every row; for coded columns only."""
+        raise NotImplementedError
+
+    def bin(self, column: Column, summary: ColumnSummary) -> IndexSet:
+        """Return one bin per code that occurs, missing and unseen included; if coded."""
+        return self.coded(column, summary).compact()
+
+    def merged(self, column: Column, summary: ColumnSummary, least: MinRows) -> Encoder:
+        """Return an encoder whose codes all have min_rows_per_bin rows; if coded."""
+        raise NotImplementedError
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the fields, as read from a file: "expected ..."; else None."""
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields as plain lists and numbers."""
+        items = ((f.name, getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in items}
+
+
+@dataclass(frozen=True)
+class Values(Encoder):
+    """Keeps the numbers as they are."""
+
+    needs_numbers: ClassVar[bool] = True
+
+    @property
+    def n_codes(self) -> int | None:
+        return None
+
+    def encode(self, column: Column) -> Floats:
+        return numbers_of(column)
+
+    def code_of(self, value: Any) -> float:
+        return _as_number(value)
+
+
+VALUES = Values()
+
+
+@dataclass(frozen=True)
+class Cuts(Encoder):
+    """Codes numbers by steps: code j holds the numbers in (cuts[j-1], cuts[j]]."""
+
+    cuts: tuple[float, ...] = field()
+    needs_numbers: ClassVar[bool] = True
+
+    @property
+    def n_codes(self) -> int:
+        return len(self.cuts) + 1
+
+    @classmethod
+    def make(cls, values: Floats | RemoteNumbers, sample: Sample, n_bins: int) -> Cuts:
+        """Return cuts at weighted quantiles.
+
+        Values with a share of 1/n_bins or more get a step of their own, and so do all values if
+        there are at most n_bins.
+        """
+        distinct, weights = weigh_for_steps(values, sample, n_bins)
+        last = distinct[:-1] if weights is None else _last_of_steps(distinct, weights, n_bins)
+        # Halfway to the next value: noise in the last digits must not move a row to another step.
+        at = np.unique(np.searchsorted(distinct, last, side="right")) - 1
+        low, high = distinct[at], distinct[at + 1]
+        middle = low + (high - low) / 2
+        return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
+
+    def encode(self, column: Column) -> Floats:
+        values = numbers_of(column)
+        codes = np.searchsorted(np.asarray(self.cuts), values).astype(np.float64)
+        return np.where(np.isnan(values), np.nan, codes)
+
+    def code_of(self, value: Any) -> float:
+        return (
+            float("nan") if value is None else float(np.searchsorted(self.cuts, _as_number(value)))
+        )
+
+    def add_steps(self, points: Floats) -> Floats:
+        cuts = np.array(self.cuts)
+        return np.unique(np.concatenate([points, cuts, np.nextafter(cuts, np.inf)]))
+
+    def coded(self, column: Column, summary: ColumnSummary) -> CodedColumn:
+        values, n_codes = numbers_of(column), self.n_codes + summary.any_missing
+        index = np.empty(len(values), index_dtype(n_codes))
+        _core.assign_cuts(values, np.asarray(self.cuts, dtype=np.float64), index)
+        codes = np.arange(n_codes, dtype=np.float64)
+        if summary.any_missing:
+            codes[-1] = np.nan
+        return CodedColumn(index, codes)
+
+    def merged(self, column: Column, summary: ColumnSummary, least: MinRows) -> Cuts:
+        cuts = np.array(self.cuts)
+        while True:
+            values, counts = least.by_code(column, Cuts(tuple(cuts.tolist())), summary)
+            least.refuse_missing(column, values, counts)
+            small = np.zeros(len(cuts) + 1, bool)
+            known = ~np.isnan(values)
+            small[values[known].astype(np.intp)] = least.small(counts)[known]
+            drop = every_other(small)
+            if not drop.any():
+                return Cuts(tuple(cuts.tolist()))
+            if not len(cuts):
+                raise ValueError(
+                    f"column {column.name!r} has fewer values than min_rows_per_bin = {least.rows} "
+                    "at one site; lower it, or leave the column out"
+                )
+            # A step is merged with the next one, the last step with the one before.
+            drop[-2] = drop[-2] or drop[-1]
+            cuts = cuts[~drop[:-1]]
+
+    def problem(self) -> str | None:
+        return None if np.all(np.diff(self.cuts) > 0) else "expected increasing cuts"
+
+
+def _last_of_steps(distinct: Floats, weights: Floats, n_bins: int) -> Floats:
+    """Return the distinct values that are the last of their step."""
+    share = weights / weights.sum()
+    atom = share >= (1.0 - 1e-12) / n_bins
+    before = np.flatnonzero(atom) - 1
+    cuts = [distinct[atom], distinct[before[before >= 0]]]
+    size = n_bins - int(atom.sum())
+    if size > 1 and share[~atom].sum() > 0:
+        reached = np.cumsum(share[~atom]) / share[~atom].sum()
+        at = np.searchsorted(reached, np.arange(1, size) / size - 1e-12)
+        cuts.append(distinct[~atom][np.minimum(at, len(reached) - 1)])
+    return np.setdiff1d(np.concatenate(cuts), distinct[-1])
+
+
+@dataclass(frozen=True)
+class Levels(Encoder):
+    """Codes text by its level. Without levels it only tells missing cells from others."""
+
+    levels: tuple[str, ...] = field()
+    needs_numbers: ClassVar[bool] = False
+
+    @property
+    def n_codes(self) -> int:
+        return len(self.levels)
+
+    @classmethod
+    def make(cls, column: Column, sample: Sample) -> Levels:
+        """Return the levels that the sample has, in the column's order."""
+        labels = column.labels()
+        codes = labels.codes_of(sample.marks)
+        counts = np.bincount(codes + 1, minlength=len(labels.levels) + 1)
+        return cls(tuple(labels.levels[c] for c in np.flatnonzero(counts[1:])))
+
+    def encode(self, column: Column) -> Floats:
+        if not self.levels:
+            return np.where(column.missing, np.nan, UNSEEN)
+        labels = column.labels()
+        return self._codes_of(labels)[labels.codes]
+
+    def _codes_of(self, labels: Labels) -> Floats:
+        """Return the code of each level of a column; the last one (also at -1) is for missing."""
+        position = {level: float(i) for i, level in enumerate(self.levels)}
+        return np.array([*(position.get(level, UNSEEN) for level in labels.levels), np.nan])
+
+    def code_of(self, value: Any) -> float:
+        if value is None:
+            return float("nan")
+        text = level_text(value)
+        return float(self.levels.index(text)) if text in self.levels else UNSEEN
+
+    def all_codes(self) -> Floats:
+        return np.append(super().all_codes(), UNSEEN)
+
+    def coded(self, column: Column, summary: ColumnSummary) -> CodedColumn:  # noqa: ARG002
+        if not self.levels:
+            return CodedColumn(column.missing.view(np.uint8), np.array([UNSEEN, np.nan]))
+        labels = column.labels()
+        return CodedColumn(labels.codes, self._codes_of(labels))
+
+    def merged(self, column: Column, summary: ColumnSummary, least: MinRows) -> Levels:
+        """Return the levels that have enough rows; others count as unseen, with a warning."""
+        values, counts = least.by_code(column, self, summary)
+        least.refuse_missing(column, values, counts)
+        known = values >= 0
+        drop = np.zeros(len(self.levels), bool)
+        drop[values[known].astype(np.intp)] = least.small(counts)[known]
+        if not drop.any():
+            return self
+        rare = [level for level, gone in zip(self.levels, drop, strict=True) if gone]
+        if drop.all():
+            raise ValueError(
+                f"column {column.name!r}: no level has min_rows_per_bin = {least.rows} rows at "
+                "every site that has it; merge levels, or leave the column out"
+            )
+        shown = ", ".join(rare[:5]) + ", ..." * (len(rare) > 5)
+        warnings.warn(
+            f"column {column.name!r}: {len(rare)} of {len(self.levels)} levels have fewer rows "
+            f"than min_rows_per_bin = {least.rows} and count as unseen: {shown}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return Levels(tuple(level for level in self.levels if level not in set(rare)))
+
+    def problem(self) -> str | None:
+        return None if len(set(self.levels)) == len(self.levels) else "expected different levels"
+
+
+def level_text(value: Any) -> str:
+    """Return a cell's level as models spell it: 3.0 -> "3", True -> "True"."""
+    boolean = isinstance(value, bool | np.bool_)
+    return format_number(float(value), boolean) if boolean or is_number(value) else str(value)
+
+
+def _as_number(value: Any) -> float:
+    """Return a cell of a numeric column as a float; True and False may be given as text."""
+    if value is None:
+        return float("nan")
+    return float(BOOLEANS.get(level_text(value), value))
+
+
+# What model files call each encoder.
+ENCODERS: dict[str, type[Encoder]] = {"values": Values, "cuts": Cuts, "levels": Levels}
