@@ -40,6 +40,7 @@ from cwboost.frames.files import (
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, natural, read
 from cwboost.model.model import Model, warn_of_unseen
+from cwboost.model.path import StopReason
 from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.selection.cv import cv
 from cwboost.selection.folds import Folds
@@ -294,7 +295,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
-    stopped = model.stopped.endswith("interrupted")
+    stopped = model.stopped.endswith(StopReason.interrupted)
     if a.output is not None:
         with replaced(a.output) as temporary:
             model.save(temporary)
