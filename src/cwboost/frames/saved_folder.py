@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import recover, whole
+from cwboost._utils.atomic_files import recover_folder, replace_file
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.summary import Sample
 
@@ -157,7 +157,7 @@ class SavedFolder:
     """A Dataset in a folder."""
 
     def __init__(self, folder: Any) -> None:
-        recover(folder)
+        recover_folder(folder)
         self.folder = Path(folder).resolve()
         said = _read_index(self.folder)
         self.n_rows: int = said["n_rows"]
@@ -321,12 +321,12 @@ class BinCache:
             said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
             said["dtype"] = bins.index.dtype.str
             check = _check_of(said)
-            with whole(path) as temporary, temporary.open("wb") as stream:
+            with replace_file(path) as temporary, temporary.open("wb") as stream:
                 for array in (bins.values, bins.index):
                     raw = np.ascontiguousarray(array).data.cast("B")
                     stream.write(raw)
                     check = zlib.crc32(raw, check)
-            with whole(path.with_suffix(".json")) as temporary:
+            with replace_file(path.with_suffix(".json")) as temporary:
                 temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
         except OSError as error:
             warnings.warn(
