@@ -283,7 +283,7 @@ def test_types_of_csv_columns(cells, expected, folder):
     text = "x,other\n" + "".join(f"{cell},0\n" for cell in cells)
     column = read_text(text, folder)["x"]
     if isinstance(column, Labels):
-        assert column.to_objects().tolist() == expected
+        assert column.to_cells().tolist() == expected
     else:
         assert [None if v != v else v for v in column.values.tolist()] == expected
 
@@ -291,7 +291,7 @@ def test_types_of_csv_columns(cells, expected, folder):
 def test_csv_is_read_with_quotes_newlines_and_blank_lines(folder):
     found = read_text('\n"a,b",c\r\n"x\ny",1\r\n\r\n"say ""hi""",2\r\n', folder)
     assert found.names == ("a,b", "c")
-    assert found["a,b"].to_objects().tolist() == ["x\ny", 'say "hi"']
+    assert found["a,b"].to_cells().tolist() == ["x\ny", 'say "hi"']
 
 
 def test_whole_numbers_that_floats_merge_are_marked(folder):
@@ -346,7 +346,7 @@ def test_json_lines_with_missing_keys_and_mixed_cells(folder):
     )
     assert found.names == ("a", "b", "c")
     assert found["a"].missing.tolist() == [False, True, True]
-    assert found["b"].to_objects().tolist() == ["x", None, "NA"]
+    assert found["b"].to_cells().tolist() == ["x", None, "NA"]
     assert found["c"].boolean
     mixed = read_text('{"a": 1}\n{"a": "x"}\n', folder, "t.jsonl")
     with pytest.raises(ValueError, match=r"^t.jsonl: column 'a': expected numbers or text"):
@@ -408,7 +408,7 @@ def test_predictions_in_any_format(model, form, source, folder):
     found = read_table(f"p.{form}", {"id": "text"}).table
     assert found.names == (*keep, "prediction")
     assert np.array_equal(found["prediction"].values, model.predict(as_python(ROWS)))
-    assert found["id"].to_objects().tolist() == ROWS["id"]
+    assert found["id"].to_cells().tolist() == ROWS["id"]
     assert found["member"].boolean
     assert [None if v != v else v for v in found[AGE].values.tolist()] == ROWS[AGE]
 
@@ -435,7 +435,7 @@ def test_predictions_of_classes(table, target):
     response = model.predict(rows)
     assert np.array_equal(shares if shares.shape[1] > 2 else shares[:, 1], response)
     best = [str(model.classes[k]) for k in shares.argmax(axis=1)]
-    assert found["prediction"].labels().to_objects().tolist() == best
+    assert found["prediction"].labels().to_cells().tolist() == best
     assert main(["predict", "m.json", table, "--kind", "score", "-o", "s.csv"]) == 0
     scores = read_table("s.csv").table
     score = model.predict(rows, kind="score")

@@ -107,9 +107,9 @@ def test_a_fit_can_go_on(tmp_path):
 def test_what_cannot_be_merged_is_refused():
     table, y = problem(400)
     rare = np.where(np.arange(400) < 3, np.nan, table["smooth"])
-    with pytest.raises(ValueError, match="missing cells are fewer than min_rows_per_bin = 25"):
+    with pytest.raises(ValueError, match="fewer missing cells than min_rows_per_bin = 25"):
         cb.fit({"x": rare}, y, n_iter=1, min_rows_per_bin=LEAST)
-    with pytest.raises(ValueError, match="'exact' tells all values apart"):
+    with pytest.raises(ValueError, match="'exact' keeps every value apart"):
         cb.fit(table, y, n_iter=1, bins="exact", min_rows_per_bin=LEAST)
     with pytest.raises(ValueError, match="pair of columns"):
         cb.fit(table, y, [cb.Tensor("smooth", "few")], n_iter=1, min_rows_per_bin=LEAST)
@@ -124,7 +124,7 @@ def test_what_cannot_be_merged_is_refused():
         cb.fit({**table, "y": y}, "y", n_iter=1, min_rows_per_bin=LEAST, sites="y")
     with pytest.raises(ValueError, match="not with bags"):
         cb.fit(table, y, n_iter=1, bags=2, min_rows_per_bin=LEAST)
-    with pytest.raises(ValueError, match="no two bins of min_rows_per_bin = 1000"):
+    with pytest.raises(ValueError, match="no two bins with min_rows_per_bin = 1000"):
         cb.fit({"x": table["smooth"]}, y, n_iter=1, min_rows_per_bin=1000)
 
 

@@ -28,7 +28,7 @@ from cwboost.plotting.drawing_data import histogram, thin_places
 mpl = pytest.importorskip("matplotlib")
 mpl.use("agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-plots = pytest.importorskip("cwboost.plotting.displays")
+plots = pytest.importorskip("cwboost.plotting.plot")
 
 HOSTILE = [
     "$x^2$ and $\\frac",
@@ -179,7 +179,7 @@ def test_view_leaves_out_a_long_tail_only():
 def test_every_kind_of_term(kind):
     model = cases.kind_model(kind)
     for name in {*model.terms, *panels(model)}:
-        display = plots.EffectDisplay.from_estimator(model, name)
+        display = cb.EffectDisplay.from_estimator(model, name)
         found = shape(model, name)
         columns, data = found.columns, display.data
         assert list(data)[: len(columns)] == list(columns)
@@ -200,8 +200,8 @@ def test_every_loss(loss):
     effect = model.plot("u", scale="response")
     assert len(effect.series) == model.n_outputs
     if loss in ("binomial", "poisson", "gamma", "tweedie"):
-        ratio = plots.EffectDisplay.from_estimator(model, "g", scale="ratio").data
-        score = plots.EffectDisplay.from_estimator(model, "g").data
+        ratio = cb.EffectDisplay.from_estimator(model, "g", scale="ratio").data
+        score = cb.EffectDisplay.from_estimator(model, "g").data
         np.testing.assert_allclose(ratio["ratio"], np.exp(score["effect"]))
     else:
         with pytest.raises(ValueError, match="log or logit link"):
@@ -435,7 +435,7 @@ def test_coefficients_along_the_path(table, optimizer):
 def test_traces(table, kind):
     model = hybrid(table)
     display = drawn(model.plot(kind="traces"))
-    drawn(plots.TracesDisplay.from_estimator(model, kind=kind, max_terms=2, log=False))
+    drawn(cb.TracesDisplay.from_estimator(model, kind=kind, max_terms=2, log=False))
     found = growth.traces(model, kind)
     last = model.at(model.n_iter)
     for name, size in found.sizes.items():
@@ -708,7 +708,8 @@ def test_save_opens_no_window(model, tmp_path):
 
 def test_without_matplotlib(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "cwboost.plotting.displays")
+    for name in [name for name in sys.modules if name.startswith("cwboost.plotting.")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'cwboost\[plot\]'"):
         model.plot()
     assert "<svg" in model._repr_html_()

@@ -41,14 +41,11 @@ NODES = np.cos(np.pi * np.arange(2 * N_NODES - 1, 0, -2) / (2 * N_NODES))
 POWERS = np.array([[1.0, 0, -1, 0], [0, 1, 0, -3], [0, 0, 2, 0], [0, 0, 0, 4]])
 
 
-class NumberBasis(Protocol):
-    """What moments ask of a basis (see `cwboost.terms.bases`)."""
+class HasBreaks(Protocol):
+    """What this module asks of a basis."""
 
-    def cubic_breaks(self) -> Sequence[float] | None:
-        """Return the breaks between which the basis is a polynomial of degree 3 or less.
-
-        Return None if it is not made of such pieces.
-        """
+    def cubic_breaks(self) -> Floats | None:
+        """Return the breaks between which it is a cubic at most; None if it is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +98,7 @@ def bin_numbers(
     rule: Bins,
     sample: Sample,
     seen: ColumnSummary,
-    bases: Sequence[NumberBasis],
+    bases: Sequence[HasBreaks],
     room: ArrayPool,
 ) -> IndexSet | MomentSet:
     """Bins of all rows by a rule, or moments where there are more bins than pay.
@@ -110,6 +107,7 @@ def bin_numbers(
     --------
     >>> from cwboost.binning.summary import summarize
     >>> from cwboost.frames.table import Numbers
+    >>> from cwboost.terms.bases import PowerBasis
     >>> x, all_rows = np.linspace(-1.0, 1.0, 5000), Sample.of(5000)
     >>> seen = summarize(Numbers("x", x), all_rows)
     >>> line = PowerBasis(center=0.0, scale=1.0, degree=1)
@@ -133,7 +131,7 @@ def bin_numbers(
     return _in_moments(bins.values[bins.index], seen, bases, room) or bins
 
 
-def are_cubics(bases: Sequence[NumberBasis]) -> bool:
+def are_cubics(bases: Sequence[HasBreaks]) -> bool:
     """Whether moments say all of them."""
     return all(basis.cubic_breaks() is not None for basis in bases)
 
@@ -149,7 +147,7 @@ def is_never_moments(bins: IndexSet) -> bool:
 
 
 def _in_moments(
-    values: Floats, seen: ColumnSummary, bases: Sequence[NumberBasis], room: ArrayPool
+    values: Floats, seen: ColumnSummary, bases: Sequence[HasBreaks], room: ArrayPool
 ) -> MomentSet | None:
     """None: there are pieces in which numbers cannot be told apart."""
     ends = (np.nanmin(values), np.nanmax(values)) if seen.beyond else (seen.low, seen.high)
@@ -167,7 +165,7 @@ class MomentPieces:
 
     @classmethod
     def make(
-        cls, seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[NumberBasis]
+        cls, seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[HasBreaks]
     ) -> MomentPieces | None:
         """For numbers of which all rows have these at the ends. None: there are pieces in which
         numbers cannot be told apart."""
@@ -188,12 +186,12 @@ class MomentPieces:
         return MomentSet(*_place(values, self.edges, room), self.values, self.inverse)
 
 
-def _edges(seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[NumberBasis]) -> Floats:
+def _edges(seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[HasBreaks]) -> Floats:
     """Ends of the pieces: knots, ends of the sample's range and of all rows'; between the latter
     pieces that grow with the distance, in which numbers keep their digits."""
     low, high = seen.low, seen.high
-    knots = [x for basis in bases for x in basis.cubic_breaks() or ()]
-    out = np.array([low, *knots, high])
+    breaks = [b for basis in bases if (b := basis.cubic_breaks()) is not None]
+    out = np.concatenate([[low], *breaks, [high]])
     if seen.beyond:
         steps = (high - low) * 4.0 ** np.arange(32)
         least, largest = ends

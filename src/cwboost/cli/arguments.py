@@ -13,6 +13,7 @@ from cwboost._utils.atomic_files import STANDARD
 from cwboost.export.sql import DIALECTS
 from cwboost.losses import LOSSES, Loss
 from cwboost.optimizers import OPTIMIZERS
+from cwboost.plotting.registry import DISPLAYS
 from cwboost.selection.folds import KINDS
 from cwboost.selection.metrics import NAMED
 from cwboost.terms.styles import STYLES
@@ -21,7 +22,6 @@ CLASSES = ("binomial", "multinomial")  # losses on classes
 POINTS = 20  # about so many rows of a curve are printed
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
-KINDS_OF_PICTURES = ("effects", "importance", "risk", "traces", "explanation", "interactions")
 TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet; - is standard input"
 
 
@@ -284,7 +284,7 @@ def _model_arguments(command: Any) -> None:
                       help="a term, or a column (its terms added up); default: all")  # fmt: skip
     made.add_argument("-o", "--output", metavar="FILE", required=True,
                       help=f"{', '.join(PICTURES)}; - prints a PNG")  # fmt: skip
-    made.add_argument("--kind", choices=KINDS_OF_PICTURES,
+    made.add_argument("--kind", choices=tuple(DISPLAYS),
                       help="of the picture (default effects)")  # fmt: skip
     made.add_argument("--scale", choices=["score", "response", "ratio"],
                       help="of effects: on the score, as predictions, or as factors")  # fmt: skip

@@ -37,7 +37,7 @@ from cwboost.frames.files import (
     write_table,
 )
 from cwboost.frames.parquet import ParquetFiles, rewrite
-from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, natural, read
+from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, read
 from cwboost.model.model import Model, warn_of_unseen
 from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.selection.cv import cv
@@ -287,7 +287,7 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
             "out"
         )
     if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
-        return natural(column)
+        return column.to_cells()
     return column.values
 
 
@@ -656,7 +656,7 @@ def run_plot(a: argparse.Namespace, bar: progress.Progress) -> int:
     else:
         model = _model(a.model)
         options |= {} if a.scale is None else {"scale": a.scale}
-    from cwboost.plotting.displays import save
+    from cwboost.plotting.plot import save
 
     with write_output(a.output) as temporary:
         save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)

@@ -18,7 +18,7 @@ from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import FitInput, Split, class_weights
 from cwboost.fitting.slots import ALL, TRAINING, VALIDATION
 from cwboost.frames.chunks import UnifiedColumn
-from cwboost.frames.table import Floats, Numbers
+from cwboost.frames.columns import Floats, Numbers
 from cwboost.losses import Loss, TargetRows
 
 from .columns import ShardedMinRows, ShardedNumbers, ShardedTable

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .data import ShardedData
 from .shard import CrossRequest

@@ -27,18 +27,10 @@ from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.binning.weights import RowWeights, as_numbers, as_part, ones
 from cwboost.fitting.index_sets import core_set
 from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
-from cwboost.frames.chunks import UnifiedColumn, gather
-from cwboost.frames.table import (
-    Chunk,
-    Column,
-    Floats,
-    Labels,
-    Numbers,
-    Table,
-    check_finite,
-    read,
-    read_chunk,
-)
+from cwboost.frames.chunks import Chunk, UnifiedColumn, gather
+from cwboost.frames.columns import Column, Floats, Labels, Numbers
+from cwboost.frames.reading import read, read_chunk
+from cwboost.frames.table import ComputedColumns, Table, check_finite
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 
@@ -218,7 +210,7 @@ class Shard:
             with _in(part):
                 given, *_ = _present(part, table, reading)
                 y = given.y
-                piece = read(given.table).piece(y) if isinstance(y, str) else read_chunk(y, "y")
+                piece = read(given.table).chunk(y) if isinstance(y, str) else read_chunk(y, "y")
                 out.append((_values_of(piece), str(part)))
         return out
 
@@ -287,8 +279,7 @@ class Shard:
         return Table(
             self.tables[0].names,
             self.n_rows,
-            self._gathered,
-            again=lambda _: True,
+            ComputedColumns(self._gathered, reread=True),
             where=self._where,
         )
 
@@ -298,7 +289,7 @@ class Shard:
     def _pieces(self, name: str) -> Iterator[tuple[Chunk, str]]:
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with _in(part):
-                piece = table.piece(name).take(rows)
+                piece = table.chunk(name).take(rows)
             yield piece, str(part)
 
     def _where(self, row: int) -> str:
@@ -388,7 +379,7 @@ class Shard:
         unified = UnifiedColumn(name)
         column = self._gathered(name, unified)
         if isinstance(column, Numbers):
-            return self._numbers_described(column, unified.sort, where)
+            return self._numbers_described(column, unified.kind, where)
         of_value = unified.finish()
         assert isinstance(of_value, Labels)
         met = np.isin(of_value.codes, column.codes_of(self.sample.marks))
@@ -583,7 +574,7 @@ def _one_row(bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
 
 def _values_of(piece: Chunk) -> Chunk:
     """A piece that has every value once."""
-    if piece.sort != "text":
+    if piece.kind != "text":
         return piece._replace(cells=np.unique(piece.cells[~np.isnan(piece.cells)]))
     used = np.unique(piece.cells[piece.cells >= 0])
     return piece._replace(cells=np.arange(len(used)), values=[piece.values[c] for c in used])

@@ -26,7 +26,7 @@ from cwboost.fitting.input_data import check_known, read_weights
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
 from cwboost.frames.dataset import Dataset
-from cwboost.frames.table import Floats, Labels, Table, natural, read
+from cwboost.frames.table import Floats, Labels, Table, read
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
@@ -264,9 +264,9 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             column = table[roles["y"]]
             check_known(column, table)
             if isinstance(self, ClassifierMixin):
-                y = column if isinstance(column, Labels) else natural(column)
+                y = column if isinstance(column, Labels) else column.to_cells()
             else:
-                y = natural(column) if isinstance(column, Labels) else column.values
+                y = column.to_cells() if isinstance(column, Labels) else column.values
         if sample_weight is None and "weights" in roles:
             sample_weight = read_weights(roles["weights"], table)
         offset = roles.get("offset") if offset is None else offset
@@ -486,7 +486,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
         """Draws the model (extra `plot`); see `Model.plot`."""
-        from cwboost.plotting.displays import plot
+        from cwboost.plotting.plot import plot
 
         return plot(self, which, kind, **options)
 

@@ -31,7 +31,10 @@ import numpy as np
 
 from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 
-from .table import INEXACT_FROM, Column, Numbers, Table, check_finite, natural, read, read_column
+from .cells import INEXACT_FROM
+from .columns import Column, Numbers
+from .reading import read, read_column
+from .table import ComputedColumns, Table, check_finite
 
 Kind = Literal["numbers", "text"]  # what a column is known to be
 ENDINGS = {
@@ -106,7 +109,7 @@ def _read_folder(folder: str) -> FileTable:
 
     saved = (Path(folder) / "dataset.json").is_file()
     table = (Dataset.open(folder) if saved else Dataset.from_parquet(folder)).table
-    return FileTable(table, lambda column: natural(table[column]))
+    return FileTable(table, lambda column: table[column].to_cells())
 
 
 def standard_input() -> bytes:
@@ -168,7 +171,7 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
             )
         return found
 
-    table = Table(header, len(rows), make)
+    table = Table(header, len(rows), ComputedColumns(make))
     return FileTable(table, lambda column: Cells(raw[column]))
 
 
@@ -271,7 +274,7 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
         _located(lambda: check_finite(found), name)
         return found
 
-    return FileTable(Table(names, len(objects), make), cells)
+    return FileTable(Table(names, len(objects), ComputedColumns(make)), cells)
 
 
 def _json_object(part: str, where: str) -> dict[str, Any]:
@@ -308,7 +311,9 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         for field in found.schema
     ]
     inner = _located(lambda: read(found.cast(pyarrow.schema(fast))), name)
-    table = Table(inner.names, inner.n_rows, lambda c: _located(lambda: inner[c], name))
+    table = Table(
+        inner.names, inner.n_rows, ComputedColumns(lambda c: _located(lambda: inner[c], name))
+    )
     return FileTable(table, lambda column: found.column(column).combine_chunks())
 
 

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from cwboost._utils.atomic_files import replace_folder
 from cwboost.progress import Progress
 
-from .chunks import gather
-from .table import Chunk, Column, Table, read, read_chunk
+from .chunks import Chunk, gather
+from .columns import Column
+from .reading import read, read_chunk
+from .table import Table
 
 ENDINGS = (".parquet", ".pq")
 BATCH = 2**18  # rows that are decoded at a time

@@ -605,7 +605,7 @@ class Model:
         array([-0.5,  0.5])
         >>> import matplotlib.pyplot as plt; plt.close()
         """
-        from cwboost.plotting.displays import plot
+        from cwboost.plotting.plot import plot
 
         return plot(self, which, kind, **options)
 

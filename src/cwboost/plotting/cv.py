@@ -16,21 +16,21 @@ from cwboost.explain.effects import Columns
 from cwboost.selection.cv import CV
 from cwboost.selection.metrics import RISK
 
-from .displays import (
+from .plot import write_display
+from .style import (
     BLUE,
     DASHES,
     LATER,
     RED,
-    _axes,
-    _blend,
-    _corner,
-    _dress,
-    _is_log,
-    _path_axis,
-    _set_ticks,
-    _styled,
-    _text,
-    _write,
+    add_remarks,
+    axes_or_new,
+    blend,
+    drawn_text,
+    dress,
+    is_log_axis,
+    set_path_axis,
+    set_ticks,
+    styled,
 )
 
 INSIDE = "#009E73"  # the choice within one standard error
@@ -76,7 +76,7 @@ class CVDisplay:
             Iterations on a logarithmic axis; by default from 100 iterations on.
         ax : matplotlib axes, optional
         """
-        made = cls(cv, log=_is_log(log, cv.n_iter))
+        made = cls(cv, log=is_log_axis(log, cv.n_iter))
         return made if ax is LATER else made.plot(ax)
 
     @property
@@ -93,22 +93,22 @@ class CVDisplay:
     def plot(self, ax: Axes | None = None) -> Self:
         """Draws, on the given axes or in a new figure."""
         found = self.cv
-        with _styled():
-            ax = self.ax_ = _axes(ax, self._size)
+        with styled():
+            ax = self.ax_ = axes_or_new(ax, self._size)
             self.figure_ = ax.figure
-            _dress(ax)
-            _path_axis(ax, found.n_iter, self.log)
+            dress(ax)
+            set_path_axis(ax, found.n_iter, self.log)
             at, mean, error = found.iterations, found.mean, found.standard_error
             ax.plot(at, found.values.T, **self._pale)
             ax.fill_between(at, mean - error, mean + error, color=BLUE, alpha=0.22, linewidth=0)
             ax.plot(at, mean, color=BLUE, linewidth=2.2, zorder=4)
             self._limits()
-            _set_ticks(ax.yaxis)
+            set_ticks(ax.yaxis)
             known = found.chosen_by == RISK
             ax.set_ylabel(
                 f"risk of test rows (mean {found.loss.name} loss)"
                 if known
-                else f"{_text(found.chosen_by)} of test rows"
+                else f"{drawn_text(found.chosen_by)} of test rows"
             )
             self._marks()
             self._explain()
@@ -117,7 +117,7 @@ class CVDisplay:
     @property
     def _pale(self) -> dict[str, Any]:
         alpha = 0.9 if self.cv.n_folds <= FAINT else 0.45
-        return {"color": _blend(self.ax_, 0.3), "linewidth": 0.7, "alpha": alpha, "zorder": 2}
+        return {"color": blend(self.ax_, 0.3), "linewidth": 0.7, "alpha": alpha, "zorder": 2}
 
     def _limits(self) -> None:
         """From the start to the best of any fold: a path that ran away does not set the scale."""
@@ -181,9 +181,9 @@ class CVDisplay:
             loc=place,
         )
         if found.at_edge:
-            _corner(ax, ["the best is among the last: more iterations may be better"])
+            add_remarks(ax, ["the best is among the last: more iterations may be better"])
 
 
 def save(found: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
     """Writes the picture to a file without opening a window."""
-    _write(CVDisplay.from_cv(found, ax=LATER), file, form, dpi)
+    write_display(CVDisplay.from_cv(found, ax=LATER), file, form, dpi)

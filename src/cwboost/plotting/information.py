@@ -12,19 +12,19 @@ import numpy as np
 from cwboost.explain.effects import Columns
 from cwboost.uncertainty.information import CRITERIA, Information
 
-from .displays import (
+from .style import (
     BLUE,
     DASHES,
     LATER,
     RED,
-    _axes,
-    _blend,
-    _dress,
-    _is_log,
-    _note,
-    _path_axis,
-    _set_ticks,
-    _styled,
+    add_note,
+    axes_or_new,
+    blend,
+    dress,
+    is_log_axis,
+    set_path_axis,
+    set_ticks,
+    styled,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class InformationDisplay:
             Iterations on a logarithmic axis; by default from 100 iterations on.
         ax : matplotlib axes, optional
         """
-        made = cls(information, log=_is_log(log, len(information.path) - 1))
+        made = cls(information, log=is_log_axis(log, len(information.path) - 1))
         return made if ax is LATER else made.plot(ax)
 
     @property
@@ -85,22 +85,22 @@ class InformationDisplay:
         """Draws the criterion, on the given axes or in a new figure."""
         found, data = self.information, self.data
         best, last = found.best_iteration, len(found.path) - 1
-        with _styled():
-            ax = self.ax_ = _axes(ax, self._size)
+        with styled():
+            ax = self.ax_ = axes_or_new(ax, self._size)
             self.figure_ = ax.figure
-            _dress(ax)
-            _path_axis(ax, last, self.log)
+            dress(ax)
+            set_path_axis(ax, last, self.log)
             beside = self.df_ax_ = ax.twinx()
-            _dress(beside, None)
+            dress(beside, None)
             beside.spines["right"].set_visible(True)
-            beside.spines["right"].set_color(_blend(ax, 0.4))
+            beside.spines["right"].set_color(blend(ax, 0.4))
             beside.plot(data["iteration"], data["df"], color=RED, linestyle=DASHES[1], lw=1.3)
             beside.set_ylim(0.0, max(1.08 * float(found.df.max()), 1e-9))
             beside.set_ylabel("degrees of freedom", color=RED)
-            _set_ticks(beside.yaxis)
+            set_ticks(beside.yaxis)
             ax.plot(data["iteration"], data["criterion"], color=BLUE, lw=1.9, zorder=3)
             self._limits()
-            _set_ticks(ax.yaxis)
+            set_ticks(ax.yaxis)
             ax.set_ylabel(CRITERIA[found.criterion], color=BLUE)
             ax.set_zorder(beside.get_zorder() + 1)  # the criterion is in front
             ax.patch.set_visible(False)
@@ -123,5 +123,5 @@ class InformationDisplay:
         share = np.log(at) / np.log(max(last, 2)) if self.log else best / max(last, 1)
         side: Any = ("right", -6) if share > 0.6 else ("left", 6)
         text = f"least: {best:,} (df {found.df[best]:.3g})"
-        _note(ax, text, (at, found.value), (side[1], -11), ha=side[0], fontsize="small",
-              color=_blend(ax, 0.85), zorder=6)  # fmt: skip
+        add_note(ax, text, (at, found.value), (side[1], -11), ha=side[0], fontsize="small",
+              color=blend(ax, 0.85), zorder=6)  # fmt: skip

@@ -16,19 +16,19 @@ from matplotlib.patches import Patch
 from cwboost.explain.effects import Columns
 from cwboost.model.records import Ranking
 
-from .displays import (
+from .inputs import as_model
+from .style import (
     BLUE,
     LATER,
     RED,
-    _axes,
-    _blend,
-    _dress,
-    _dress_levels,
-    _legend,
-    _model,
-    _set_ticks,
-    _styled,
-    _text,
+    add_legend,
+    axes_or_new,
+    blend,
+    drawn_text,
+    dress,
+    dress_levels,
+    set_ticks,
+    styled,
 )
 
 LONGEST = 22  # characters of one name of a pair
@@ -72,7 +72,7 @@ class InteractionsDisplay:
             So many of the best pairs.
         ax : matplotlib axes, optional
         """
-        found = model if isinstance(model, Ranking) else _model(model).interactions
+        found = model if isinstance(model, Ranking) else as_model(model).interactions
         if found is None:
             raise ValueError(
                 "the fit ranked no pairs; fit with interactions='auto', or draw what "
@@ -94,22 +94,22 @@ class InteractionsDisplay:
     def plot(self, ax: Axes | None = None) -> Self:
         """Draws the bars, on the given axes or in a new figure."""
         found, shown = self.ranking, self.data
-        with _styled():
-            ax = self.ax_ = _axes(ax, self._size)
+        with styled():
+            ax = self.ax_ = axes_or_new(ax, self._size)
             self.figure_ = ax.figure
-            _dress(ax, "x")
+            dress(ax, "x")
             y, values = np.arange(len(shown["a"]), dtype=float), 100.0 * shown["share"]
-            pale = _blend(ax, 0.3)
+            pale = blend(ax, 0.3)
             colours = [BLUE if chosen else pale for chosen in shown["chosen"]]
             ax.barh(y, values, height=0.62, color=colours, zorder=2)
             names = [
-                f"{_text(a, LONGEST)} : {_text(b, LONGEST)}"
+                f"{drawn_text(a, LONGEST)} : {drawn_text(b, LONGEST)}"
                 for a, b in zip(shown["a"], shown["b"], strict=True)
             ]
-            _dress_levels(ax, y, names)
+            dress_levels(ax, y, names)
             noise = 100.0 * found.noise / found.residual if found.residual > 0 else 0.0
             ax.set_xlim(0.0, 1.08 * max([noise, *values]) or 1.0)
-            _set_ticks(ax.xaxis)
+            set_ticks(ax.xaxis)
             line = ax.axvline(noise, color=RED, linewidth=1.2, linestyle=(0, (5, 1.5)), zorder=3)
             ax.set_xlabel("share of the residuals' sum of squares, %")
             self._explain(pale, line)
@@ -122,6 +122,6 @@ class InteractionsDisplay:
         marks = {inside: Patch(color=BLUE)} if any(chosen) else {}
         marks |= {} if all(chosen) else {"not in the model": Patch(color=pale)}
         marks |= {"best by noise": noise}
-        _legend(self.ax_, list(marks.values()), marks, loc="lower right", bbox_to_anchor=(1, 1),
+        add_legend(self.ax_, list(marks.values()), marks, loc="lower right", bbox_to_anchor=(1, 1),
                 borderaxespad=0.2, borderpad=0.2, ncols=3, columnspacing=1.4,
                 handlelength=1.6)  # fmt: skip

@@ -12,25 +12,25 @@ import numpy as np
 from cwboost.explain.effects import Columns
 from cwboost.selection.stability import Stability
 
-from .displays import (
+from .style import (
     BLUE,
     DASHES,
     LATER,
     RED,
-    _apart,
-    _axes,
-    _blend,
-    _colour,
-    _corner,
-    _dark,
-    _dress,
-    _dress_levels,
-    _is_log,
-    _note,
-    _path_axis,
-    _set_ticks,
-    _styled,
-    _text,
+    add_note,
+    add_remarks,
+    axes_or_new,
+    blend,
+    colour_of,
+    darker,
+    drawn_text,
+    dress,
+    dress_levels,
+    is_log_axis,
+    set_path_axis,
+    set_ticks,
+    spread_apart,
+    styled,
 )
 
 if TYPE_CHECKING:
@@ -123,66 +123,73 @@ class StabilityDisplay:
     def plot(self, ax: Axes | None = None) -> Self:
         """Draws the frequencies, on the given axes or in a new figure."""
         found = self.stability
-        with _styled():
-            ax = self.ax_ = _axes(ax, self._size)
+        with styled():
+            ax = self.ax_ = axes_or_new(ax, self._size)
             self.figure_ = ax.figure
             if self.kind == "frequency":
                 self._bars()
             else:
                 self._lines()
             bound = f"at most {found.pfer:.2g} expected by chance"
-            _corner(ax, [f"{len(found.selected)} of {len(found.names)} selected", bound])
+            add_remarks(ax, [f"{len(found.selected)} of {len(found.names)} selected", bound])
         return self
 
     def _bars(self) -> None:
         ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
-        _dress(ax, "x")
+        dress(ax, "x")
         items = list(found.frequency.items())
         rest = items[self.max_names :] if len(items) > self.max_names + 1 else []
         items = items[: len(items) - len(rest)]
-        names = [_text(self.labels.get(name, name)) for name, _ in items]
-        colours = [BLUE if name in chosen else _blend(ax, 0.35) for name, _ in items]
+        names = [drawn_text(self.labels.get(name, name)) for name, _ in items]
+        colours = [BLUE if name in chosen else blend(ax, 0.35) for name, _ in items]
         values, y = [share for _, share in items], np.arange(len(items) + (len(rest) > 0)) + 0.0
         if rest:  # as frequent as the most frequent of them
             names.append(f"each of {len(rest):,} others")
-            colours.append(_blend(ax, 0.2))
+            colours.append(blend(ax, 0.2))
             values.append(rest[0][1])
             y[-1] += 0.3
         ax.barh(y, values, height=0.62, color=colours, zorder=2)
         for place, value in zip(y, values, strict=True):
             note = f"{'≤ ' if rest and place == y[-1] else ''}{value:.2f}"
-            _note(ax, note, (value, place), (4, 0))
-        _dress_levels(ax, y, names)
+            add_note(ax, note, (value, place), (4, 0))
+        dress_levels(ax, y, names)
         ax.set_xlim(0.0, 1.09)
-        _set_ticks(ax.xaxis, stop=1.0)
+        set_ticks(ax.xaxis, stop=1.0)
         ax.axvline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
         text, foot = f"cutoff {found.cutoff:.3g}", ax.get_xaxis_transform()
-        _note(ax, text, (found.cutoff, 0.0), (-4, 4), foot, ha="right", va="bottom", color=RED)
+        add_note(ax, text, (found.cutoff, 0.0), (-4, 4), foot, ha="right", va="bottom", color=RED)
         ax.set_xlabel(self._what)
 
     def _lines(self) -> None:
         ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
-        _dress(ax)
+        dress(ax)
         data = list(self.data.items())
         at = data[0][1]
         named = [name for name, _ in data[1:] if name in chosen][: self.max_names]
-        _path_axis(ax, len(at) - 1, _is_log(None, len(at) - 1))
+        set_path_axis(ax, len(at) - 1, is_log_axis(None, len(at) - 1))
         for name, shares in data[1:]:
-            style: dict[str, Any] = {"color": _blend(ax, 0.3), "linewidth": 0.8, "zorder": 2}
+            style: dict[str, Any] = {"color": blend(ax, 0.3), "linewidth": 0.8, "zorder": 2}
             if name in named:
                 k = named.index(name)
                 dash = DASHES[k % len(DASHES)]
-                style = {"color": _colour(ax, k), "linewidth": 1.9, "zorder": 4, "linestyle": dash}
+                style = {
+                    "color": colour_of(ax, k),
+                    "linewidth": 1.9,
+                    "zorder": 4,
+                    "linestyle": dash,
+                }
             ax.plot(at, shares, **style, drawstyle="steps-post")
         ax.set_ylim(0.0, 1.03)
-        _set_ticks(ax.yaxis, stop=1.0)
+        set_ticks(ax.yaxis, stop=1.0)
         ax.axhline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
         behind = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
-        _note(ax, f"cutoff {found.cutoff:.3g}", (0.0, found.cutoff), (5, 8),
+        add_note(ax, f"cutoff {found.cutoff:.3g}", (0.0, found.cutoff), (5, 8),
               ax.get_yaxis_transform(), color=RED, bbox=behind, zorder=5)  # fmt: skip
         gap = 0.052
-        ends = _apart([found.frequency[name] / 1.03 for name in named], gap, 0.02)
+        ends = spread_apart([found.frequency[name] / 1.03 for name in named], gap, 0.02)
         for k, (name, place) in enumerate(zip(named, ends, strict=True)):
-            text, colour = _text(self.labels.get(name, name), 26), _dark(ax, _colour(ax, k))
-            _note(ax, text, (1.0, place), (6, 0), "axes fraction", fontsize="small", color=colour)
+            text, colour = drawn_text(self.labels.get(name, name), 26), darker(ax, colour_of(ax, k))
+            add_note(
+                ax, text, (1.0, place), (6, 0), "axes fraction", fontsize="small", color=colour
+            )
         ax.set_ylabel(self._what)

@@ -18,18 +18,18 @@ from cwboost.selection.tuning.space import Choice, LogUniform
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
 
-from .displays import (
+from .style import (
     BLUE,
     RED,
-    _blend,
-    _corner,
-    _dress,
-    _note,
-    _path_axis,
-    _set_ratio_ticks,
-    _set_ticks,
-    _styled,
-    _text,
+    add_note,
+    add_remarks,
+    blend,
+    drawn_text,
+    dress,
+    set_path_axis,
+    set_ratio_ticks,
+    set_ticks,
+    styled,
 )
 
 SHOWN = 0.5  # share of the configurations that the axis of scores is made for
@@ -111,7 +111,7 @@ class TuningDisplay:
         """Draws on the given axes or in a new figure."""
         names = [*self.tuning.bench.space.parameters, "n_iter"]
         wanted = len(names) if self.kind == "parameters" else 1
-        with _styled():
+        with styled():
             if axes is None:
                 import matplotlib.pyplot as plt
 
@@ -121,7 +121,7 @@ class TuningDisplay:
                 raise ValueError(f"axes: expected {wanted}, got {len(self.axes_)}")
             self.figure_ = self.axes_[0].figure
             first = self.axes_[0]
-            _note(first, "darker: more iterations", (0, 1), (0, 3), "axes fraction", va="bottom")
+            add_note(first, "darker: more iterations", (0, 1), (0, 3), "axes fraction", va="bottom")
             if self.kind == "paths":
                 self._paths(first)
             else:
@@ -136,12 +136,12 @@ class TuningDisplay:
         having = [t for t in self.last if name == "n_iter" or name in t.parameters]
         values: list[Any] = [t.n_iter if name == "n_iter" else t.parameters[name] for t in having]
         distribution = self.tuning.bench.space.parameters.get(name)
-        _dress(ax)
+        dress(ax)
         if isinstance(distribution, Choice):
             labels = distribution.labels
             spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(having))
             at = np.array([labels.index(v) for v in values]) + spread
-            ax.set_xticks(range(len(labels)), [_text(v, 18) for v in labels])
+            ax.set_xticks(range(len(labels)), [drawn_text(v, 18) for v in labels])
             ax.set_xlim(-0.5, len(labels) - 0.5)
         else:
             at = np.array(values, dtype=float)
@@ -152,14 +152,14 @@ class TuningDisplay:
             ax.plot(x, t.score, "o", color=RED if mine else self._colour(ax, t),
                     markersize=7 if mine else 4.5, mec=ax.get_facecolor(), mew=0.5,
                     zorder=5 if mine else 3)  # fmt: skip
-        ax.set_xlabel("best iteration" if name == "n_iter" else _text(name))
+        ax.set_xlabel("best iteration" if name == "n_iter" else drawn_text(name))
         self._score_axis(ax, having)
         if ax is not self.axes_[0] and len(self.axes_) > 1:
             ax.set_ylabel("")
 
     def _paths(self, ax: Axes) -> None:
         """The score over the iterations, one line per configuration."""
-        _dress(ax)
+        dress(ax)
         best = self.tuning.best
         for trial in self.last:
             mine = trial.configuration == best.configuration
@@ -173,14 +173,14 @@ class TuningDisplay:
                 LineCollection([line], colors=[colour], linewidths=width, zorder=4 if mine else 2)
             )
         most = max(t.budget for t in self.last)
-        _path_axis(ax, most, log=True)
+        set_path_axis(ax, most, log=True)
         self._score_axis(ax, self.last)
         ax.plot(best.n_iter, best.score, "o", color=RED, markersize=7, mec=ax.get_facecolor(),
                 mew=1.2, zorder=6, clip_on=False)  # fmt: skip
         near = best.n_iter > np.sqrt(most)
-        _note(ax, f"best: {best.score:.4g} after {best.n_iter:,}", (best.n_iter, best.score),
+        add_note(ax, f"best: {best.score:.4g} after {best.n_iter:,}", (best.n_iter, best.score),
               (-6 if near else 6, 10 if self.tuning.metric.greater else -10),
-              ha="right" if near else "left", fontsize="small", color=_blend(ax, 0.85),
+              ha="right" if near else "left", fontsize="small", color=blend(ax, 0.85),
               zorder=6)  # fmt: skip
 
     def _colour(self, ax: Axes, trial: Trial) -> Any:
@@ -188,7 +188,7 @@ class TuningDisplay:
         budgets = [t.budget for t in self.last]
         low, high = min(budgets), max(budgets)
         norm: Any = LogNorm(low, high) if high > low else Normalize(low - 1, high)
-        ends: Any = [_blend(ax, 0.22), BLUE]
+        ends: Any = [blend(ax, 0.22), BLUE]
         pale = LinearSegmentedColormap.from_list("budget", ends)
         return pale(float(norm(trial.budget)))
 
@@ -196,7 +196,7 @@ class TuningDisplay:
         """Limits for the better configurations; the others are counted in the corner."""
         metric, known = self.tuning.metric, np.array([t.score for t in self.last])
         known = known[np.isfinite(known)]
-        ax.set_ylabel(_text(metric.name))
+        ax.set_ylabel(drawn_text(metric.name))
         if not len(known):
             return
         tail = 1 - SHOWN if metric.greater else SHOWN
@@ -205,11 +205,11 @@ class TuningDisplay:
         room = abs(best - worst) or max(abs(best), 1.0) * 1e-3
         low, high = min(best, worst) - 0.12 * room, max(best, worst) + 0.12 * room
         ax.set_ylim(low, high)
-        _set_ticks(ax.yaxis, 5)
+        set_ticks(ax.yaxis, 5)
         beyond = sum(not low <= t.score <= high for t in drawn)
         if beyond:
             where = "below" if metric.greater else "above"
-            _corner(ax, [f"{beyond} lie {where}"])
+            add_remarks(ax, [f"{beyond} lie {where}"])
 
 
 def save(tuning: Tuning, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
@@ -239,6 +239,6 @@ def _number_axis(ax: Axes, values: Any, log: bool) -> None:
         ax.set_xscale("log")
         low = max(float(np.min(values)), 1e-12)
         ax.set_xlim(low / 1.15, float(np.max(values)) * 1.15)
-        _set_ratio_ticks(ax.xaxis, 5)
+        set_ratio_ticks(ax.xaxis, 5)
     else:
-        _set_ticks(ax.xaxis, 5)
+        set_ticks(ax.xaxis, 5)

@@ -474,7 +474,7 @@ def _rows(model: Model, data: Table, columns: list[str], n: int) -> list[list[An
             continue
         column = as_in_training(first[name], model.columns[name])
         if isinstance(column, Labels):
-            cells.append(column.to_objects().tolist())
+            cells.append(column.to_cells().tolist())
         else:
             cells.append([finite(v) for v in column.values.tolist()])
     return [list(row) for row in zip(*cells, strict=True)]

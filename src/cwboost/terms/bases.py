@@ -80,7 +80,7 @@ class Basis:
         """(k, n_coef) coefficients of functions the learner is kept orthogonal to."""
         return None
 
-    def cubic_breaks(self) -> tuple[float, ...] | None:
+    def cubic_breaks(self) -> Floats | None:
         """Return the breaks between which the basis is a polynomial of degree 3 or less.
 
         Return None if it is not made of such pieces: rows are then never summed as moments.
@@ -172,8 +172,8 @@ class SplineBasis(Basis):
     def range(self) -> tuple[float, float]:
         return self.knots[self.degree], self.knots[-self.degree - 1]
 
-    def cubic_breaks(self) -> tuple[float, ...] | None:
-        return self.knots[self.degree : self.n_splines + 1] if self.degree <= 3 else None
+    def cubic_breaks(self) -> Floats | None:
+        return self._knots[self.degree : self.n_splines + 1] if self.degree <= 3 else None
 
     def penalty(self) -> Floats:
         return _padded_penalty(self.n_splines, self.differences, self.missing)
@@ -234,8 +234,8 @@ class PowerBasis(Basis):
     def ones(self) -> Floats | None:
         return None if self.first else np.eye(1, self.n_coef).ravel()
 
-    def cubic_breaks(self) -> tuple[float, ...] | None:
-        return () if self.degree <= 3 else None
+    def cubic_breaks(self) -> Floats | None:
+        return np.empty(0) if self.degree <= 3 else None
 
     def penalty(self) -> Floats:
         return _power_penalty(self.first, self.degree)

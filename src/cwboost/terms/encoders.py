@@ -35,7 +35,7 @@ class Encoder(ABC):
 
     Attributes
     ----------
-    needs_numbers : bool
+    is_numeric : bool
         Whether the column must be numeric.
     n_codes : int or None
         The codes are 0, ..., n_codes - 1. None: encoded values are the numbers themselves, and
@@ -46,7 +46,7 @@ class Encoder(ABC):
         The level of each code; () if the codes are not levels.
     """
 
-    needs_numbers: ClassVar[bool]
+    is_numeric: ClassVar[bool]
     cuts: tuple[float, ...] = ()
     levels: tuple[str, ...] = ()
 
@@ -62,7 +62,7 @@ class Encoder(ABC):
     @property
     def has_steps(self) -> bool:
         """Whether effects are constant between the cuts of a numeric column."""
-        return self.is_coded and self.needs_numbers
+        return self.is_coded and self.is_numeric
 
     @property
     def counts_unseen(self) -> bool:
@@ -74,12 +74,18 @@ class Encoder(ABC):
         """Return (n,) the values at which a basis is evaluated."""
 
     @abstractmethod
-    def code_of(self, value: Any) -> float:
-        """Return the encoded value of one cell: a number, a text, or None for a missing cell."""
+    def code_of(self, value: Any) -> float | None:
+        """Return the encoded value of one cell, given as a number, a text, or None for missing.
 
-    def all_codes(self) -> Floats:
-        """Return every encoded value of a coded column: codes, NaN, and UNSEEN for levels."""
-        return np.array([*range(self.n_codes or 0), np.nan])
+        Return None if the column must be numeric and the cell is not a number.
+        """
+
+    def codes(self) -> Floats | None:
+        """Return all encoded values of a coded column: codes, NaN, and UNSEEN for levels.
+
+        Return None if encoded values are numbers.
+        """
+        return None if self.n_codes is None else np.array([*range(self.n_codes), np.nan])
 
     def add_steps(self, points: Floats) -> Floats:
         """Return the points and, for effects with steps, both sides of every cut; increasing."""
@@ -111,7 +117,7 @@ class Encoder(ABC):
 class Values(Encoder):
     """Keeps the numbers as they are."""
 
-    needs_numbers: ClassVar[bool] = True
+    is_numeric: ClassVar[bool] = True
 
     @property
     def n_codes(self) -> int | None:
@@ -120,8 +126,8 @@ class Values(Encoder):
     def encode(self, column: Column) -> Floats:
         return numbers_of(column)
 
-    def code_of(self, value: Any) -> float:
-        return _as_number(value)
+    def code_of(self, value: Any) -> float | None:
+        return as_number(value)
 
 
 VALUES = Values()
@@ -132,7 +138,7 @@ class Cuts(Encoder):
     """Codes numbers by steps: code j holds the numbers in (cuts[j-1], cuts[j]]."""
 
     cuts: tuple[float, ...] = field()
-    needs_numbers: ClassVar[bool] = True
+    is_numeric: ClassVar[bool] = True
 
     @property
     def n_codes(self) -> int:
@@ -158,10 +164,11 @@ class Cuts(Encoder):
         codes = np.searchsorted(np.asarray(self.cuts), values).astype(np.float64)
         return np.where(np.isnan(values), np.nan, codes)
 
-    def code_of(self, value: Any) -> float:
-        return (
-            float("nan") if value is None else float(np.searchsorted(self.cuts, _as_number(value)))
-        )
+    def code_of(self, value: Any) -> float | None:
+        number = as_number(value)
+        if number is None or np.isnan(number):
+            return number
+        return float(np.searchsorted(self.cuts, number))
 
     def add_steps(self, points: Floats) -> Floats:
         cuts = np.array(self.cuts)
@@ -219,7 +226,7 @@ class Levels(Encoder):
     """Codes text by its level. Without levels it only tells missing cells from others."""
 
     levels: tuple[str, ...] = field()
-    needs_numbers: ClassVar[bool] = False
+    is_numeric: ClassVar[bool] = False
 
     @property
     def n_codes(self) -> int:
@@ -250,8 +257,8 @@ class Levels(Encoder):
         text = level_text(value)
         return float(self.levels.index(text)) if text in self.levels else UNSEEN
 
-    def all_codes(self) -> Floats:
-        return np.append(super().all_codes(), UNSEEN)
+    def codes(self) -> Floats:
+        return np.array([*range(self.n_codes), np.nan, UNSEEN])
 
     def coded(self, column: Column, summary: ColumnSummary) -> CodedColumn:  # noqa: ARG002
         if not self.levels:
@@ -293,11 +300,14 @@ def level_text(value: Any) -> str:
     return format_number(float(value), boolean) if boolean or is_number(value) else str(value)
 
 
-def _as_number(value: Any) -> float:
-    """Return a cell of a numeric column as a float; True and False may be given as text."""
+def as_number(value: Any) -> float | None:
+    """Return a cell as a float: NaN for None, and None if the cell is not a number."""
     if value is None:
         return float("nan")
-    return float(BOOLEANS.get(level_text(value), value))
+    try:
+        return float(BOOLEANS.get(level_text(value), value))
+    except (TypeError, ValueError):
+        return None
 
 
 # What model files call each encoder.

@@ -1,0 +1,93 @@
+"""ComparisonDisplay: the effect of one column in several models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from cwboost.explain.effects import Columns
+
+from .drawing_data import (
+    aligned,
+    series_table,
+)
+from .effect import EffectDisplay
+from .style import (
+    LATER,
+)
+
+
+class ComparisonDisplay(EffectDisplay):
+    """The effects of several models on one column, in one picture.
+
+    Attributes
+    ----------
+    data : table of what is drawn; a model's column is named as the model
+    ax_, figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> x = np.linspace(0, 6, 200)
+    >>> models = {f"{m} iterations": cb.fit({"x": x}, np.sin(x), n_iter=m) for m in (5, 50)}
+    >>> display = ComparisonDisplay.from_estimators(models, "x")
+    >>> list(display.data)
+    ['x', '5 iterations', '50 iterations']
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
+    """
+
+    @classmethod
+    def from_estimators(
+        cls, models: Mapping[str, Any], which: str, *, ax: Axes | None = None, **options: Any
+    ) -> Self:
+        """Computes the effects and draws them.
+
+        Parameters
+        ----------
+        models : mapping of name to Model or estimator
+        which : name of a column (its terms are added up) or of a term
+        ax : matplotlib axes, optional
+        **options
+            As of `EffectDisplay.from_estimator`: scale, output, table, view, max_levels, sort,
+            labels, target, n. The spread of the rows is that of the first model.
+        """
+        if not models:
+            raise ValueError("expected at least one model")
+        if "parts" in options:
+            raise TypeError("a comparison of models does not show parts")
+        displays = [
+            EffectDisplay.from_estimator(model, which, ax=LATER, **options)
+            for model in models.values()
+        ]
+        first, kinds = displays[0], {d.kind for d in displays}
+        if "surface" in kinds or len(kinds) > 1:
+            raise ValueError(
+                f"{which!r}: only curves, or levels, can be drawn over each other; give every "
+                "model its own axes with ax="
+            )
+        if any(len(d.series) > 1 for d in displays):
+            raise ValueError("with several classes say which to compare, with output=")
+        named = zip(models, displays, strict=True)
+        series = [replace(d.series[0], name=str(name)) for name, d in named]
+        low, high = (min(d.view[0] for d in displays), max(d.view[1] for d in displays))
+        made = cls(
+            aligned(series), label=first.label, scale=first.scale, spread=first.spread,
+            middle=first.middle if first.scale != "response" else None, shares=first.shares,
+            view=(low, high), labels=first.labels, max_levels=first.max_levels, sort=first.sort,
+        )  # fmt: skip
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def data(self) -> Columns:
+        """What is drawn, as a table, at the points of the first model."""
+        first = self.series[0].shape
+        if first.kind == "levels":
+            return super().data
+        values = [np.interp(first.at[0], s.shape.at[0], s.values) for s in self.series]
+        pairs = zip(self.series, values, strict=True)
+        return series_table([replace(s, shape=first, values=v) for s, v in pairs], self.scale)

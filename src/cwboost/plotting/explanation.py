@@ -1,0 +1,170 @@
+"""ExplanationDisplay: why one row gets its prediction, as a waterfall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from cwboost.explain.effects import Columns
+from cwboost.explain.explanation import explain
+
+from .drawing_data import (
+    Bar,
+    Scaled,
+    number,
+    one_line,
+    short_numbers,
+    signed,
+    waterfall,
+)
+from .inputs import as_model, as_rows
+from .style import (
+    BLUE,
+    LATER,
+    ORANGE,
+    AxisLimits,
+    add_note,
+    axes_or_new,
+    axis_title,
+    blend,
+    drawn_text,
+    dress,
+    dress_levels,
+    padded_range,
+    percent,
+    set_ticks,
+    styled,
+)
+
+
+class ExplanationDisplay:
+    """Why one row gets its prediction: from the intercept, column by column, to the score.
+
+    Attributes
+    ----------
+    data : table of column, value and effect, the largest first (see `explain.explanation`)
+    bars : the steps as they are drawn, small ones gathered
+    ax_, figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> table = {"g": ["a", "b"] * 9, "h": ["x", "y", "y"] * 6}
+    >>> model = cb.fit(table, [0.0, 1.0] * 9)
+    >>> display = ExplanationDisplay.from_estimator(model, table, row=1)
+    >>> list(display.data["column"])
+    ['g', '(intercept)', '(score)']
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
+    """
+
+    def __init__(
+        self,
+        data: Columns,
+        scaled: Scaled,
+        *,
+        output: int = 0,
+        max_bars: int = 10,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data, self.scaled, self.output = data, scaled, output
+        self.bars, self.labels = waterfall(data, output, max_bars), dict(labels or {})
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        table: Any,
+        row: int = 0,
+        *,
+        output: Any = None,
+        max_bars: int = 10,
+        offset: Any = None,
+        exposure: Any = None,
+        labels: Mapping[str, str] | None = None,
+        target: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Explains a row and draws it.
+
+        Parameters
+        ----------
+        model : Model, CWBRegressor or CWBClassifier
+        table : data frame, array or mapping with the columns of the chosen terms
+        row : int
+            Number of the row, from 0.
+        output : class, optional
+            With several classes: which one; by default the most probable.
+        max_bars : int
+            Columns shown; the others are gathered.
+        offset, exposure : name of a column, optional
+            As of `Model.predict`.
+        labels : mapping of column to text, optional
+        target : str, optional
+            What is predicted, for the title of the axis.
+        ax : matplotlib axes, optional
+        """
+        rows, model = as_rows(model, table), as_model(model)
+        data = explain(model, rows, row, offset=offset, exposure=exposure)
+        scaled = Scaled(model, "score", target)
+        picked = int(np.argmax([values[-1] for values in list(data.values())[2:]]))
+        if output is not None:
+            picked = scaled.number_of(output)
+        made = cls(data, scaled, output=picked, max_bars=max_bars, labels=labels)
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 0.9 + 0.31 * len(self.bars)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draws the bars, on the given axes or in a new figure."""
+        with styled():
+            ax = self.ax_ = axes_or_new(ax, self._size)
+            self.figure_ = ax.figure
+            limits = AxisLimits(ax, "x")
+            dress(ax, "x")
+            for y, bar in enumerate(self.bars):
+                self._bar(y, bar)
+            for y, bar in enumerate(self.bars[:-1]):
+                ax.plot([bar.end] * 2, [y, y + 1], color=blend(ax, 0.4), linewidth=0.8, zorder=2)
+            dress_levels(ax, np.arange(len(self.bars)), [self._name(bar) for bar in self.bars])
+            limits.set(*padded_range([bar.end for bar in self.bars], False, 0.06, 0.24))
+            set_ticks(ax.xaxis)
+            label = self.scaled.score.removeprefix("the ")
+            if self.scaled.model.n_outputs > 1:
+                label = f"score of {one_line(self.scaled.outputs[self.output], 30)}"
+            ax.set_xlabel(axis_title(label, 56))
+        return self
+
+    def _name(self, bar: Bar) -> str:
+        if bar.kind == "column":
+            name = drawn_text(self.labels.get(bar.name, bar.name), 24)
+            return f"{name} = {drawn_text(short_numbers(bar.value), 18)}"
+        if bar.kind == "others":
+            return bar.name
+        words = {"intercept": "average row", "score": "this row", "offset": "offset"}
+        return drawn_text(short_numbers(bar.value), 30) if bar.value else words[bar.kind]
+
+    def _bar(self, y: int, bar: Bar) -> None:
+        ax = self.ax_
+        style = {"fontsize": "small", "color": blend(ax, 0.85), "zorder": 5}
+        if bar.kind in ("intercept", "score"):
+            ax.plot([bar.end], [y], "D", color=blend(ax, 0.85), markersize=6.5, zorder=4)
+            add_note(ax, self._meaning(bar.end), (bar.end, y), (9, 0), **style)
+            return
+        rises = bar.end >= bar.begin
+        ax.barh(y, bar.end - bar.begin, left=bar.begin, height=0.6, zorder=3,
+                color=BLUE if rises else ORANGE)  # fmt: skip
+        add_note(ax, signed(bar.end - bar.begin), (max(bar.begin, bar.end), y), (5, 0), **style)
+
+    def _meaning(self, score: float) -> str:
+        """A score, and the response that it stands for."""
+        model, text = self.scaled.model, number(score)
+        if self.scaled.link not in ("logit", "log"):
+            return text
+        response = float(model.loss.response(np.array([[score]]))[0])
+        return f"{text}  ({percent(response) if self.scaled.link == 'logit' else number(response)})"

@@ -1,0 +1,33 @@
+"""What displays accept: a model or a fitted estimator, and rows as either of them reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cwboost.frames.table import Table, read
+from cwboost.model.model import Model
+
+
+def as_model(model: Any) -> Model:
+    """The model itself, or that of a fitted estimator."""
+    if isinstance(model, Model):
+        return model
+    if hasattr(model, "get_params") and hasattr(model, "fit"):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model)
+    found = getattr(model, "model_", None)
+    if not isinstance(found, Model):
+        raise TypeError(
+            "expected a model of cwboost or a fitted CWBRegressor or CWBClassifier, got "
+            f"{type(model).__name__}"
+        )
+    return found
+
+
+def as_rows(model: Any, table: Any) -> Table | None:
+    """Rows as the model, or the estimator, reads them."""
+    if table is None:
+        return None
+    made: Table = model._read(table) if hasattr(model, "_read") else read(table)
+    return made

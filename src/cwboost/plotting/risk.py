@@ -1,0 +1,149 @@
+"""RiskDisplay: training and validation risk along the path."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from cwboost.explain.effects import Columns
+from cwboost.frames.table import Floats
+from cwboost.model.model import Model
+
+from .inputs import as_model
+from .style import (
+    BLUE,
+    DASHES,
+    LATER,
+    RED,
+    add_legend,
+    add_note,
+    axes_or_new,
+    blend,
+    dress,
+    is_log_axis,
+    set_path_axis,
+    set_ticks,
+    styled,
+)
+
+
+class RiskDisplay:
+    """The risk of training and validation rows along the path, the iteration that was chosen, and
+    where Hybrid switched; iterations that it left behind are pale.
+
+    Attributes
+    ----------
+    data : table of iteration, training and (if there are such rows) validation risk
+    ax_, figure_ : of matplotlib
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> x = np.linspace(0, 6, 200)
+    >>> display = RiskDisplay.from_estimator(cb.fit({"x": x}, np.sin(x), validation=0.3))
+    >>> list(display.data)
+    ['iteration', 'training', 'validation']
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
+    """
+
+    _size = (6.2, 3.6)
+
+    def __init__(self, model: Model, *, log: bool = True) -> None:
+        self.model, self.log = model, log
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, log: bool | None = None, ax: Axes | None = None) -> Self:
+        """Draws the risk.
+
+        Parameters
+        ----------
+        model : Model, CWBRegressor or CWBClassifier
+        log : bool, optional
+            Iterations on a logarithmic axis, which shows the fall and what comes after it; by
+            default from 100 iterations on.
+        ax : matplotlib axes, optional
+        """
+        model = as_model(model)
+        model._refuse_bags("the picture of the risk")
+        made = cls(model, log=is_log_axis(log, model.n_iter))
+        return made if ax is LATER else made.plot(ax)
+
+    @property
+    def data(self) -> Columns:
+        """Iterations from 0 and the risks after them."""
+        out = Columns(iteration=np.arange(self.model.n_iter + 1), training=self.model.risk)
+        if self.model.validation_risk is not None:
+            out["validation"] = self.model.validation_risk
+        return out
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draws the risk, on the given axes or in a new figure."""
+        risks = dict(list(self.data.items())[1:])
+        with styled():
+            ax = self.ax_ = axes_or_new(ax, self._size)
+            self.figure_ = ax.figure
+            dress(ax)
+            set_path_axis(ax, self.model.n_iter, self.log)
+            for name, risk in risks.items():
+                self._line(name, risk)
+            self._limits(np.concatenate(list(risks.values())))
+            set_ticks(ax.yaxis)
+            ax.set_ylabel(f"risk (mean {self.model.loss.name} loss)")
+            self._marks()
+            marks = [Line2D([], [], **self._style(name)) for name in risks]
+            add_legend(ax, marks, risks, loc="lower left" if self.log else "upper right")
+        return self
+
+    def _style(self, name: str) -> dict[str, Any]:
+        first = name == "training"
+        dash = DASHES[0] if first else DASHES[1]
+        return {"color": BLUE if first else RED, "linestyle": dash, "linewidth": 1.9, "zorder": 3}
+
+    def _line(self, name: str, risk: Floats) -> None:
+        """Chronological: what a rewind left behind is pale, and so is the risk of validation rows
+        that are trained on; the path goes on from the iterate kept.
+        """
+        path, at = self.model.path, np.arange(len(risk))
+        style = self._style(name)
+        pale = style | {"alpha": 0.4, "zorder": 2}
+        if path.switched_after < 0:
+            self.ax_.plot(at, risk, **style)
+            return
+        back, switch = path.rewound_to, path.switched_after
+        trained = name == "validation" and getattr(self.model.optimizer, "then", "") == "all"
+        self.ax_.plot(at[: back + 1], risk[: back + 1], **style)
+        self.ax_.plot(at[back : switch + 1], risk[back : switch + 1], **pale)
+        later = np.append(risk[back], risk[switch + 1 :])
+        self.ax_.plot(at[switch:], later, **(pale if trained else style))
+
+    def _limits(self, risks: Floats) -> None:
+        """From the least risk to that of the start: a path that ran away does not set the scale."""
+        known = risks[np.isfinite(risks)]
+        least, top = float(known.min()), float(max(self.model.risk[0], known.min()))
+        room = max(top - least, 1e-9 * abs(top), 1e-300)
+        self.ax_.set_ylim(least - 0.07 * room, top + 0.07 * room)
+
+    def _marks(self) -> None:
+        ax, model, path = self.ax_, self.model, self.model.path
+        best, watched = model.best_iteration, model.validation_risk is not None
+        if best > 0:
+            risks = model.risk if model.validation_risk is None else model.validation_risk
+            risk = float(np.clip(np.nan_to_num(risks[best], nan=np.inf), *ax.get_ylim()))
+            ax.plot([best], [risk], "o", color=RED if watched else BLUE, markersize=7, zorder=5,
+                    mec=ax.get_facecolor(), mew=1.2, clip_on=False)  # fmt: skip
+            share = np.log(best) / np.log(max(model.n_iter, 2)) if self.log else best / model.n_iter
+            side: Any = ("right", -4) if share > 0.7 else ("left", 4)
+            text = f"chosen: {best:,}"
+            add_note(ax, text, (best, risk), (side[1], 11), ha=side[0], fontsize="small",
+                  color=blend(ax, 0.85), zorder=6)  # fmt: skip
+        if path.switched_after >= 0:
+            switch, on_all = path.switched_after, getattr(model.optimizer, "then", "") == "all"
+            ax.axvline(switch, color=blend(ax, 0.5), linewidth=1, linestyle=(0, (1, 2)))
+            then = "plain, on all rows" if on_all else "plain"
+            for text, side, shift in (("accelerated", "right", -5), (then, "left", 5)):
+                where = ax.get_xaxis_transform()
+                add_note(ax, text, (switch, 1.0), (shift, -2), where, ha=side, va="top")
