@@ -39,7 +39,7 @@ from cwboost.frames.files import (
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, read
 from cwboost.model.model import Model, warn_of_unseen
-from cwboost.optimizers import OPTIMIZERS, Optimizer
+from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import cv
 from cwboost.selection.folds import Folds
 from cwboost.selection.tuning.schedules import Hyperband
@@ -104,8 +104,11 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.bags is not None and (a.validation in ("last", "none") or not _is_share(a.validation)):
         a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
                        "can only say which share of them; leave it out for 0.2")  # fmt: skip
-    if a.optimizer == "hybrid" and a.validation == "none":
-        a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
+    needs_rows = a.optimizer is not None and as_optimizer(a.optimizer).needs_validation
+    if needs_rows and a.validation == "none":
+        a.parser.error(
+            f"--optimizer {a.optimizer} needs validation rows; leave out --validation none"
+        )
     if a.bags is not None and a.checkpoint is not None:
         a.parser.error("--checkpoint: has the iterations of one fit, and --bags makes several")
     if a.output is not None:
@@ -391,8 +394,7 @@ def _folds(a: argparse.Namespace) -> Folds:
 
 
 def _cv_optimizer(a: argparse.Namespace) -> Optimizer:
-    names = {name.lower(): make for name, make in OPTIMIZERS.items()}
-    made = names[a.optimizer]()
+    made = as_optimizer(a.optimizer)
     return made if a.rate is None else made.set_params(rate=a.rate)
 
 

@@ -36,7 +36,7 @@ from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
-from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
+from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
 from cwboost.terms.encoders import ENCODERS, Cuts, Encoder, Levels, Values
 from cwboost.terms.learners import BASES, LEARNERS, Learner
@@ -68,7 +68,6 @@ CHOICES: dict[Any, Mapping[str, type[Any]]] = {
     Loss: LOSSES,
     Optimizer: OPTIMIZERS,
 }
-TYPE_NAMES = {cls: name for choice in CHOICES.values() for name, cls in choice.items()}
 
 
 class ModelFileError(ValueError):
@@ -179,11 +178,17 @@ def _term(term: Term) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """The value as JSON has it."""
     if is_dataclass(value):
-        name = TYPE_NAMES.get(type(value))
+        name = _type_name(type(value))
         return {**({} if name is None else {"type": name}), **_record(value)}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _type_name(cls: type[Any]) -> str | None:
+    """Return the name under "type" of a class that a file may choose; users can register more."""
+    names = (name for known in CHOICES.values() for name, found in known.items() if found is cls)
+    return next(names, None)
 
 
 def _record(item: Any) -> dict[str, Any]:
@@ -446,10 +451,10 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
     m = len(_read(list, data["choices"], "path.choices"))
     last = len(sizes) - 1
     switched, rewound = (_read(int, data[k], f"path.{k}") for k in ("switched_after", "rewound_to"))
-    did = isinstance(optimizer, Hybrid) and switched >= 0
+    did = optimizer.needs_validation and switched >= 0
     fits = 0 <= rewound <= switched <= m if did else switched == rewound == -1
     _require(fits, "path.rewound_to", "expected a switch that fits the path", (switched, rewound))
-    accelerated = 0 if isinstance(optimizer, Plain) else switched if did else m
+    corrected = optimizer.n_corrections(m, switched)
 
     def ints(key: str, low: int, high: int, n: int = m) -> Any:
         values = _read(list, data[key], f"path.{key}")
@@ -474,7 +479,7 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
         n = q * sum(sizes[k] for k in terms if k >= 0)
         return _unpacked(data[key], n, f"path.{key}")
 
-    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, accelerated)
+    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, corrected)
     return Path(
         choices,
         corrections,

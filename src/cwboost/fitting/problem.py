@@ -22,7 +22,7 @@ from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term, with_coefficients
-from cwboost.optimizers import Hybrid, Optimizer
+from cwboost.optimizers import Optimizer
 from cwboost.progress import Progress, as_progress
 
 from .callbacks import HaltCallback, Interrupted, iteration_facts, iteration_hook
@@ -87,7 +87,7 @@ class FitProblem:
     ) -> FitProblem:
         systems = binned.systems(binned.weigh(split.training), smoothing)
         everything: list[_core.Learner] = []
-        if isinstance(optimizer, Hybrid) and optimizer.then == "all":
+        if optimizer.ends_on_all_rows:
             # The same df on all rows; the smoothing that gives them is found anew.
             everything = binned.learners(binned.systems(binned.weigh(split.all)))
         plans = binned.plans
@@ -207,7 +207,7 @@ class FitProblem:
 
         (A Hybrid that ends on all rows has none left to watch, and begins anew.)
         """
-        if isinstance(self.optimizer, Hybrid) and self.optimizer.then == "all":
+        if self.optimizer.ends_on_all_rows:
             return model, _core.Path()
         before = main.at(main.best_iteration)
         return replace(model, path=before.path), self.history(before)
@@ -391,7 +391,7 @@ def _warn_of_divergence(model: Model) -> None:
     risk, m = model.risk, model.best_iteration
     least = int(np.argmin(risk[: m + 1]))
     rose = risk[m] - risk[least] > 0.1 * (risk[0] - risk[least]) and m > least
-    if rose and not isinstance(model.optimizer, Hybrid):
+    if rose and not model.optimizer.risk_may_rise:
         what = (
             f"the training risk was least after {least} iterations ({risk[least]:.6g}) and is "
             f"{risk[m]:.6g} after {m}: the fit diverges; lower the rate or the momentum, give "
@@ -418,7 +418,7 @@ def _facts(seen: ColumnSummary, spread: Spread | None) -> ColumnFacts:
 
 def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:
     """The iterate to return: the last, or with validation rows the best."""
-    on_all = isinstance(optimizer, Hybrid) and optimizer.then == "all" and path.switched_after >= 0
+    on_all = optimizer.ends_on_all_rows and path.switched_after >= 0
     if not has_validation or on_all:
         return path.n_iter
     return int(np.argmin(np.where(np.isnan(path.validation_risk), np.inf, path.validation_risk)))

@@ -27,7 +27,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
-from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
+from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
 from .folds import Fold, as_folds, watch
@@ -305,7 +305,6 @@ def cv(
     """
     bar = as_progress(progress)
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
-    optimizer = type(optimizer)(**optimizer.get_params())
     check_counts(n_iter, None, None, n_threads)
     most = _most(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
@@ -317,10 +316,13 @@ def cv(
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
     made = as_folds(folds, data, groups, seed)
     watched: list[Any] = [None] * len(made)
-    if isinstance(optimizer, Hybrid):
+    if optimizer.needs_validation:
         watched = watch(made, folds, data, _share(validation), groups, seed)
     elif validation is not None:
-        raise ValueError("validation: only a Hybrid watches rows; leave it out")
+        raise ValueError(
+            f"validation: {type(optimizer).__name__} uses no validation rows within a fold; "
+            "it applies only to optimizers that switch, such as cb.Hybrid()"
+        )
     parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
     threads = threads_for(n_threads)
     step = _step(every, n_iter, made)

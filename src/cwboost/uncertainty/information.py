@@ -202,7 +202,7 @@ def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
 
 
 def _check_trace(model: Model) -> None:
-    if getattr(model.optimizer, "then", "") == "all" and model.path.switched_after >= 0:
+    if model.optimizer.ends_on_all_rows and model.path.switched_after >= 0:
         raise ValueError(
             "df: Hybrid went on with all rows, so its scores are not linear in y of one part; "
             f"use model.at({model.path.switched_after}), Hybrid(then='training') or df='active'"
@@ -288,7 +288,8 @@ def _active(model: Model) -> Floats:
 def _trace(model: Model, rows: _Rows, used: list[int], bar: Progress) -> Floats:
     """tr(K G) after 0, 1, ... iterations."""
     path, optimizer, number = model.path, model.optimizer, {k: i for i, k in enumerate(used)}
-    rate, momentum = optimizer.rate * model.scale, getattr(optimizer, "momentum", 0.0)
+    rate = optimizer.rate * model.scale
+    momentum = optimizer.momentum if optimizer.has_momentum else 0.0
     if not used:
         return np.zeros(1)
     scores = _Scores.of(rows, model.loss)
