@@ -25,7 +25,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import whole
+from cwboost._utils.atomic_files import replace_file
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
@@ -101,7 +101,7 @@ def save(model: Model, file: Any) -> None:
     text = re.sub(
         r'\[\n[^\[\]{}"]*\]', lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", text
     )
-    with whole(file) as temporary:
+    with replace_file(file) as temporary:
         # A name may hold half a surrogate pair, which UTF-8 has not; JSON has an escape for it.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
