@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cwboost import __version__
+from cwboost._utils.atomic_files import STANDARD
 from cwboost.export.sql import DIALECTS
 from cwboost.losses import LOSSES, Loss
 from cwboost.optimizers import optimizer_names
@@ -18,7 +19,6 @@ from cwboost.selection.metrics import NAMED
 from cwboost.terms.styles import STYLES
 
 POINTS = 20  # about so many rows of a curve are printed
-STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
 TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet; - is standard input"

@@ -29,6 +29,7 @@ from cwboost.frames.dataset import Dataset
 from cwboost.frames.table import Floats, Labels, Table, read
 from cwboost.losses import Loss
 from cwboost.model.model import Model
+from cwboost.model.path import FINAL_REASONS, StopReason
 from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
@@ -46,7 +47,8 @@ RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without valida
 # With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps,
 # and bags average out what haste costs (docs/quality.md).
 LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
-FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
+# The fit ended by itself; further iterations cannot help.
+FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)
 
 
 class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

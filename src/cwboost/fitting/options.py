@@ -14,10 +14,10 @@ from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from .input_data import Split
 
 SEARCHES = {
-    "auto": _core.How.automatic,
-    "full": _core.How.full,
-    "certified": _core.How.certified,
-    "row-free": _core.How.row_free,
+    "auto": _core.SearchMode.automatic,
+    "full": _core.SearchMode.full,
+    "certified": _core.SearchMode.certified,
+    "row-free": _core.SearchMode.row_free,
 }
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from cwboost import _core
-from cwboost._utils.fingerprint import digest, does
+from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.binning.numbers import weighted_quantile
 from cwboost.frames.table import Column, Floats, Labels
 
@@ -372,7 +372,7 @@ class Loss:
         """
         if self._built_in:
             return repr(self)
-        return f"{type(self).__qualname__} {digest(does(self))}"
+        return f"{type(self).__qualname__} {fingerprint(describe_code(self))}"
 
 
 def _read_numbers(y: Column, loss: str) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.fingerprint import digest, does
+from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.frames.table import Floats
 
 from .base import Loss, TargetRows
@@ -74,7 +74,7 @@ class PythonLoss(Loss):
         return "loss"
 
     def identity(self) -> str:
-        return f"{type(self.user).__qualname__} {digest(does(self.user))}"
+        return f"{type(self.user).__qualname__} {fingerprint(describe_code(self.user))}"
 
 
 class _Forwarded:

@@ -31,6 +31,7 @@ from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
+from cwboost.model.path import StopReason
 from cwboost.progress import Progress, as_progress
 from cwboost.terms.bases import BasisRows
 
@@ -161,7 +162,10 @@ def aic(
     rows = _Rows.of(small, pose_again(small, given, "aic", n_threads))
     counted = _active(model) if df == "active" else _trace(model, rows, used, bar)
     found = Information(rows.criterion(criterion, model, counted), counted, criterion, df)
-    if found.best_iteration == model.n_iter > 0 and model.stopped != "nothing left to gain":
+    if (
+        found.best_iteration == model.n_iter > 0
+        and model.stopped != StopReason.nothing_left_to_gain
+    ):
         warnings.warn(
             f"the {CRITERIA[criterion]} is least at the last iteration, {model.n_iter}: it may "
             "fall further; use model.extend",
