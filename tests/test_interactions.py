@@ -124,7 +124,7 @@ def test_every_part_has_its_own_orthogonality():
     binned = prepare(table, y, [cb.Tensor("a", "g", orthogonal=True)])
     rng = np.random.default_rng(4)
     for w in (np.ones(N), rng.uniform(size=N), (rng.uniform(size=N) < 0.5).astype(float)):
-        learner = binned.learners(binned.systems(binned.weigh(w)))[0]
+        learner = binned.learners(binned.systems(binned.weigh_rows(w)))[0]
         index = binned.sets.sets[0].index
         sums = np.bincount(index, w * y, binned.sets.sets[0].n_bins)
         theta, gain = learner.fit(sums[None, :])

@@ -25,7 +25,7 @@ from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import load
 from cwboost.fitting.callbacks import Interrupted
-from cwboost.fitting.input_data import read_weights
+from cwboost.frames.aligned import read_weights
 from cwboost.frames.files import (
     FileTable,
     Kind,

@@ -24,13 +24,14 @@ from cwboost.binning.min_rows import Coder, count_rows
 from cwboost.binning.moments import MomentPieces, MomentSet
 from cwboost.binning.rules import AUTO_POINTS, Points
 from cwboost.binning.summary import ColumnSummary, Sample
-from cwboost.binning.weights import RowWeights, as_numbers, as_part, ones
 from cwboost.fitting.index_sets import core_set
-from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
+from cwboost.fitting.input_data import FitInput
+from cwboost.frames.aligned import aligned_column, read_offset, read_weights, read_y
 from cwboost.frames.chunks import Chunk, UnifiedColumn, gather
 from cwboost.frames.columns import Column, Floats, Labels, Numbers
 from cwboost.frames.reading import read, read_chunk
 from cwboost.frames.table import ComputedColumns, Table, check_finite
+from cwboost.frames.weights import RowWeights, as_numbers, as_part, ones
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 
@@ -270,7 +271,7 @@ class Shard:
                 return rows, np.empty(0), w, np.empty((0, loss.n_outputs))
             table = read(given.table)
             y, _ = read_y(given.y, table, loss, classes)
-            offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
+            offset = read_offset(table, given.offset, given.exposure, loss)
             return rows, y, w, offset
 
     def _joined(self) -> Table:
@@ -302,7 +303,7 @@ class Shard:
         marks, out = True, []
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with _in(part):
-                column = column_of(named or part.beside["validation"], "validation", table)
+                column = aligned_column(named or part.beside["validation"], "validation", table)
                 marks = marks and (table.n_rows == 0 or bool(getattr(column, "boolean", False)))
                 out.append(read_weights(column, table, "validation")[rows])
         self._validation = np.concatenate(out)

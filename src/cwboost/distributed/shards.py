@@ -13,7 +13,7 @@ from operator import add
 from typing import Any
 
 from cwboost import _core
-from cwboost.fitting.slots import SLOT_F
+from cwboost._core import SLOT_F
 
 STATE = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)  # verbs that last
 

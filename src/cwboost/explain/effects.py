@@ -17,9 +17,9 @@ from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole
 from cwboost.binning.min_rows import UNSEEN
 from cwboost.binning.spread import Spread
-from cwboost.binning.weights import as_part
-from cwboost.fitting.input_data import read_weights, read_y
+from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.table import Floats, Labels, Numbers, read
+from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 from cwboost.model.records import Bags, Bands, ColumnFacts
 from cwboost.model.term import Term
@@ -718,9 +718,7 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
 
 def kept_iterations(model: Model) -> list[int]:
     """Positions in the path of the iterations that led to the model, a rewind's left out."""
-    path, m = model.path, model.best_iteration
-    left = range(path.rewound_to, path.switched_after) if path.switched_after < m else range(0)
-    return [i for i in range(m) if i not in left]
+    return model.path.kept_iterations(model.best_iteration)
 
 
 def _shortened(name: str, limit: int = 40) -> str:

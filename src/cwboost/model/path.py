@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,6 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._core import StopReason as StopReason
 from cwboost.frames.table import Floats
-
-if TYPE_CHECKING:
-    pass
-
 
 Ints = NDArray[np.int32]
 # A path that ended for one of these cannot go on.
@@ -45,6 +40,13 @@ class Path:
     @property
     def n_iter(self) -> int:
         return len(self.choices)
+
+    def kept_iterations(self, m: int) -> list[int]:
+        """Return the positions of the first m iterations that were not undone by a rewind."""
+        undone = (
+            range(self.rewound_to, self.switched_after) if self.switched_after < m else range(0)
+        )
+        return [i for i in range(m) if i not in undone]
 
     @classmethod
     def from_core(cls, path: _core.Path) -> Path:

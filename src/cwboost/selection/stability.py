@@ -22,6 +22,7 @@ from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
+from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.frames.table import Floats
 from cwboost.optimizers import Plain, as_optimizer
@@ -353,7 +354,7 @@ class Halves:
 
 
 def _first(
-    problem: FitProblem, ids: Sequence[int], q: int, n_iter: int, halt: Halt
+    problem: FitProblem[PreparedRows], ids: Sequence[int], q: int, n_iter: int, halt: Halt
 ) -> NDArray[np.int64]:
     """When a fit that runs until it has chosen q groups chose each of them first; 0: never."""
     chosen: set[int] = set()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._core import SLOT_F
 from cwboost._utils.checks import is_number, threads_for
 from cwboost.explain.trajectory import coefficients_at
 from cwboost.fitting.callbacks import Interrupted
@@ -22,7 +23,6 @@ from cwboost.fitting.parallel_fits import Halt
 from cwboost.fitting.preparation import read_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
-from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
@@ -170,7 +170,7 @@ class Evaluator:
     def fit(self, arguments: Mapping[str, Any]) -> Model:
         """A fit to all rows."""
         rows = {name: self.given[name] for name in ("table", "y", "weights", "offset", "exposure")}
-        target = self.default.settings.target
+        target = self.data.source.target
         if target is not None:
             rows["y"] = target  # a formula would bring learners of its own
         return fit(**{**rows, **arguments})
@@ -251,7 +251,7 @@ def _restore(state: dict[str, Any], n_threads: int) -> Evaluator:
 def scores_at(binned: PreparedRows, model: Model, iterations: Iterations) -> Iterator[Floats]:
     """(q, n) scores of all rows, at the bins, after some iterations of a path."""
     data, of_term = binned.data, binned.sets.of_term
-    rows = binned.rows(Split(data.weights, None, data.weights), 1)
+    rows = binned.with_split(Split(data.weights, None, data.weights)).rows(1)
     effects = {}  # (iterations, q, bins) of the terms that the path has moved
     for k, beta in enumerate(coefficients_at(model, iterations).values()):
         if beta.any():

@@ -283,7 +283,7 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
         "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
         "learners": fingerprint(learners),
         "loss": data.loss.identity(),
-        "bins": repr(bench.default.settings.bins),
+        "bins": repr(bench.data.source.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
         "folds": fingerprint(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
         "metric": _metric(bench.metric),
