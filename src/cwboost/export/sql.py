@@ -10,24 +10,20 @@ How dialects write numbers, names and pieces is in sql_text.py.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.model.pieces import (
-    Axis,
-    FixedColumns,
-    TermPieces,
-    checked_link,
-    fixed_columns,
-    outputs_of,
-    pieces_of,
-)
+from cwboost.model.pieces import pieces_of
+
+from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
+from .sql_text import DIALECTS, Lines, Names, Writer, comment_of, indent, select, sum_of
+
+EXP_LIMIT = 700  # exp of a larger number overflows
+
 
 def to_sql(
     model: Model,
@@ -99,8 +95,15 @@ def to_sql(
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {dialect!r}")
-    checked_link(model, kind)
-    return _Query(model, dialect, table, keep, fixed_columns(model, offset, exposure)).write(kind)
+    link = checked_link(model, kind, LINKS, "SQL")
+    query = _Query(model, dialect, table, keep, fixed_columns(model, offset, exposure))
+    return query.write(link if kind == "response" else None)
+
+
+def write_sql(model: Model, file: Any, **options: Any) -> None:
+    """Write the query to a file; the options are those of `to_sql`."""
+    text = to_sql(model, **options).rstrip() + "\n"
+    Path(file).write_text(text, encoding="utf-8", newline="\n")
 
 
 class _Query:
@@ -161,7 +164,8 @@ class _Query:
             if results.add(column) != column:
                 raise ValueError(f"keep: {column!r} would occur twice in the result; rename it")
 
-    def write(self, kind: str) -> str:
+    def write(self, link: str | None) -> str:
+        """Return the query; with a link it has responses too."""
         name = self.write_in.name
         result = [
             f"{name(inner)} AS {name(column)}"
@@ -169,10 +173,10 @@ class _Query:
         ]
         result += [name(n) for names in self.effects for n in names]
         result += [name(n) for n in self.scores]
-        if kind == "response":
+        if link is not None:
             result += [
                 f"{value} AS {name(column)}"
-                for value, column in zip(self._responses(), self.responses, strict=True)
+                for value, column in zip(self._responses(link), self.responses, strict=True)
             ]
         inputs, effects, scores = self.stages
         hint = "MATERIALIZED " if self.dialect.materialize and len(self.scores) > 1 else ""
@@ -245,20 +249,9 @@ class _Query:
             out.append(f"{sum_of(terms)} AS {name(column)}")
         return out
 
-    def _responses(self) -> list[str]:
-        name, one = self.write_in.name, self.write_in.number(1.0)
-        scores = [name(column) for column in self.scores]
-        link = checked_link(self.model, "response")
-        if link == "identity":
-            return scores
-        if link == "log":
-            return [self._exp(scores[0])]
-        if link == "logit":
-            return [f"{one} / ({one} + {self._exp(f'-{scores[0]}')})"]
-        return [  # no exp of a score alone, which may overflow
-            f"{one} / ({sum_of([self._exp(f'{other} - {own}') for other in scores])})"
-            for own in scores
-        ]
+    def _responses(self, link: str) -> list[str]:
+        scores = [self.write_in.name(column) for column in self.scores]
+        return LINKS[link](scores, self.write_in.number(1.0), self._exp)
 
     def _exp(self, value: str) -> str:
         if self.dialect.strict_exp:
@@ -266,3 +259,33 @@ class _Query:
         return f"exp({value})"
 
 
+# --- links: responses from scores, given the literal 1 and how exp is written ---------------------
+
+Exp = Callable[[str], str]
+
+
+def _identity(scores: list[str], one: str, exp: Exp) -> list[str]:
+    del one, exp
+    return scores
+
+
+def _log(scores: list[str], one: str, exp: Exp) -> list[str]:
+    del one
+    return [exp(score) for score in scores]
+
+
+def _logit(scores: list[str], one: str, exp: Exp) -> list[str]:
+    return [f"{one} / ({one} + {exp(f'-{score}')})" for score in scores]
+
+
+def _softmax(scores: list[str], one: str, exp: Exp) -> list[str]:
+    # exp of differences, because exp of a score may overflow
+    return [f"{one} / ({sum_of([exp(f'{other} - {own}') for other in scores])})" for own in scores]
+
+
+LINKS: dict[str, Callable[[list[str], str, Exp], list[str]]] = {
+    "identity": _identity,
+    "log": _log,
+    "logit": _logit,
+    "softmax": _softmax,
+}

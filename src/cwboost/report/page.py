@@ -16,7 +16,7 @@ import warnings
 from importlib.resources import files
 from typing import Any
 
-from cwboost._utils.atomic_files import check_file, whole
+from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
 from cwboost.explain.effects import importance
 from cwboost.explain.quality import EvaluatedRows, evaluate_rows
@@ -69,7 +69,7 @@ def report(
         target = model.settings.target
         title = "cwboost model" if target is None else f"Model of {target}"
     page = _page(model, GivenRows(data, judged, shares, rows), title)
-    with whole(file) as temporary:
+    with replace_file(file) as temporary:
         temporary.write_text(page, encoding="utf-8", newline="\n")
 
 
