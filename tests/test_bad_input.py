@@ -649,7 +649,9 @@ def test_no_rows_to_predict(loss):
         optimizer=cb.Hybrid(switch_after=2**40),
         validation=0.2,
     ),
-    case(TypeError, r"optimizer: expected cb.Plain\(...\), .* got 'plain'", optimizer="plain"),
+    case(
+        ValueError, "optimizer: expected 'plain', .* cb.Plain.*, got 'newton'", optimizer="newton"
+    ),
     case(ValueError, "n_iter must be a whole number from 0 to .*, got -1", n_iter=-1),
     case(ValueError, "n_iter must be a whole number from 0 to .*, got 1.5", n_iter=1.5),
     case(ValueError, "patience must be a whole number from 1 to .*, got 0", patience=0),

@@ -23,10 +23,11 @@ import pytest
 
 import cwboost as cb
 from cwboost import progress
+from cwboost._utils.atomic_files import write_output
 from cwboost.cli.main import main
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
-from cwboost.frames.files import read_table, replaced, write_table
+from cwboost.frames.files import read_table, write_table
 from cwboost.frames.table import Labels, Numbers
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
@@ -620,7 +621,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
     (folder / "full").mkdir()
     (folder / "full" / "file").write_text("")
     assert main(["export", "m.json", "--to", "full"]) == 1
-    assert "there is a folder with other things in it" in capsys.readouterr().err
+    assert "a folder with other files exists already" in capsys.readouterr().err
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -641,7 +642,10 @@ def test_export_to_a_full_folder(model, folder, capsys):
         (["fit", "rows.csv", "--target", "grade", "--loss", "binomial"], "two classes"),
         (["fit", "rows.csv", "--target", "answer", "--exposure", "years"], "log link"),
         (["fit", "rows.csv", "--target", "y", "--exposure", "years"], "no log link"),
-        (["fit", "rows.csv", "--target", "y", "-o", "no/folder/m.json"], "there is no such folder"),
+        (
+            ["fit", "rows.csv", "--target", "y", "-o", "no/folder/m.json"],
+            "this folder does not exist",
+        ),
         (["fit", "rows.csv", "--target", "y", "-o", "."], "this is a folder"),
         (["predict", "rows.csv", "rows.csv"], "rows.csv: damaged or not JSON"),
         (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name that ends in"),
@@ -691,7 +695,7 @@ def test_a_failure_leaves_the_old_file(model, monkeypatch, folder):
 def test_what_is_no_file_is_not_replaced(model, folder):
     if not Path("/dev/null").exists():
         pytest.skip("no /dev/null")
-    with replaced("/dev/null") as temporary:
+    with write_output("/dev/null") as temporary:
         temporary.write_text("text")
     assert not Path("/dev/null").is_file()
     (folder / "link.csv").symlink_to(folder / "real.csv")

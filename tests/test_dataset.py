@@ -34,8 +34,7 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 from cwboost import progress
-from cwboost._utils import atomic_files as whole
-from cwboost._utils import memory
+from cwboost._utils import atomic_files, memory
 from cwboost.cli.main import main
 from cwboost.frames import dataset as dataset_module
 from cwboost.frames import parquet
@@ -663,9 +662,7 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
     monkeypatch.setattr(store.ColumnWriter, "flush", full)
     for target in ("d", "other"):
         written.clear()
-        with pytest.raises(
-            OSError, match="no space is left on the disk, and nothing is written"
-        ) as e:
+        with pytest.raises(OSError, match="the disk is full and nothing was written") as e:
             saved.save(tmp_path / target)
         assert e.value.errno == errno.ENOSPC
         assert str(tmp_path / target) in str(e.value)
@@ -729,7 +726,7 @@ def test_kill_9_while_saving_keeps_what_was_there(
     assert left == {".tmp"}
     # Or it is saved again: what was left goes, but what may still be written to.
     for abandoned in (False, True):
-        monkeypatch.setattr(whole, "ABANDONED", -1.0 if abandoned else 60.0)
+        monkeypatch.setattr(atomic_files, "ABANDONED", -1.0 if abandoned else 60.0)
         assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
         left = {path.suffix for path in again.iterdir()} - {""}
         assert left == (set() if abandoned else {".tmp"})
@@ -748,11 +745,11 @@ def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):
 def test_other_folders_are_not_overwritten(saved, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(FileExistsError, match="there is a folder with other things in it"):
+    with pytest.raises(FileExistsError, match="a folder with other files exists already"):
         saved.save(tmp_path / "mine")
-    with pytest.raises(FileExistsError, match="there is a file; give another name"):
+    with pytest.raises(FileExistsError, match="a file exists already; give another name"):
         saved.save(tmp_path / "mine" / "letter.txt")
-    with pytest.raises(FileNotFoundError, match="there is no such folder; make it first"):
+    with pytest.raises(FileNotFoundError, match="this folder does not exist; create it first"):
         saved.save(tmp_path / "no" / "d")
     assert saved.save(tmp_path / "d").n_rows == N  # itself is replaced
 
@@ -827,7 +824,7 @@ def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeyp
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("cwboost.binning.bin_cache.whole", full)
+    monkeypatch.setattr("cwboost.binning.bin_cache.replace_file", full)
     with pytest.warns(UserWarning, match=r"bins cannot be stored for later fits \(No space left"):
         model = cb.fit(saved, n_iter=2)
     assert_same(cb.fit(frame[["x", "i", "n"]], "n", n_iter=2), model)
@@ -855,7 +852,7 @@ def test_predict_writes_a_folder_for_a_folder(frame, folder, tmp_path, capsys):
     np.testing.assert_array_equal(found["probability[yes]"], expected)
     np.testing.assert_array_equal(found["i"], everyone["i"])
     assert main(arguments) == 1
-    assert "folder with other things in it" in capsys.readouterr().err
+    assert "folder with other files exists already" in capsys.readouterr().err
     assert main([*arguments[:3], "-o", str(tmp_path / "one.csv")]) == 0
     assert len(pd.read_csv(tmp_path / "one.csv")) == N
 

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
 from cwboost._utils.checks import is_number
-from cwboost._utils.fingerprint import digest, does
+from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.binning.numbers import weighted_quantile
 from cwboost.frames.table import Column, Floats, Labels, Numbers
 
@@ -588,7 +588,7 @@ def described(loss: Loss) -> str:
     if type(loss).__module__ == Loss.__module__ and not isinstance(loss, PythonLoss):
         return repr(loss)
     user = getattr(loss, "user", loss)
-    return f"{type(user).__qualname__} {digest(does(user))}"
+    return f"{type(user).__qualname__} {fingerprint(describe_code(user))}"
 
 
 def as_loss(loss: Any) -> Loss:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import whole
+from cwboost._utils.atomic_files import replace_file
 from cwboost.frames.saved_folder import map_file
 from cwboost.frames.table import BinFolder
 
@@ -72,12 +72,12 @@ class BinCache:
             said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
             said["dtype"] = bins.index.dtype.str
             check = _checksum(said)
-            with whole(path) as temporary, temporary.open("wb") as stream:
+            with replace_file(path) as temporary, temporary.open("wb") as stream:
                 for array in (bins.values, bins.index):
                     raw = np.ascontiguousarray(array).data.cast("B")
                     stream.write(raw)
                     check = zlib.crc32(raw, check)
-            with whole(path.with_suffix(".json")) as temporary:
+            with replace_file(path.with_suffix(".json")) as temporary:
                 temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
         except OSError as error:
             warnings.warn(

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost import progress
-from cwboost._utils.atomic_files import check_file
+from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import load
 from cwboost.fitting.callbacks import Interrupted
@@ -33,21 +33,21 @@ from cwboost.frames.files import (
     is_folder,
     is_table_file,
     read_table,
-    replaced,
     standard_input,
     write_table,
 )
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, read
 from cwboost.model.model import Model, warn_of_unseen
-from cwboost.optimizers import OPTIMIZERS, Optimizer
+from cwboost.model.path import StopReason
+from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import cv
 from cwboost.selection.folds import Folds
 from cwboost.selection.tuning.schedules import Hyperband
 from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
 from cwboost.terms.formula import parse
 
-from .arguments import CLASSES, PICTURES, STANDARD, parser
+from .arguments import CLASSES, PICTURES, parser
 from .text import cell, curve_lines, effect_table, printable, table_lines, words
 
 BAD, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
@@ -105,8 +105,11 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.bags is not None and (a.validation in ("last", "none") or not _is_share(a.validation)):
         a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
                        "can only say which share of them; leave it out for 0.2")  # fmt: skip
-    if a.optimizer == "hybrid" and a.validation == "none":
-        a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
+    needs_rows = a.optimizer is not None and as_optimizer(a.optimizer).needs_validation
+    if needs_rows and a.validation == "none":
+        a.parser.error(
+            f"--optimizer {a.optimizer} needs validation rows; leave out --validation none"
+        )
     if a.bags is not None and a.checkpoint is not None:
         a.parser.error("--checkpoint: has the iterations of one fit, and --bags makes several")
     if a.output is not None:
@@ -294,9 +297,9 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
-    stopped = model.stopped.endswith("interrupted")
+    stopped = model.stopped.endswith(StopReason.interrupted)
     if a.output is not None:
-        with replaced(a.output) as temporary:
+        with write_output(a.output) as temporary:
             model.save(temporary)
     bar.close()
     m, validation = model.best_iteration, model.validation_risk
@@ -376,7 +379,7 @@ def run_cv(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.plot is not None:
         from cwboost.plotting.cv import save
 
-        with replaced(a.plot) as temporary:
+        with write_output(a.plot) as temporary:
             save(found, temporary, form=Path(a.plot).suffix[1:].lower())
     if a.output != STANDARD:
         best = f"cb.fit(..., n_iter={found.best_iteration})"
@@ -392,8 +395,7 @@ def _folds(a: argparse.Namespace) -> Folds:
 
 
 def _cv_optimizer(a: argparse.Namespace) -> Optimizer:
-    names = {name.lower(): make for name, make in OPTIMIZERS.items()}
-    made = names[a.optimizer]()
+    made = as_optimizer(a.optimizer)
     return made if a.rate is None else made.set_params(rate=a.rate)
 
 
@@ -427,11 +429,11 @@ def run_tune(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.plot is not None and found.trials:
         from cwboost.plotting.tuning import save
 
-        with replaced(a.plot) as temporary:
+        with write_output(a.plot) as temporary:
             save(found, temporary, form=Path(a.plot).suffix[1:].lower())
     if a.output is not None and not stopped:
         model = found.fit(progress=bar)
-        with replaced(a.output) as temporary:
+        with write_output(a.output) as temporary:
             model.save(temporary)
     bar.close()
     if found.trials:
@@ -659,7 +661,7 @@ def run_plot(a: argparse.Namespace, bar: progress.Progress) -> int:
         options |= {} if a.scale is None else {"scale": a.scale}
     from cwboost.plotting.plot import save
 
-    with replaced(a.output) as temporary:
+    with write_output(a.output) as temporary:
         save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)
     return 0
 
@@ -691,7 +693,7 @@ def run_export(a: argparse.Namespace, bar: progress.Progress) -> int:
     if folder:
         model.to_csv(a.to)
         return 0
-    with replaced(a.to) as temporary:
+    with write_output(a.to) as temporary:
         if ending == ".sql":
             query = model.to_sql(**given)
             temporary.write_text(query.rstrip() + "\n", encoding="utf-8", newline="\n")
@@ -716,7 +718,7 @@ def run_report(a: argparse.Namespace, bar: progress.Progress) -> int:
     else:
         model, rows, _ = _model_and_rows(a)
         table = rows.table
-    with replaced(a.output) as temporary:
+    with write_output(a.output) as temporary:
         model.report(temporary, table, a.target, rows=a.rows, title=a.title, **given)
     bar.say("done", f"written to {a.output}", output=a.output)
     return 0

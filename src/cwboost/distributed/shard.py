@@ -34,7 +34,7 @@ from cwboost.frames.table import ComputedColumns, Table, check_finite
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 
-TRAINING = 0  # the first part
+TRAINING = _core.TRAINING_PART
 SOME = 64  # numbers that are looked for elsewhere
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")

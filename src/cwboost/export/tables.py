@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import check_folder, whole, whole_folder
+from cwboost._utils.atomic_files import check_folder, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
 from cwboost.explain.effects import Columns
 from cwboost.frames.table import Floats
@@ -284,7 +284,7 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     readable, exact = score_tables(model, n), exact_tables(model)
     files = [_file_name(i, name) for i, name in enumerate(list(readable)[1:], 1)]
     names = ["intercept.csv", *files]
-    with whole_folder(folder) as temporary:
+    with replace_folder(folder) as temporary:
         (temporary / EXACT).mkdir()
         _write_csv(temporary / "model.csv", _facts(model))
         _write_csv(temporary / "terms.csv", _index(model, files))
@@ -353,7 +353,7 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
     for name, (title, exact_title) in zip(list(readable)[1:], titles, strict=True):
         _write_sheet(book, title, [readable[name]])
         _write_sheet(book, exact_title, [exact[name]])
-    with whole(file) as temporary:
+    with replace_file(file) as temporary:
         book.save(temporary)
 
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-from cwboost._utils.atomic_files import whole_folder
+from cwboost._utils.atomic_files import replace_folder
 from cwboost.progress import Progress, as_progress
 
 from .columns import Column
@@ -445,7 +445,7 @@ def _write(
 ) -> None:
     """Lays tables out in a folder: all of them, or nothing is there."""
     writer = None
-    with whole_folder(folder, INDEX) as temporary:
+    with replace_folder(folder, INDEX) as temporary:
         try:
             with bar.work(n_rows, "row"):
                 for table, where in tables:

@@ -21,18 +21,15 @@ import gzip
 import io
 import json
 import re
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.atomic_files import check_file, whole
+from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
@@ -40,7 +37,6 @@ from .reading import read, read_column
 from .table import ComputedColumns, Table, check_finite
 
 Kind = Literal["numbers", "text"]  # what a column is known to be
-STANDARD = "-"
 ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
@@ -368,7 +364,7 @@ def write_table(file: str, columns: Mapping[str, Any]) -> None:
     """
     check_output(file)
     form = ENDINGS.get(Path(file).suffix.lower(), "csv")
-    with replaced(file) as temporary:
+    with write_output(file) as temporary:
         if form == "parquet":
             _write_parquet(temporary, columns)
         else:
@@ -429,31 +425,3 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
         for name, column in columns.items()
     }
     pyarrow.parquet.write_table(pyarrow.table(arrays), path)
-
-
-@contextmanager
-def replaced(file: str) -> Iterator[Path]:
-    """A path to write to; what is there at the end becomes the file, and nothing if it fails.
-
-    "-" and what is no ordinary file (a pipe, /dev/null) get a copy.
-    """
-    target = Path(file).resolve()
-    if file == STANDARD or (target.exists() and not target.is_file()):
-        with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
-            temporary = Path(folder) / "out"
-            yield temporary
-            _copy(temporary, None if file == STANDARD else target)
-        return
-    with whole(target) as temporary:
-        yield temporary
-
-
-def _copy(source: Path, target: Path | None) -> None:
-    with source.open("rb") as stream:
-        if target is None:
-            sys.stdout.flush()
-            shutil.copyfileobj(stream, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        else:
-            with target.open("wb") as out:
-                shutil.copyfileobj(stream, out)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import recover
+from cwboost._utils.atomic_files import recover_folder
 
 from .chunks import Chunk, UnifiedColumn
 from .columns import Column, Labels, Numbers
@@ -156,7 +156,7 @@ class SavedFolder:
     """A saved Dataset, opened for reading."""
 
     def __init__(self, folder: Any) -> None:
-        recover(folder)
+        recover_folder(folder)
         self.folder = Path(folder).resolve()
         said = _read_index(self.folder)
         self.n_rows: int = said["n_rows"]

@@ -100,7 +100,7 @@ def _how(model: Model, nested: bool) -> tuple[Optimizer, int | None]:
     own. Momentum would run away if it went on, so that they are all Plain."""
     rate = model.optimizer.rate
     fast = Plain(max(rate, RATES.get(model.loss.name, 0.0)))
-    if nested or not isinstance(model.optimizer, Plain):
+    if nested or model.optimizer.has_momentum:
         return fast, None
     m = model.best_iteration if model.bags is None else np.mean(model.bags.best_iteration)
     return fast, max(1, round(float(m) * rate / fast.rate))

@@ -32,6 +32,7 @@ from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.frames.table import Floats
 from cwboost.losses import Binomial, Loss, Multinomial, Poisson, Squared
 from cwboost.model.model import Model
+from cwboost.model.path import StopReason
 from cwboost.progress import Progress, as_progress
 from cwboost.terms.bases import BasisRows
 
@@ -162,7 +163,10 @@ def aic(
     rows = _Rows.of(small, pose_again(small, given, "aic", n_threads))
     counted = _active(model) if df == "active" else _trace(model, rows, used, bar)
     found = Information(rows.criterion(criterion, model, counted), counted, criterion, df)
-    if found.best_iteration == model.n_iter > 0 and model.stopped != "nothing left to gain":
+    if (
+        found.best_iteration == model.n_iter > 0
+        and model.stopped != StopReason.nothing_left_to_gain
+    ):
         warnings.warn(
             f"the {CRITERIA[criterion]} is least at the last iteration, {model.n_iter}: it may "
             "fall further; use model.extend",
@@ -202,7 +206,7 @@ def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
 
 
 def _check_trace(model: Model) -> None:
-    if getattr(model.optimizer, "then", "") == "all" and model.path.switched_after >= 0:
+    if model.optimizer.ends_on_all_rows and model.path.switched_after >= 0:
         raise ValueError(
             "df: Hybrid went on with all rows, so its scores are not linear in y of one part; "
             f"use model.at({model.path.switched_after}), Hybrid(then='training') or df='active'"
@@ -288,7 +292,8 @@ def _active(model: Model) -> Floats:
 def _trace(model: Model, rows: _Rows, used: list[int], bar: Progress) -> Floats:
     """tr(K G) after 0, 1, ... iterations."""
     path, optimizer, number = model.path, model.optimizer, {k: i for i, k in enumerate(used)}
-    rate, momentum = optimizer.rate * model.scale, getattr(optimizer, "momentum", 0.0)
+    rate = optimizer.rate * model.scale
+    momentum = optimizer.momentum if optimizer.has_momentum else 0.0
     if not used:
         return np.zeros(1)
     scores = _Scores.of(rows, model.loss)

@@ -157,7 +157,7 @@ class IntervalTask:
         watched = model.settings.validation != "none"
         if tau is not None:
             binned = replace(binned, data=replace(binned.data, loss=Quantile(tau)))
-            optimizer = optimizer if isinstance(optimizer, Plain) else Plain()
+            optimizer = Plain() if optimizer.has_momentum else optimizer
             n_iter, patience, watched = QUANTILE_ITER, PATIENCE, True
         elif watched:
             n_iter *= 2  # it may take longer; patience ends it
