@@ -18,7 +18,6 @@ from cwboost.selection.folds import KINDS
 from cwboost.selection.metrics import NAMED
 from cwboost.terms.styles import STYLES
 
-CLASSES = ("binomial", "multinomial")  # losses on classes
 POINTS = 20  # about so many rows of a curve are printed
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
@@ -374,11 +373,12 @@ def _loss(text: str) -> Loss:
     name, colon, parameter = text.partition(":")
     if name not in LOSSES:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
+    made = LOSSES[name]
     try:
-        if colon and name not in CLASSES:
-            return LOSSES[name](float(parameter))  # type: ignore[call-arg]
         if not colon:
-            return LOSSES[name]()
+            return made()
+        if made.target == "numbers":
+            return made(float(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r}: this loss takes no number")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwboost.model.model import Model
-from cwboost.model.pieces import link_of
 
 
 def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> str:
@@ -27,7 +26,7 @@ def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> st
         raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
     if kind == "score":
         return "identity"
-    link = link_of(model.loss)
+    link = model.loss.link
     if link is None:
         raise TypeError(
             f"the response of the {model.loss.name} loss is a Python function, which cannot be "

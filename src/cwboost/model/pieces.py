@@ -14,21 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.table import Floats
-from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
 from cwboost.terms.bases import Basis
 from cwboost.terms.encoders import Encoder
 
 from .model import Model
 from .records import ColumnFacts
 from .term import Term
-
-Link = Literal["identity", "log", "logit", "softmax"]
 
 
 class NoPiecesError(TypeError):
@@ -179,19 +175,3 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
         width=found.width,
         blocks=found.blocks,
     )
-
-
-# --- the link -------------------------------------------------------------------------------------
-
-
-def link_of(loss: Loss) -> Link | None:
-    """How scores become responses; None: by a function of the user's."""
-    if isinstance(loss, Multinomial):
-        return "softmax"
-    if isinstance(loss, Binomial):
-        return "logit"
-    if isinstance(loss, PythonLoss):
-        return None if callable(getattr(loss.user, "response", None)) else "identity"
-    if loss.log_link:
-        return "log"
-    return "identity" if type(loss).response is Loss.response else None

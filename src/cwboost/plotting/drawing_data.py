@@ -21,7 +21,6 @@ from cwboost.export.prediction import outputs_of
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
-from cwboost.model.pieces import link_of
 
 Scale = Literal["score", "response", "ratio"]
 
@@ -152,7 +151,7 @@ class Scaled:
 
     @property
     def link(self) -> str | None:
-        return link_of(self.model.loss)
+        return self.model.loss.link
 
     @property
     def outputs(self) -> list[str]:

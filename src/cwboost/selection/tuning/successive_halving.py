@@ -20,7 +20,6 @@ from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.table import Labels
-from cwboost.losses import described
 from cwboost.model.model import Model
 from cwboost.progress import Progress
 from cwboost.selection.metrics import Metric
@@ -283,7 +282,7 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
     return {
         "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
         "learners": fingerprint(learners),
-        "loss": described(data.loss),
+        "loss": data.loss.identity(),
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
         "folds": fingerprint(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
