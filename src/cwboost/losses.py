@@ -522,8 +522,10 @@ class PythonLoss(Loss):
         y = y.copy()
         y.flags.writeable = False  # the user's code may be careless
 
-        def evaluate(score: Floats, want_residual: bool, want_loss: bool) -> tuple[Any, Any]:
-            at = self._shaped(score.T)
+        def evaluate(
+            rows: _core.LossInput, want_residual: bool, want_loss: bool
+        ) -> tuple[Any, Any]:
+            at = self._shaped(rows.score.T)
             residual = loss = None
             if want_residual:
                 gradient = self._checked("gradient", self.user.gradient(y, at), at.shape)
