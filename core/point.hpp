@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -12,8 +13,8 @@
 #include <vector>
 
 #include "learner.hpp"
-#include "rows.hpp"
 #include "types.hpp"
+#include "verbs.hpp"
 
 namespace cwboost {
 
@@ -23,11 +24,14 @@ using Learners = std::vector<const Learner*>;
 // corrected residual.
 constexpr Slot slot_f = 0, slot_r = 1, slot_h = 3, slot_c = 4;
 
-// Which of the rows' weight vectors a fit uses; a fold or a bag is another choice of them.
+// The order in which a fit gives its weight vectors to the rows.
+constexpr Part training_part = 0, validation_part = 1, all_part = 2;
+
+// Which of the rows' weight vectors a fit uses.
 struct Parts {
-  Part training = 0;
+  Part training = training_part;
   std::optional<Part> validation = {};
-  Part all = 0;  // Hybrid goes on with it
+  Part all = all_part;  // for optimizers with a phase on all rows
 };
 
 constexpr Real leap = 10.0;              // a risk that rises by so many times its size has leapt
@@ -35,7 +39,11 @@ constexpr Real negligible_root = 1e-13;  // of a gain, as a share of the norm of
 
 struct Update {
   int learner = -1;
-  Vec theta;  // (n_coef) per output, in units of the residual: not yet times rate and scale
+  Vec theta;  // (n_coef) per output that moves, in units of the residual: before rate and scale
+  // The output that moves. The searches always move all of them together. A loss whose outputs are
+  // chosen one at a time (the parameters of a distribution) needs gains and bounds per output
+  // there; steps, paths and replays can do it already.
+  int output = all_outputs;
 };
 
 struct Move {  // all that one iteration decided
@@ -50,27 +58,59 @@ struct Risks {
   Real validation = std::numeric_limits<Real>::quiet_NaN();
 };
 
+// Why a fit ended. Model files and users see the text.
+enum class StopReason {
+  n_iter_reached,
+  no_better_validation_risk,
+  nothing_left_to_gain,  // every gain is rounding error
+  diverged,
+  callback,
+  time_limit,
+  interrupted,
+};
+
+struct StopText {
+  StopReason reason;
+  const char *name, *text;
+};
+constexpr std::array stop_texts{
+    StopText{StopReason::n_iter_reached, "n_iter_reached", "n_iter reached"},
+    StopText{StopReason::no_better_validation_risk, "no_better_validation_risk",
+             "no better validation risk"},
+    StopText{StopReason::nothing_left_to_gain, "nothing_left_to_gain", "nothing left to gain"},
+    StopText{StopReason::diverged, "diverged", "diverged"},
+    StopText{StopReason::callback, "callback", "callback"},
+    StopText{StopReason::time_limit, "time_limit", "time limit"},
+    StopText{StopReason::interrupted, "interrupted", "interrupted"},
+};
+
+// Thrown to end a fit; the path up to here is valid.
+struct Stop {
+  StopReason reason;
+};
+
 // The chronological record: every iteration run, also those a rewind or early stopping left behind.
 struct Path {
   std::vector<Move> moves;   // of iterations 1..M
   std::vector<Risks> risks;  // after iterations 0..M
   int switched_after = -1;   // Hybrid: the last accelerated iteration
   int rewound_to = -1;       // Hybrid: the iterate it went on from
-  std::string stopped;       // why it ended
+  std::optional<StopReason> stopped;
 
   int n_iter() const { return static_cast<int>(moves.size()); }
 };
 
-// The engine stops; the path up to here is sound.
-struct Stopped {
-  std::string reason;
-};
-
 class Point {
  public:
-  Point(Rows& rows, const Parts& parts, const std::vector<Size>& n_coef, Real step_scale)
-      : scale(step_scale), rows_(&rows), parts_(parts), part_(parts.training) {
-    for (const Size d : n_coef) begin_.push_back(begin_.back() + d * rows.n_outputs());
+  Point(Rows& rows, const Parts& parts, const std::vector<Size>& n_coef, Real step_scale,
+        Vec loss_state)
+      : scale(step_scale),
+        state(std::move(loss_state)),
+        rows_(&rows),
+        parts_(parts),
+        part_(parts.training),
+        n_outputs_(rows.n_outputs()) {
+    for (const Size d : n_coef) begin_.push_back(begin_.back() + d * n_outputs_);
     f.assign(begin_.back(), 0.0);
   }
 
@@ -85,7 +125,9 @@ class Point {
 
   void move(Vec& coef, const Update& update, Real step) const {
     const Size k = checked(update);
-    for (Size j = 0; j < update.theta.size(); ++j) coef[begin_[k] + j] += step * update.theta[j];
+    const Size skipped = update.output == all_outputs ? 0 : static_cast<Size>(update.output);
+    Real* const to = coef.data() + begin_[k] + skipped * update.theta.size();
+    for (Size j = 0; j < update.theta.size(); ++j) to[j] += step * update.theta[j];
   }
 
   // slot += step * learner, for a batch
@@ -93,10 +135,11 @@ class Point {
     const Size k = checked(update);
     if (!learners_) return Add{slot, 0, {}};
     const Learner& learner = *(*learners_)[k];
-    Add verb{slot, learner.set(), {}, within, k, update.theta};
+    Add verb{slot, learner.set(), {}, within, k, update.theta, update.output};
     for (Real& t : verb.theta) t *= step;
     if (rows_->by_theta()) return verb;
-    verb.bin_values = learner.bin_values(update.theta, rows_->n_outputs());
+    const Size n_moved = update.output == all_outputs ? n_outputs_ : 1;
+    verb.bin_values = learner.bin_values(update.theta, n_moved);
     for (Real& v : verb.bin_values) v *= step;
     return verb;
   }
@@ -120,7 +163,7 @@ class Point {
   Verb risks_at_f(Slot out) const {
     std::vector<Part> parts{part_, parts_.training};
     if (parts_.validation) parts.push_back(*parts_.validation);
-    return Residual{slot_f, out, parts};
+    return Residual{slot_f, out, parts, true, state};
   }
   Risks risks(const Reply& reply) const {
     Risks out{reply.risk.at(1)};
@@ -175,6 +218,7 @@ class Point {
 
   Vec f;
   Real scale;
+  Vec state;  // of the loss
 
  private:
   std::ptrdiff_t at(Size k) const { return static_cast<std::ptrdiff_t>(begin_[k]); }
@@ -182,8 +226,10 @@ class Point {
   // Number of the update's learner; a recorded update may be of other learners than these.
   Size checked(const Update& update) const {
     const auto k = static_cast<Size>(update.learner);
+    const bool one = update.output != all_outputs;
     if (update.learner < 0 || k + 1 >= begin_.size() ||
-        update.theta.size() != begin_[k + 1] - begin_[k])
+        (one && (update.output < 0 || static_cast<Size>(update.output) >= n_outputs_)) ||
+        update.theta.size() * (one ? n_outputs_ : 1) != begin_[k + 1] - begin_[k])
       throw std::invalid_argument("the path is not one of these learners");
     return k;
   }
@@ -197,6 +243,7 @@ class Point {
   Real moved_ = 0.0;
   Real start_ = 0.0, weight_ = 0.0;
   Size epoch_ = 0;
+  Size n_outputs_;
   std::vector<Size> begin_{0};
 };
 

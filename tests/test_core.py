@@ -7,6 +7,7 @@ does not know tables, bins, learners or models.
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -22,8 +23,9 @@ LOSSES = {
 }  # fmt: skip
 WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 N = 400
-F, R, G, H, C = range(5)  # slots
-TRAINING, VALIDATION, ALL = range(3)  # parts
+F, R, H, C = core.SLOT_F, core.SLOT_R, core.SLOT_H, core.SLOT_C
+G = 2  # a slot that the loop does not use
+TRAINING, VALIDATION, ALL = core.TRAINING_PART, core.VALIDATION_PART, core.ALL_PART
 
 
 def target(loss, n=N, seed=0):
@@ -103,18 +105,20 @@ OPTIMIZERS = {
 }
 
 
-def boost(problem, rows, optimizer, n_iter=12, *, patience=0, history=None, after=None,
-          time_limit=None, validation=True, how=core.How.automatic):  # fmt: skip
-    return core.boost(
-        rows, problem.learners(), problem.learners(ALL), optimizer, [0.05] * problem.q, 1.0,
-        TRAINING, VALIDATION if validation else None, ALL, n_iter, patience,
-        core.Path() if history is None else history, time_limit, after, how,
+def boost(problem, rows, optimizer, n_iter=12, *, history=None, validation=True,
+          search=core.SearchMode.automatic, **options):  # fmt: skip
+    made = core.BoostProblem(
+        rows, problem.learners(), optimizer, start=[0.05] * problem.q,
+        all_learners=problem.learners(ALL),
+        validation_part=VALIDATION if validation else None, search=search,
     )  # fmt: skip
+    history = core.Path() if history is None else history
+    return core.boost(made, history, core.RunOptions(n_iter, **options))
 
 
 def replayed(problem, path, optimizer, m=None):
     m = len(path.choices) if m is None else m
-    return core.replay(path, m, optimizer, problem.n_coef, problem.q, 1.0)
+    return core.replay(core.ReplayProblem(optimizer, problem.n_coef, problem.q), path, m)
 
 
 class Moments(Problem):
@@ -177,7 +181,6 @@ def test_marks_are_weights_of_zero_and_one(n_threads):
         core.Add(R, 1, rng.normal(size=7)),  # not zero outside any more
         core.BinSums([R, core.ONES_SLOT], [0, 2, 3], TRAINING),
         core.BinSums([core.ONES_SLOT], [1], ALL),
-        core.Joint(0, 1, VALIDATION),
         core.Fill(G, [0.0]),
         core.MeanResidual(G, F, R, TRAINING),
         core.BinSums([R], [0, 1, 2, 3], TRAINING),
@@ -234,15 +237,6 @@ def test_verbs_are_what_numpy_says(loss, width, n_threads):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_joint_table_is_numpys(width):
-    problem = Problem(width=width)
-    table = problem.rows().run([core.Joint(0, 2, ALL)])[0].sums[0].reshape(11, 5)
-    expected = np.zeros((11, 5))
-    np.add.at(expected, (problem.index[0], problem.index[2]), problem.parts[2])
-    np.testing.assert_allclose(table, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
 @pytest.mark.parametrize("n", [40_003, 5, 1])
@@ -264,7 +258,7 @@ def test_moments_are_what_numpy_says(loss, n_threads, n):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("how", [core.How.certified, core.How.row_free])
+@pytest.mark.parametrize("how", [core.SearchMode.certified, core.SearchMode.row_free])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("pieces", [(11, 1), (2, 3), (11, 12)])
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -273,18 +267,11 @@ def test_cross_grams_of_moments(name, pieces, weighted, how):
     problem = Moments(n=2500, pieces=pieces)
     if not weighted:
         problem.parts = [np.ones(problem.n)] * 3
-    full = boost(problem, problem.rows(), OPTIMIZERS[name], 40, how=core.How.full)
-    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, how=how)
+    full = boost(problem, problem.rows(), OPTIMIZERS[name], 40, search=core.SearchMode.full)
+    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, search=how)
     np.testing.assert_array_equal(found.choices, full.choices)
     np.testing.assert_allclose(found.risk, full.risk, rtol=1e-10)
     np.testing.assert_allclose(found.validation_risk, full.validation_risk, rtol=1e-10)
-
-
-def test_moments_have_no_joint_bins():
-    rows = Moments().rows()
-    for a, b in ((0, 1), (0, 2), (2, 0)):
-        with pytest.raises(ValueError, match="moments have no joint bins"):
-            rows.run([core.Joint(a, b, ALL)])
 
 
 def test_verbs_can_be_read():
@@ -292,11 +279,19 @@ def test_verbs_can_be_read():
     assert core.Residual(0, 1, [2]).parts == [2]
     assert core.MeanResidual(0, 1, 2).out == 2
     assert core.BinSums([0], [1], 2).sets == [1]
-    assert core.Joint(1, 2, 0).b == 2
     assert core.Add(0, 1, np.array([3.0])).bin_values.tolist() == [3.0]
     assert core.Mix(0, 1.0, 2, 3.0, 4).y == 4
     reply = core.Reply(1.0, [2.0], [np.ones(3)])
     assert (reply.moved, reply.risk, reply.sums[0].tolist()) == (1.0, [2.0], [1.0, 1.0, 1.0])
+
+
+def test_verbs_travel():
+    add = pickle.loads(pickle.dumps(core.Add(0, 1, np.array([3.0]), 2, output=1)))
+    assert (add.slot, add.set, add.bin_values.tolist(), add.within, add.output) == (0, 1, [3], 2, 1)
+    residual = pickle.loads(pickle.dumps(core.Residual(0, 1, [2], False, [0.5])))
+    assert (residual.parts, residual.risk, residual.state) == ([2], False, [0.5])
+    mean = pickle.loads(pickle.dumps(core.MeanResidual(0, 1, 2, 1, [0.5])))
+    assert (mean.out, mean.part, mean.state) == (2, 1, [0.5])
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -455,8 +450,8 @@ def coefficient_scores(problem, coef, start=0.05):
 def test_rows_and_coefficients_stay_in_step(loss, name, n_threads):
     problem = Problem(loss)
     rows = problem.rows(n_threads)
-    path = boost(problem, rows, OPTIMIZERS[name], how=core.How.certified)
-    assert path.stopped == "n_iter reached"
+    path = boost(problem, rows, OPTIMIZERS[name], search=core.SearchMode.certified)
+    assert path.stopped == core.StopReason.n_iter_reached
     assert len(path.choices) == 12
     coef = replayed(problem, path, OPTIMIZERS[name])
     np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
@@ -501,12 +496,13 @@ def learner_on(number, basis, index, w):
     return core.Learner(number, begin, column, np.ascontiguousarray(basis).ravel(), gram, factor)
 
 
-def wide_boost(problem, optimizer, how, n_iter=150, validation=True, n_threads=1):
+def wide_boost(problem, optimizer, search, n_iter=150, validation=True, n_threads=1):
     training, everything = (wide_learners(problem, part) for part in (TRAINING, ALL))
-    return core.boost(
-        problem.rows(n_threads), training, everything, optimizer, [0.05] * problem.q, 1.0, TRAINING,
-        VALIDATION if validation else None, ALL, n_iter, 0, core.Path(), None, None, how,
+    made = core.BoostProblem(
+        problem.rows(n_threads), training, optimizer, start=[0.05] * problem.q,
+        all_learners=everything, validation_part=VALIDATION if validation else None, search=search,
     )  # fmt: skip
+    return core.boost(made, core.Path(), core.RunOptions(n_iter))
 
 
 @pytest.mark.parametrize("weights", ["ones", "general"])
@@ -514,8 +510,8 @@ def wide_boost(problem, optimizer, how, n_iter=150, validation=True, n_threads=1
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights):
     problem = wide_problem(loss, weights)
-    full = wide_boost(problem, OPTIMIZERS[name], core.How.full)
-    path = wide_boost(problem, OPTIMIZERS[name], core.How.certified)
+    full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full)
+    path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.certified)
     for field in ("choices", "corrections", "updates", "correction_updates", "risk",
                   "validation_risk", "switched_after", "rewound_to"):  # fmt: skip
         np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
@@ -528,8 +524,8 @@ def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_squared_loss_needs_no_rows(name, weights):
     problem = wide_problem("squared", weights)
-    full = wide_boost(problem, OPTIMIZERS[name], core.How.full)
-    path = wide_boost(problem, OPTIMIZERS[name], core.How.row_free)
+    full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full)
+    path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.row_free)
     for field in ("choices", "corrections", "switched_after", "rewound_to"):
         np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
     for field in ("risk", "validation_risk", "updates", "correction_updates"):
@@ -546,8 +542,8 @@ def test_row_free_follows_a_residual_that_vanishes(name):
     problem.offset[:] = 0.0
     problem.index = [(i % 3).astype(np.uint8) for i in problem.index]
     problem.y = sum(rng.normal(size=3)[i] for i in problem.index)
-    full = wide_boost(problem, OPTIMIZERS[name], core.How.full, 600)
-    path = wide_boost(problem, OPTIMIZERS[name], core.How.row_free, 600)
+    full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full, 600)
+    path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.row_free, 600)
     np.testing.assert_array_equal(path.choices, full.choices)
     np.testing.assert_allclose(path.risk, full.risk, rtol=1e-6)
 
@@ -555,10 +551,10 @@ def test_row_free_follows_a_residual_that_vanishes(name):
 def test_row_free_is_refused_where_rows_are_needed():
     problem = wide_problem("binomial", "ones")
     with pytest.raises(ValueError, match="only the squared loss"):
-        wide_boost(problem, OPTIMIZERS["plain"], core.How.row_free)
+        wide_boost(problem, OPTIMIZERS["plain"], core.SearchMode.row_free)
 
 
-@pytest.mark.parametrize("how", [core.How.full, core.How.certified])
+@pytest.mark.parametrize("how", [core.SearchMode.full, core.SearchMode.certified])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_threads_do_not_change_a_long_fit(name, how):
     problem = wide_problem("binomial", "ones", n=70_000)
@@ -599,21 +595,73 @@ def test_path_round_trip_and_extension(loss, name):
         )
 
 
+def test_stop_reasons_are_the_texts_of_model_files():
+    texts = {
+        "n_iter reached", "no better validation risk", "nothing left to gain", "diverged",
+        "callback", "time limit", "interrupted",
+    }  # fmt: skip
+    assert set(core.StopReason) == texts
+    assert core.StopReason.time_limit == "time limit"
+    assert core.Path().stopped == ""
+
+
+def single_outputs(problem, n=6, seed=0):
+    """A path whose choices move one output each, and the same path with zeros for the others."""
+    rng = np.random.default_rng(seed)
+    choices = rng.integers(0, 3, n).astype(np.int32)
+    outputs = np.array([2, 0, 1, 2, core.ALL_OUTPUTS, 0], np.int32)
+    one, all_of_them = [], []
+    for k, o in zip(choices, outputs, strict=True):
+        theta = np.zeros((problem.q, problem.n_coef[k]))
+        moved = slice(None) if o == core.ALL_OUTPUTS else o
+        theta[moved] = rng.normal(size=theta[moved].shape)
+        one.append(theta[moved].ravel())
+        all_of_them.append(theta.ravel())
+    none, risk = np.full(n, -1, np.int32), np.zeros(n + 1)
+
+    def path(updates, moved):
+        return core.Path(
+            choices, none, np.zeros(n, np.int32), np.concatenate(updates), risk[:0], risk, risk,
+            -1, -1, problem.n_coef, problem.q, outputs=moved,
+        )  # fmt: skip
+
+    return path(one, outputs), path(all_of_them, None)
+
+
+def test_a_path_may_move_one_output_at_a_time():
+    problem, optimizer = Problem("multinomial"), core.Plain(0.3)
+    one, expected = single_outputs(problem)
+    assert one.outputs.tolist() == [2, 0, 1, 2, core.ALL_OUTPUTS, 0]
+    assert set(expected.outputs.tolist()) == {core.ALL_OUTPUTS}
+    assert len(one.updates) < len(expected.updates)
+    for m in range(7):
+        coef, other = (replayed(problem, p, optimizer, m) for p in (one, expected))
+        np.testing.assert_array_equal(coef, other)
+    rows = problem.rows()
+    made = core.BoostProblem(rows, problem.learners(), optimizer, start=[0.05] * 3)
+    risks = [core.follow(made, path) for path in (one, expected)]
+    np.testing.assert_array_equal(*risks)
+    np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
+    other = core.Path(**path_arrays(6), outputs=np.full(6, 3, np.int32))  # no such output
+    with pytest.raises(ValueError, match="not one of these learners"):
+        replayed(problem, other, optimizer)
+
+
 def test_patience_and_time_limit_stop():
     problem = Problem()
     path = boost(problem, problem.rows(), core.Plain(1.0), 500, patience=3)
     best = int(np.argmin(path.validation_risk))
-    assert path.stopped == "no better validation risk"
+    assert path.stopped == core.StopReason.no_better_validation_risk
     assert len(path.choices) == best + 3
     path = boost(problem, problem.rows(), core.Plain(1e-4), 100_000_000, time_limit=0.05)
-    assert path.stopped == "time limit"
+    assert path.stopped == core.StopReason.time_limit
 
 
 def test_nothing_left_to_gain_stops():
     problem = Problem()
     problem.y = problem.offset[0] + 0.05
     path = boost(problem, problem.rows(), core.Plain(0.1))
-    assert path.stopped == "nothing left to gain"
+    assert path.stopped == core.StopReason.nothing_left_to_gain
     assert len(path.choices) == 0
 
 
@@ -679,8 +727,8 @@ def test_two_shards_drive_the_engine_to_the_same_choices(loss, name):
 
 
 def python_squared(y):
-    def evaluate(score, want_residual, want_loss):
-        residual = y - score[0]
+    def evaluate(rows, want_residual, want_loss):
+        residual = y - rows.score[0]
         return (residual[None] if want_residual else None,
                 0.5 * residual**2 if want_loss else None)  # fmt: skip
 
@@ -697,6 +745,84 @@ def test_loss_written_in_python(n_threads):
         np.testing.assert_array_equal(path.choices, expected.choices)
         np.testing.assert_allclose(path.risk, expected.risk, rtol=1e-14)
         np.testing.assert_allclose(path.updates, expected.updates, rtol=1e-10, atol=1e-13)
+
+
+def toy_loss(seen):
+    """Half of the squared distance from the sum of two targets, times a number of the state."""
+
+    def evaluate(rows, want_residual, want_loss):
+        seen.append(rows)
+        assert rows.y.shape[0] == 2
+        residual, factor = rows.y.sum(axis=0) - rows.score[0], rows.state[0]
+        assert rows.weights is None or rows.weights.shape == residual.shape
+        return (factor * residual[None] if want_residual else None,
+                0.5 * factor * residual**2 if want_loss else None)  # fmt: skip
+
+    return core.python_loss(evaluate, n_targets=2, n_state=1)
+
+
+def toy_rows(problem, loss):
+    """Rows whose two targets add up to the problem's."""
+    sets = [core.IndexSet(i, k) for i, k in zip(problem.index, problem.n_bins, strict=True)]
+    y = np.stack([0.25 * problem.y, 0.75 * problem.y])
+    return core.LocalRows(loss, y, problem.offset, sets, problem.parts)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_loss_with_two_targets_and_a_state(name):
+    """With state 1 the toy loss is the squared loss of the sum; with state 4 it is 4 times that."""
+    problem, seen = Problem(), []
+    loss = toy_loss(seen)
+    assert (loss.n_outputs, loss.n_targets, loss.n_state) == (1, 2, 1)
+    expected = boost(problem, problem.rows(loss=python_squared(problem.y)), OPTIMIZERS[name])
+    for state in (1.0, 4.0):
+        made = core.BoostProblem(
+            toy_rows(problem, loss), problem.learners(), OPTIMIZERS[name], start=[0.05],
+            scale=1 / state, state=[state], all_learners=problem.learners(ALL),
+            validation_part=VALIDATION,
+        )  # fmt: skip
+        path = core.boost(made, core.Path(), core.RunOptions(12))
+        assert path.choices.tolist() == expected.choices.tolist()
+        np.testing.assert_allclose(path.risk, state * expected.risk, rtol=1e-12)
+        followed = core.follow(made, path)
+        if name in ("plain", "accelerated"):  # the others end on other rows
+            np.testing.assert_allclose(followed, path.risk, rtol=1e-12)
+    with pytest.raises(RuntimeError, match="only while the loss is called"):
+        _ = seen[0].score
+
+
+def test_loss_sees_the_weights_of_the_part_that_is_fitted():
+    problem, found = Problem(), []
+
+    def evaluate(rows, _want_residual, _want_loss):
+        found.append(rows.weights)
+        return np.zeros((1, N)), np.zeros(N)
+
+    rows = problem.rows(loss=core.python_loss(evaluate))
+    rows.run([core.Fill(F, [0.0]), core.Fill(G, [1.0]), core.Residual(F, R, [VALIDATION, ALL])])
+    np.testing.assert_array_equal(found.pop(), problem.parts[VALIDATION])
+    rows.run([core.MeanResidual(F, G, R, TRAINING)])
+    np.testing.assert_array_equal(found[-1], problem.parts[TRAINING])
+    rows.run([core.MeanResidual(F, G, R)])
+    assert found[-1] is None
+
+
+def test_states_and_targets_of_a_wrong_size_are_refused():
+    problem, loss = Problem(), toy_loss([])
+    rows = toy_rows(problem, loss)
+    rows.run([core.Fill(F, [0.0]), core.Fill(G, [0.0])])
+    rows.run([core.MeanResidual(F, G, R, state=[2.0])])
+    wrong = [core.Residual(F, R, [0]), core.Residual(F, R, [0], state=[1.0, 2.0]),
+             core.MeanResidual(F, G, R)]  # fmt: skip
+    for verb in wrong:
+        with pytest.raises(ValueError, match="for the state of the loss"):
+            rows.run([verb])
+    for y in (np.zeros((1, N)), np.zeros((3, N))):
+        with pytest.raises(ValueError, match=r"y must be \(n,\) or \(n_targets, n\)"):
+            core.LocalRows(loss, y, None, [], [])
+    for sizes in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="at least one output and one target"):
+            core.python_loss(raises, *sizes)
 
 
 class OopsError(Exception):
@@ -793,20 +919,17 @@ def test_python_rows_that_answer_nonsense_are_refused(answer):
 NONE = {
     "sets": "local_rows(sets=[None])",
     "loss": "local_rows(loss=None)",
-    "learners": "core.boost(p.rows(), [None], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
-    "core.Path(), None, None)",
-    "rows": "core.boost(None, p.learners(), [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
-    "core.Path(), None, None)",
-    "no learners for all rows": "core.boost(p.rows(), p.learners(), [], OPTIMIZERS['hybrid'], "
-    "[0.0], 1.0, 0, 1, 2, 12, 0, core.Path(), None, None)",
-    "no learners": "core.boost(p.rows(), [], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
-    "core.Path(), None, None).choices[0]",
-    "a history of other learners": "core.boost(p.rows(), p.learners()[:1], [], core.Plain(0.2), "
-    "[0.05], 1.0, 0, 1, 2, 20, 0, boost(p, p.rows(), core.Plain(0.2), 12), None, None)",
+    "learners": "run(p.rows(), [None], core.Plain(0.1))",
+    "rows": "run(None, p.learners(), core.Plain(0.1))",
+    "optimizer": "run(p.rows(), p.learners(), None)",
+    "no learners for all rows": "run(p.rows(), p.learners(), OPTIMIZERS['hybrid'])",
+    "no learners": "run(p.rows(), [], core.Plain(0.1)).choices[0]",
+    "a history of other learners": "run(p.rows(), p.learners()[:1], core.Plain(0.2), "
+    "boost(p, p.rows(), core.Plain(0.2), 12), 20)",
     "a history without corrections": "boost(p, p.rows(), OPTIMIZERS['accelerated'], 12, "
     "history=plain)",
-    "a replay of other learners": "core.replay(boost(p, p.rows(), core.Plain(0.2), 12), 12, "
-    "core.Plain(0.2), [1, 1], 1, 1.0)",
+    "a replay of other learners": "core.replay(core.ReplayProblem(core.Plain(0.2), [1, 1]), "
+    "boost(p, p.rows(), core.Plain(0.2), 12), 12)",
 }
 
 
@@ -820,6 +943,9 @@ path = boost(p, p.rows(), OPTIMIZERS["accelerated"], 6)
 none = path.choices * 0 - 1
 plain = core.Path(path.choices, none, path.halvings, path.updates, path.updates[:0], path.risk,
                   path.validation_risk, -1, -1, p.n_coef, 1)
+def run(rows, learners, optimizer, history=core.Path(), n_iter=5):
+    problem = core.BoostProblem(rows, learners, optimizer, start=[0.05], validation_part=1)
+    return core.boost(problem, history, core.RunOptions(n_iter))
 try:
     {NONE[what]}
 except (TypeError, ValueError, IndexError, RuntimeError):
@@ -837,7 +963,7 @@ def test_after_is_told_every_iteration_and_may_stop():
         return m == 4
 
     path = boost(problem, problem.rows(), core.Plain(0.1), after=after)
-    assert path.stopped == "callback"
+    assert path.stopped == core.StopReason.callback
     assert [s[0] for s in seen] == [1, 2, 3, 4]
     assert [s[1] for s in seen] == path.risk[1:].tolist()
     assert [s[2] for s in seen] == path.validation_risk[1:].tolist()
@@ -864,7 +990,7 @@ def local_rows(**changes):
     [
         {"y": np.zeros(N, np.float32)},
         {"y": np.zeros(N, int)},
-        {"y": np.zeros((N, 1))},
+        {"y": np.zeros((N, 1, 1))},
         {"y": np.zeros(2 * N)[::2]},
         {"y": [0.0] * N},
         {"parts": [np.zeros(N, np.float32)]},
@@ -883,6 +1009,7 @@ def test_wrong_types_are_refused(changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"y": np.zeros((N, 1))}, "y must be"),
         ({"parts": [np.zeros(N - 1)]}, "one weight per row"),
         ({"offset": np.zeros((2, N))}, "one value per row and output"),
         ({"offset": np.zeros((1, N - 1))}, "one value per row and output"),
@@ -920,8 +1047,8 @@ def test_wrong_index_types_are_refused(dtype):
         core.Fill(F, [0.0, 0.0]),  # one start per output
         core.Add(F, 1, np.zeros(11)),  # no such set
         core.Add(F, 0, np.zeros(10)),  # one value per bin
-        core.Joint(0, 1, 0),
-        core.Joint(0, 0, 3),
+        core.Add(F, 0, np.zeros(11), output=1),  # no such output
+        core.Add(F, 0, np.zeros(11), output=-2),
         core.BinSums([core.ONES_SLOT], [0], 3),  # no such part
         core.BinSums([core.ONES_SLOT], [1], 0),
         core.BinSums([-3], [0], 0),
@@ -1011,21 +1138,27 @@ def test_learner_refuses_sums_of_a_wrong_size():
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values())
 def test_loop_refuses_learners_that_do_not_fit_the_rows(optimizer):
     problem = Problem()
-    good, empty = problem.learners(), core.Path()
+    good = problem.learners()
+
+    def run(learners=good, start=(0.0,), validation_part=VALIDATION):
+        made = core.BoostProblem(
+            problem.rows(), learners, optimizer, start=start, all_learners=learners,
+            validation_part=validation_part,
+        )  # fmt: skip
+        core.boost(made, core.Path(), core.RunOptions(5))
+
     wrong = [
         core.Learner(7, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # no such set
         core.Learner(0, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # set 0 has 11 bins
     ]
+    run()
     for bad in wrong:
         with pytest.raises((ValueError, IndexError)):
-            core.boost(problem.rows(), [*good, bad], [*good, bad], optimizer, [0.0], 1.0, TRAINING,
-                       VALIDATION, ALL, 5, 0, empty, None, None)  # fmt: skip
+            run([*good, bad])
     with pytest.raises((ValueError, IndexError)):  # one start per output
-        core.boost(problem.rows(), good, good, optimizer, [0.0, 0.0], 1.0, TRAINING, VALIDATION,
-                   ALL, 5, 0, empty, None, None)  # fmt: skip
+        run(start=[0.0, 0.0])
     with pytest.raises((ValueError, IndexError)):  # no such part
-        core.boost(problem.rows(), good, good, optimizer, [0.0], 1.0, TRAINING, 9, ALL, 5, 0, empty,
-                   None, None)  # fmt: skip
+        run(validation_part=9)
 
 
 def path_arrays(n=2):
@@ -1067,7 +1200,7 @@ def test_replay_of_a_damaged_path_does_no_harm(optimizer, changes):
     """It may be refused or mean nothing, but it must not read outside the arrays (sanitizers)."""
     try:
         path = core.Path(**{**path_arrays(), **changes})
-        core.replay(path, 2, optimizer, [3], 1, 1.0)
+        core.replay(core.ReplayProblem(optimizer, [3]), path, 2)
     except (ValueError, IndexError, RuntimeError):
         pass
 
@@ -1076,4 +1209,4 @@ def test_replay_refuses_iterations_that_are_not_there():
     path = core.Path(**path_arrays())
     for m in (-1, 3):
         with pytest.raises(ValueError, match="no such iteration"):
-            core.replay(path, m, core.Plain(0.1), [3], 1, 1.0)
+            core.replay(core.ReplayProblem(core.Plain(0.1), [3]), path, m)

@@ -1,4 +1,6 @@
-"""The core of cwboost: rows behind verbs, learners, the boosting loop."""
+"""
+The core of cwboost: rows and their verbs, learners, the boosting loop.
+"""
 
 from collections.abc import Callable, Sequence
 import enum
@@ -14,9 +16,34 @@ class Loss:
     @property
     def n_outputs(self) -> int: ...
 
+    @property
+    def n_targets(self) -> int: ...
+
+    @property
+    def n_state(self) -> int: ...
+
+class LossInput:
+    """What a loss in Python is given: arrays by plane."""
+
+    @property
+    def y(self) -> NDArray[numpy.float64]:
+        """(n_targets, n)"""
+
+    @property
+    def score(self) -> NDArray[numpy.float64]:
+        """(n_outputs, n)"""
+
+    @property
+    def state(self) -> NDArray[numpy.float64]:
+        """(n_state,)"""
+
+    @property
+    def weights(self) -> NDArray[numpy.float64] | None:
+        """(n,) of the part that is fitted, or None"""
+
 def make_loss(name: str, parameter: float = 0.0) -> Loss: ...
 
-def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss: ...
+def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]], n_outputs: int = 1, n_targets: int = 1, n_state: int = 0) -> Loss: ...
 
 NO_SLOT: int = -1
 
@@ -40,9 +67,12 @@ class Fill:
 class Residual:
     """out = -dloss/dscore at `at` -> moved, risk per part"""
 
-    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True) -> None: ...
+    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True, state: Sequence[float] = []) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
 
     @property
     def risk(self) -> bool: ...
@@ -59,9 +89,12 @@ class Residual:
 class MeanResidual:
     """out = residual averaged from one score to another"""
 
-    def __init__(self, start: int, to: int, out: int, part: int | None = None) -> None: ...
+    def __init__(self, start: int, to: int, out: int, part: int | None = None, state: Sequence[float] = []) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
 
     @property
     def start(self) -> int: ...
@@ -91,22 +124,6 @@ class BinSums:
     @property
     def part(self) -> int: ...
 
-class Joint:
-    """weights of the joint bins of two sets -> sums[0]"""
-
-    def __init__(self, a: int, b: int, part: int) -> None: ...
-
-    def __reduce__(self) -> tuple[object, ...]: ...
-
-    @property
-    def a(self) -> int: ...
-
-    @property
-    def b(self) -> int: ...
-
-    @property
-    def part(self) -> int: ...
-
 class Basis:
     """A basis over bins, in compressed rows."""
 
@@ -123,12 +140,17 @@ class Cross:
     @property
     def part(self) -> int: ...
 
-class Add:
-    """slot[i] += bin_values[bin[i]]"""
+ALL_OUTPUTS: int = -1
 
-    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], within: int | None = None) -> None: ...
+class Add:
+    """slot[i] += bin_values[bin[i]], for all outputs or for one"""
+
+    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], within: int | None = None, output: int = -1) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def output(self) -> int: ...
 
     @property
     def within(self) -> int | None: ...
@@ -217,7 +239,7 @@ class Rows:
 
     def weight(self, part: int) -> float: ...
 
-    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Joint | Cross | Add | Mix]) -> list[Reply]: ...
+    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
 
 class Crosses:
     """Cross-Grams that rows with the same weights and bins share."""
@@ -229,7 +251,7 @@ class Crosses:
 class LocalRows(Rows):
     """Rows in this process."""
 
-    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
+    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
 
     def read(self, slot: int) -> NDArray[numpy.float64]: ...
 
@@ -249,25 +271,17 @@ class Learner:
 
     def fit(self, sums: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple[NDArray[numpy.float64], float]: ...
 
-class Plain:
+class Optimizer:
+    pass
+
+class Plain(Optimizer):
     def __init__(self, rate: float) -> None: ...
 
-class Accelerated:
+class Accelerated(Optimizer):
     def __init__(self, rate: float, momentum: float) -> None: ...
 
-class Hybrid:
+class Hybrid(Optimizer):
     def __init__(self, rate: float, momentum: float, switch_after: int, rewind: bool, then_all: bool) -> None: ...
-
-class How(enum.Enum):
-    """How choices are made."""
-
-    automatic = 0
-
-    full = 1
-
-    certified = 2
-
-    row_free = 3
 
 class Path:
     """The chronological record of a fit."""
@@ -276,7 +290,10 @@ class Path:
     def __init__(self) -> None: ...
 
     @overload
-    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    @property
+    def outputs(self) -> NDArray[numpy.int32]: ...
 
     @property
     def choices(self) -> NDArray[numpy.int32]: ...
@@ -311,15 +328,72 @@ class Path:
     @property
     def stopped(self) -> str: ...
 
-def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, training_part: int, validation_part: int | None, all_part: int, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None, how: How = How.automatic, every: float = 0.0, given: int | None = None, save: Callable[[Path], float] | None = None) -> Path: ...
+SLOT_F: int = 0
 
-def follow(rows: Rows, learners: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, part: int, path: Path, at: Callable[[int], bool] | None = None) -> NDArray[numpy.float64]: ...
+SLOT_R: int = 1
 
-def gram(rows: LocalRows, learners: Sequence[Learner], part: int) -> NDArray[numpy.float64]: ...
+SLOT_H: int = 3
 
-def replay(path: Path, m: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, scale: float) -> NDArray[numpy.float64]: ...
+SLOT_C: int = 4
 
-def cut(path: Path, n_iter: int, patience: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, watched: bool, given: int) -> Path: ...
+TRAINING_PART: int = 0
+
+VALIDATION_PART: int = 1
+
+ALL_PART: int = 2
+
+class StopReason(enum.StrEnum):
+    """Why a fit ended."""
+
+    n_iter_reached = 'n_iter reached'
+
+    no_better_validation_risk = 'no better validation risk'
+
+    nothing_left_to_gain = 'nothing left to gain'
+
+    diverged = 'diverged'
+
+    callback = 'callback'
+
+    time_limit = 'time limit'
+
+    interrupted = 'interrupted'
+
+class SearchMode(enum.Enum):
+    """How the best learner of an iteration is found."""
+
+    automatic = 0
+
+    full = 1
+
+    certified = 2
+
+    row_free = 3
+
+class BoostProblem:
+    """Rows, learners and optimizer of a fit."""
+
+    def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, state: Sequence[float] = [], all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
+
+class RunOptions:
+    """How far a run goes, and what it calls on its way."""
+
+    def __init__(self, n_iter: int, *, patience: int = 0, n_given: int | None = None, time_limit: float | None = None, after: Callable[[int, float, float, int], bool] | None = None, after_every: float = 0.0, save: Callable[[Path], float] | None = None) -> None: ...
+
+class ReplayProblem:
+    """What a path needs to be replayed without rows."""
+
+    def __init__(self, optimizer: Optimizer, n_coef: Sequence[int], n_outputs: int = 1, *, scale: float = 1.0, has_validation: bool = False) -> None: ...
+
+def boost(problem: BoostProblem, history: Path, options: RunOptions) -> Path: ...
+
+def follow(problem: BoostProblem, path: Path, at: Callable[[int], bool] | None = None) -> NDArray[numpy.float64]: ...
+
+def replay(problem: ReplayProblem, path: Path, m: int) -> NDArray[numpy.float64]: ...
+
+def cut(problem: ReplayProblem, path: Path, options: RunOptions) -> Path: ...
+
+def gram(rows: Rows, learners: Sequence[Learner], part: int) -> NDArray[numpy.float64]: ...
 
 def survey(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> tuple[float, float, int, int, bool, bool]:
     """

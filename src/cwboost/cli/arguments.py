@@ -12,7 +12,6 @@ from typing import Any
 from cwboost.losses import LOSSES, Loss
 from cwboost.terms.styles import STYLES
 
-CLASSES = ("binomial", "multinomial")  # losses on classes
 COLUMN = "COLUMN"
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet files; - is standard input"
@@ -100,11 +99,12 @@ def loss(text: str) -> Loss:
     name, colon, parameter = text.partition(":")
     if name not in LOSSES:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
+    made = LOSSES[name]
     try:
-        if colon and name not in CLASSES:
-            return LOSSES[name](float(parameter))  # type: ignore[call-arg]
         if not colon:
-            return LOSSES[name]()
+            return made()
+        if made.target == "numbers":
+            return made(float(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r}: this loss does not take a number")

@@ -14,10 +14,9 @@ import numpy as np
 from cwboost._utils.text import format_cell
 from cwboost.frames.files import read_table
 from cwboost.frames.table import Column, Labels, Table
+from cwboost.losses import loss_for_classes
 from cwboost.progress import Progress
 from cwboost.terms.formula import parse
-
-from .arguments import CLASSES
 
 
 class FitRequest(NamedTuple):
@@ -87,17 +86,17 @@ def _check_columns(
 def is_classification(a: argparse.Namespace, table: Table, bar: Progress) -> bool:
     """Return whether the target is fitted as classes; raise if that does not suit the target."""
     column = table[a.target]
-    classes = a.loss.name in CLASSES if a.loss is not None else _has_classes(column)
+    classes = a.loss.target == "classes" if a.loss is not None else _has_classes(column)
     if isinstance(column, Labels) and not classes:
         raise ValueError(
             f"target {a.target!r} is text such as {column.levels[0]!r}, and the {a.loss.name} loss "
             "needs numbers; leave out --loss, or use --loss binomial or multinomial"
         )
     values = _distinct_values(column)
-    if a.loss is not None and a.loss.name == "binomial" and len(values) > 2:
+    if classes and a.loss is not None and len(values) > a.loss.max_classes == 2:
         raise ValueError(
-            f"target {a.target!r}: the binomial loss needs two classes, got {len(values)}; use "
-            "--loss multinomial, or another loss if the target is a number"
+            f"target {a.target!r}: the {a.loss.name} loss needs two classes, got {len(values)}; "
+            "use --loss multinomial, or another loss if the target is a number"
         )
     if a.loss is None and not classes and len(values) == 2:
         bar.say(
@@ -119,8 +118,8 @@ def _distinct_values(column: Column) -> Any:
     return np.unique(values[~column.missing])
 
 
-def default_loss(column: Column, classes: bool) -> str:
+def default_loss(column: Column, classes: bool) -> Any:
     """Return the loss of a target for which --loss is not given."""
     if not classes:
         return "squared"
-    return "binomial" if len(_distinct_values(column)) <= 2 else "multinomial"
+    return loss_for_classes(len(_distinct_values(column)))

@@ -34,7 +34,7 @@ from cwboost.frames.table import ComputedColumns, Table, check_finite
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 
-TRAINING = 0  # the first part
+TRAINING = _core.TRAINING_PART
 SOME = 64  # numbers that are looked for elsewhere
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
@@ -258,8 +258,7 @@ class Shard:
         self.weights = self.weights * of_class[np.searchsorted(self._class_values(), self.y)]
 
     def _class_values(self) -> list[float]:
-        n = len(self.reading.classes or ())
-        return [-1.0, 1.0] if self.loss.name == "binomial" else [float(c) for c in range(n)]
+        return list(map(float, self.loss.class_values(len(self.reading.classes or ()))))
 
     def _read_part(self, part: Partition, table: Table) -> Any:
         """Which rows have a weight, and their y, weights and offset."""

@@ -29,6 +29,7 @@ from cwboost.frames.dataset import Dataset
 from cwboost.frames.table import Floats, Labels, Table, read
 from cwboost.losses import Loss
 from cwboost.model.model import Model
+from cwboost.model.path import FINAL_REASONS, StopReason
 from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
@@ -46,7 +47,8 @@ RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without valida
 # With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps,
 # and bags average out what haste costs (docs/quality.md).
 LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
-FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
+# The fit ended by itself; further iterations cannot help.
+FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)
 
 
 class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -389,7 +391,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         by_name = isinstance(self.optimizer, str)
         if by_name and self.optimizer.lower() == "hybrid" and watched:
             many = self.bags is not None or self.interactions is not None
-            large = many and self._loss().name == "binomial"
+            large = many and self._loss().large_steps
             steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
             return Hybrid(*steps, then="training")
         found = as_optimizer(self.optimizer)

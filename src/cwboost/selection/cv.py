@@ -27,6 +27,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
+from cwboost.model.path import FINAL_REASONS, StopReason
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
@@ -38,7 +39,6 @@ MATTERS = 1e-4  # of what a path gains in all: less in its last iterations is no
 LONGEST = 8  # times the iterations asked for: as far as paths are continued
 WATCHED = 0.2  # of the training rows of a fold, for a Hybrid to know when to switch
 EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric is computed
-FINAL = ("nothing left to gain", "diverged")  # why a path cannot go on
 LEAST_POINTS = 50  # of a path at which it is computed all the same
 
 
@@ -488,11 +488,11 @@ class Run:
             metrics,
             grid,
             first.name,
-            first.greater,
+            first.greater_is_better,
             self.binned.data.loss,
             self.optimizer,
             asked,
-            all(r.model.stopped in FINAL for r in ran),
+            all(r.model.stopped in FINAL_REASONS for r in ran),
             _distinct([part.fold for part in self.parts]),
         )
         best = found.best_iteration
@@ -519,7 +519,7 @@ class _Watch:
         }
         self.wanted = bool(self.metrics)
         if self.wanted:
-            self.tested, self.rows = HeldOutRows.of(part.data, part.test)
+            self.tested, self.rows = HeldOutRows.select(part.data, part.test)
 
     def at(self, m: int, scores: Floats) -> bool:
         """After m iterations; whether to stop."""
@@ -527,7 +527,7 @@ class _Watch:
             score = scores[:, self.rows].T
             for metric in self.metrics:
                 if m not in self.found[metric.name]:
-                    self.found[metric.name][m] = metric.on_fold(self.tested, score)
+                    self.found[metric.name][m] = metric.value(self.tested, score)
         return self.halt is not None and self.halt()
 
 
@@ -544,11 +544,11 @@ def _distinct(folds: Sequence[Fold]) -> float:
 
 def _padded(risk: Floats, n_iter: int, model: Model) -> Floats:
     """(n_iter + 1,) the risk of a path that may have ended before."""
-    last = np.inf if model.stopped == "diverged" else risk[-1]
+    last = np.inf if model.stopped == StopReason.diverged else risk[-1]
     return np.append(risk, np.full(n_iter + 1 - len(risk), last))
 
 
 def _on_grid(found: dict[int, float], grid: Any, model: Model, metric: Metric) -> list[float]:
-    worst = -np.inf if metric.greater else np.inf
-    last = worst if model.stopped == "diverged" else found[model.n_iter]
+    worst = -np.inf if metric.greater_is_better else np.inf
+    last = worst if model.stopped == StopReason.diverged else found[model.n_iter]
     return [found.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]

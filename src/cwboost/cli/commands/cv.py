@@ -31,7 +31,7 @@ from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress
 from cwboost.selection.cv import cv
 from cwboost.selection.folds import KINDS, Folds
-from cwboost.selection.metrics import NAMED
+from cwboost.selection.metrics import METRICS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of the rows that subsampling trains on (default 0.5)")  # fmt: skip
     add("--groups", metavar=COLUMN, help="rows with the same value stay in the same fold")
     add("--metric", metavar="NAME", nargs="+",
-        help="metric that decides instead of the risk, and further metrics to write: risk, "
-        f"{', '.join(NAMED)}, or a scorer of scikit-learn")  # fmt: skip
+        help="metric that decides instead of the risk, and further metrics to write: "
+        f"{', '.join(METRICS)}, or a scorer of scikit-learn")  # fmt: skip
     add = parser.add_argument_group("how it is fitted").add_argument
     add("--optimizer", choices=optimizer_names(), default="plain",
         help="default plain; hybrid uses a fifth of each fold's training rows for "

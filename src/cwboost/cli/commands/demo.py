@@ -15,8 +15,8 @@ from cwboost._utils.atomic_files import replace_file
 from cwboost.cli.command import SUCCESS, Command
 from cwboost.cli.text import curve_lines
 from cwboost.datasets import adult
-from cwboost.explain.quality import auc
 from cwboost.fitting.fit import fit
+from cwboost.losses import auc
 from cwboost.model.model import Model
 from cwboost.optimizers import Hybrid
 from cwboost.progress import Progress

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 
 from cwboost._utils.atomic_files import STANDARD, write_output
 from cwboost.cli.arguments import COLUMN, MODEL, add_offset_and_exposure
 from cwboost.cli.command import SUCCESS, Command
 from cwboost.cli.model_input import read_model
-from cwboost.export.sql import DIALECTS
+from cwboost.export.registry import EXPORTS, find_export, list_endings
+from cwboost.export.sql_text import DIALECTS
 from cwboost.frames.files import check_output
 from cwboost.progress import Progress
+
+OPTIONS = ("dialect", "table", "keep", "kind", "offset", "exposure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,40 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(a: argparse.Namespace, bar: Progress) -> int:
     """Export the model and return the exit code."""
     del bar
-    path = Path(a.to)
-    folder = a.to.endswith(("/", os.sep)) or path.is_dir() or (not path.suffix and a.to != STANDARD)
-    ending = "" if folder else ".sql" if a.to == STANDARD else path.suffix.lower()
-    if ending not in ("", ".sql", ".onnx", ".xlsx", ".json"):
-        a.parser.error(f"--to {a.to}: expected .sql, .onnx, .xlsx, .json or a folder")
-    for option, endings in {
-        "dialect": (".sql",),
-        "table": (".sql",),
-        "keep": (".sql",),
-        "kind": (".sql", ".onnx"),
-        "offset": (".sql", ".onnx"),
-        "exposure": (".sql", ".onnx"),
-    }.items():
-        if getattr(a, option) is not None and ending not in endings:
-            a.parser.error(f"--{option} is for {' and '.join(endings)} only")
-    if not folder:
-        check_output(a.to, table=False)
-    model = read_model(a.model)
-    given = {"dialect": a.dialect, "table": a.table, "keep": a.keep, "kind": a.kind,
-             "offset": a.offset, "exposure": a.exposure}  # fmt: skip
-    given = {name: value for name, value in given.items() if value is not None}
-    if folder:
-        model.to_csv(a.to)
+    name = "sql" if a.to == STANDARD else find_export(a.to)
+    if name is None:
+        a.parser.error(f"--to {a.to}: expected {list_endings()}")
+    assert name is not None
+    export = EXPORTS[name]
+    given = {key: getattr(a, key) for key in OPTIONS if getattr(a, key) is not None}
+    for option in given:
+        if option not in export.options:
+            takes = [known for known in EXPORTS.values() if option in known.options]
+            a.parser.error(f"--{option} is only for {list_endings(takes)}")
+    if export.is_folder:
+        export.write(read_model(a.model), a.to, **given)
         return SUCCESS
+    check_output(a.to, table=False)
+    model = read_model(a.model)
     with write_output(a.to) as temporary:
-        if ending == ".sql":
-            query = model.to_sql(**given)
-            temporary.write_text(query.rstrip() + "\n", encoding="utf-8", newline="\n")
-        elif ending == ".onnx":
-            temporary.write_bytes(model.to_onnx(**given).SerializeToString())
-        elif ending == ".xlsx":
-            model.to_excel(temporary)
-        else:
-            model.save(temporary)
+        export.write(model, temporary, **given)
     return SUCCESS
 
 

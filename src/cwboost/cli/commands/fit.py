@@ -28,6 +28,7 @@ from cwboost.fitting.input_data import read_weights
 from cwboost.frames.files import check_output
 from cwboost.frames.table import Column, Labels, Numbers, Table
 from cwboost.model.model import Model
+from cwboost.model.path import StopReason
 from cwboost.optimizers import as_optimizer, optimizer_names
 from cwboost.progress import Progress, ProgressLog
 
@@ -194,7 +195,7 @@ def _target_values(column: Column, name: str, estimator: Any) -> Any:
 
 def _finish(a: argparse.Namespace, model: Model, bar: Progress, seconds: float) -> int:
     """Write the model, print what was done, and return the exit code."""
-    interrupted = model.stopped.endswith("interrupted")
+    interrupted = model.stopped.endswith(StopReason.interrupted)
     if a.output is not None:
         with write_output(a.output) as temporary:
             model.save(temporary)

@@ -27,7 +27,7 @@ from cwboost.cli.fit_request import (
 )
 from cwboost.frames.files import check_output, write_table
 from cwboost.progress import Progress
-from cwboost.selection.metrics import NAMED
+from cwboost.selection.metrics import METRICS
 from cwboost.selection.tuning.schedules import Hyperband
 from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of folds (default 3)")  # fmt: skip
     add("--groups", metavar=COLUMN, help="rows with the same value stay in the same fold")
     add("--metric", metavar="NAME",
-        help=f"metric that decides instead of the risk: {', '.join(NAMED)}, or a scorer of "
+        help=f"metric that decides (default risk): {', '.join(METRICS)}, or a scorer of "
         "scikit-learn")  # fmt: skip
     add("--least", type=whole_positive, default=39, metavar="N",
         help="iterations of the first rung (default 39)")  # fmt: skip

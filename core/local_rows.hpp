@@ -1,6 +1,5 @@
-// The row side: everything as long as the data, behind a few verbs. The engine drives `Rows`; where
-// the rows live (here, in Python, on other machines) is not its business.
-// Knows nothing of learners, optimizers or columns.
+// Rows in this process: answers the verbs by passes over arrays, on several threads.
+// Does not know about learners or optimizers.
 #pragma once
 
 #include <algorithm>
@@ -23,116 +22,9 @@
 #include "parallel.hpp"
 #include "sums.hpp"
 #include "types.hpp"
+#include "verbs.hpp"
 
 namespace cwboost {
-
-using Slot = int;   // a block (rows, outputs) that the rows keep: a score or a residual
-using Part = Size;  // a weight vector over the rows
-using Set = Size;   // a bin index, or the pieces and places of moments
-
-constexpr Slot no_slot = -1;       // residual: only the risk is wanted
-constexpr Slot ones_slot = -2;     // bin_sums: the bin weights themselves
-constexpr Slot passing_slot = -3;  // lives only from one verb of a batch to the next ones
-constexpr Slot max_slots = 16;
-
-// The verbs. A batch of them is sent in one call, so that far rows need few round trips and near
-// rows go through the memory once.
-struct Fill {  // out = offset + start
-  Slot out;
-  Vec start;  // one number per output
-};
-struct Residual {  // out = -dloss/dscore at `at`; replies how far out moved, and the risks
-  Slot at;
-  Slot out;
-  std::vector<Part> parts;  // out is 0 outside the first, which weighs `moved`
-  bool risk = true;         // of each part
-};
-struct MeanResidual {  // out = the residual averaged along the straight line between two scores
-  Slot from;
-  Slot to;
-  Slot out;
-  std::optional<Part> part = {};  // out is 0 outside
-};
-struct BinSums {  // per slot and set: sum of w x over the rows of each bin
-  std::vector<Slot> slots;
-  std::vector<Set> sets;
-  Part part;
-};
-struct Joint {  // weights of the joint bins of two sets
-  Set a;
-  Set b;
-  Part part;
-};
-struct Cross {  // the same, contracted with a basis on either side: per pair a cross-Gram
-  struct Pair {
-    Set a, b;
-    const Basis *basis_a, *basis_b;
-  };
-  std::vector<Pair> pairs;
-  Part part;
-};
-struct Add {  // slot[i] += bin_values[bin[i]]; of moments: the cubic of the row's piece
-  Slot slot;
-  Set set;
-  Vec bin_values;                    // (n_bins) per output
-  std::optional<Part> within = {};   // only rows of this part
-  std::optional<Size> learner = {};  // whose bin values these are,
-  Vec theta = {};                    // and at which coefficients: for rows that keep no rows
-};
-struct Mix {  // out = a x + b y
-  Slot out;
-  Real a;
-  Slot x;
-  Real b;
-  Slot y;
-};
-using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Joint, Cross, Add, Mix>;
-
-template <class... Verbs>
-std::vector<Verb> batch_of(Verbs&&... verbs) {
-  std::vector<Verb> out;
-  (out.emplace_back(std::forward<Verbs>(verbs)), ...);
-  return out;
-}
-
-struct Reply {
-  Real moved = 0.0;       // Residual: weighted norm of the change of `out`
-  Vec risk;               // Residual: weighted mean loss, per part
-  std::vector<Vec> sums;  // BinSums: slot by slot, set by set; Joint: one table (n_bins a, n_bins
-                          // b); Cross: per pair (n_coef a, n_coef b)
-};
-
-class Rows {
- public:
-  virtual ~Rows() = default;
-  virtual Size n_outputs() const = 0;
-  virtual std::vector<Reply> run(const std::vector<Verb>& batch) = 0;
-  // What a pass over one set costs, in rows; 0: nothing is gained by asking for few of them.
-  virtual Size n_rows() const { return 0; }
-  virtual bool far() const { return false; }          // asking takes longer than a pass
-  virtual bool linear() const { return false; }       // residual = y - score
-  virtual bool knows_cross() const { return false; }  // the verb Cross
-  virtual bool by_theta() const { return false; }     // Add is read by its learner and theta
-  virtual Real weight(Part) const {                   // sum of a part; of rows that know Cross
-    throw std::logic_error("rows that do not tell their weights");
-  }
-
-  // Called now and then from the thread that called run; throws to give up (Ctrl-C).
-  std::function<void()> poll;
-};
-
-// Rows that are not there: what a recorded path needs to be replayed.
-class NoRows final : public Rows {
- public:
-  explicit NoRows(Size n_outputs) : n_outputs_(n_outputs) {}
-  Size n_outputs() const override { return n_outputs_; }
-  std::vector<Reply> run(const std::vector<Verb>& batch) override {
-    return std::vector<Reply>(batch.size(), Reply{0.0, {0.0, 0.0, 0.0}, {}});
-  }
-
- private:
-  Size n_outputs_;
-};
 
 // --- loops over the rows of one block
 // -------------------------------------------------------------
@@ -227,12 +119,15 @@ class LocalRows : public Rows {
             std::vector<Weights> parts, Size n_threads, std::shared_ptr<Crosses> crosses = {})
       : loss_(std::move(loss)),
         y_(y),
+        n_rows_(y.size() / loss_->n_targets()),
         offset_(offset),
         sets_(std::move(sets)),
         parts_(std::move(parts)),
         crosses_(std::move(crosses)),
         workers_(n_threads) {
-    const Size n = y_.size(), q = loss_->n_outputs();
+    const Size n = n_rows(), q = loss_->n_outputs();
+    if (y_.size() != n * loss_->n_targets())
+      throw std::invalid_argument("y must have one value per row and target of the loss");
     if (!offset_.empty() && offset_.size() != n * q)
       throw std::invalid_argument("offset must have one value per row and output");
     for (const Weights& part : parts_)
@@ -240,7 +135,7 @@ class LocalRows : public Rows {
     for (const auto& set : sets_) std::visit([&](const auto& s) { check(s); }, set);
   }
 
-  Size n_rows() const override { return y_.size(); }
+  Size n_rows() const override { return n_rows_; }
   Size n_outputs() const override { return loss_->n_outputs(); }
   bool linear() const override { return loss_->linear(); }
   bool knows_cross() const override { return true; }
@@ -367,6 +262,7 @@ class LocalRows : public Rows {
   void prepare(const Residual& verb) {
     read_any(verb.at);
     for (const Part p : verb.parts) part(p);
+    check_state(verb.state);
     if (verb.out == no_slot) return;
     if (verb.out == passing_slot || verb.parts.empty())
       throw std::invalid_argument("residual: a slot that stays, and a part, are needed");
@@ -374,8 +270,11 @@ class LocalRows : public Rows {
     set_inside(verb.out, verb.parts[0]);
   }
   void prepare(const Add& verb) {
-    if (verb.bin_values.size() != bins_of(sets_.at(verb.set)) * n_outputs())
-      throw std::invalid_argument("add: one value per bin and output");
+    const bool one = verb.output != all_outputs;
+    if (one && (verb.output < 0 || static_cast<Size>(verb.output) >= n_outputs()))
+      throw std::invalid_argument("add: the loss does not have this output");
+    if (verb.bin_values.size() != bins_of(sets_.at(verb.set)) * (one ? 1 : n_outputs()))
+      throw std::invalid_argument("add: expected one value per bin and output");
     if (verb.within) part(*verb.within);
     write_any(verb.slot);
     if (verb.slot >= 0 && inside_[static_cast<Size>(verb.slot)] != verb.within)
@@ -406,6 +305,12 @@ class LocalRows : public Rows {
   void read_any(Slot slot) const {
     if (slot != passing_slot) read(slot);
   }
+  void check_state(const Vec& state) const {
+    if (state.size() != loss_->n_state())
+      throw std::invalid_argument("residual: expected " + std::to_string(loss_->n_state()) +
+                                  " numbers for the state of the loss, got " +
+                                  std::to_string(state.size()));
+  }
   void set_inside(Slot slot, std::optional<Part> p) { inside_[static_cast<Size>(slot)] = p; }
 
   Planes<Real> rows_of(Slot slot, RowRange rows, const Desk& desk) {
@@ -434,7 +339,9 @@ class LocalRows : public Rows {
     const auto out = rows_of(verb.slot, rows, desk);
     const Size m = rows.end - rows.begin, n_bins = bins_of(sets_[verb.set]);
     const auto kind = verb.within ? part(*verb.within).kind : Weights::Kind::ones;
-    for (Size o = 0; o < n_outputs(); ++o) {
+    const Size first = verb.output == all_outputs ? 0 : static_cast<Size>(verb.output);
+    const Size last = verb.output == all_outputs ? n_outputs() : first + 1;
+    for (Size o = first; o < last; ++o) {
       const auto add = [&](auto value) {
         if (kind == Weights::Kind::ones)
           add_values(m, value, out[o]);
@@ -443,7 +350,7 @@ class LocalRows : public Rows {
         else
           add_values_within(m, value, &part(*verb.within).numbers[rows.begin], out[o]);
       };
-      const Real* const values = verb.bin_values.data() + o * n_bins;
+      const Real* const values = verb.bin_values.data() + (o - first) * n_bins;
       std::visit([&](const auto& set) { with_values(set, values, rows.begin, add); },
                  sets_[verb.set]);
     }
@@ -452,7 +359,7 @@ class LocalRows : public Rows {
   void on(const Residual& verb, RowRange rows, Desk& desk, Tally& tally) {
     const Size m = rows.end - rows.begin;
     const bool out_wanted = verb.out != no_slot;
-    Wanted at;  // where the block's residuals and losses are
+    LossOutput at;  // the block's residuals and losses
     if (loss_->whole()) {
       if (out_wanted) at.residual = {fresh_.data() + rows.begin, n_rows()};
       if (verb.risk) at.value = losses_.data() + rows.begin;
@@ -461,7 +368,9 @@ class LocalRows : public Rows {
       if (verb.risk) at.value = desk.value.get();
       if (verb.risk && loss_->has_factor()) at.factor = desk.factor.get();
       const auto score = rows_of(verb.at, rows, desk);
-      loss_->evaluate(m, y_.data() + rows.begin, {score.at, score.stride}, at);
+      LossInput input = input_at(rows, {score.at, score.stride}, verb.state);
+      if (!verb.parts.empty()) input.weights = &part(verb.parts[0]);
+      loss_->evaluate(input, at);
     }
     tally.risk.resize(verb.risk ? verb.parts.size() : 0);
     for (Size p = 0; p < tally.risk.size(); ++p) {
@@ -483,7 +392,7 @@ class LocalRows : public Rows {
     }
   }
 
-  Real loss_of(Part p, RowRange rows, const Wanted& at) const {
+  Real loss_of(Part p, RowRange rows, const LossOutput& at) const {
     const Size m = rows.end - rows.begin;
     const Weights& w = part(p);
     switch (w.kind) {
@@ -503,18 +412,25 @@ class LocalRows : public Rows {
   void evaluate_whole(const Verb& only) {
     const auto* verb = std::get_if<Residual>(&only);
     if (!verb) return;
-    Wanted wanted;
+    LossOutput out;
     const Size n = n_rows();
     if (verb->out != no_slot) {
       fresh_.resize(n * n_outputs());
-      wanted.residual = {fresh_.data(), n};
+      out.residual = {fresh_.data(), n};
     }
     if (verb->risk) {
       losses_.resize(n);
-      wanted.value = losses_.data();
+      out.value = losses_.data();
     }
     const Real* const score = verb->at == passing_slot ? passing_.data() : read(verb->at).data();
-    loss_->evaluate(n, y_.data(), {score, n}, wanted);
+    LossInput input = input_at({0, n}, {score, n}, verb->state);
+    if (!verb->parts.empty()) input.weights = &part(verb->parts[0]);
+    loss_->evaluate(input, out);
+  }
+
+  LossInput input_at(RowRange rows, Planes<const Real> score, const Vec& state) const {
+    const Planes<const Real> y{y_.data() + rows.begin, n_rows()};
+    return {rows.end - rows.begin, y, score, state, nullptr, rows.begin};
   }
 
   // --- the other verbs
@@ -527,6 +443,7 @@ class LocalRows : public Rows {
     read(verb.to);
     write(verb.out);
     if (verb.part) part(*verb.part);
+    check_state(verb.state);
     set_inside(verb.out, verb.part);
     if (loss_->whole()) {
       average_residual(verb, {0, n_rows()});
@@ -550,20 +467,26 @@ class LocalRows : public Rows {
       return Planes<Real>{slots_[static_cast<Size>(slot)].data() + rows.begin, n_rows()};
     };
     const Planes<Real> from = of(verb.from), to = of(verb.to), out = of(verb.out);
+    LossInput input = input_at(rows, {}, verb.state);
+    if (verb.part) input.weights = &part(*verb.part);
+    const auto evaluate = [&](Planes<const Real> score, const LossOutput& result) {
+      input.score = score;
+      loss_->evaluate(input, result);
+    };
     Vec point(m * q), residual(m * q), fall(m), factor(loss_->has_factor() ? m : 0), value(m);
     for (Size o = 0; o < q; ++o) std::fill_n(out[o], m, 0.0);
     for (Size k = 0; k < at.size(); ++k) {
       for (Size o = 0; o < q; ++o)
         for (Size i = 0; i < m; ++i)
           point[o * m + i] = from[o][i] + at[k] * (to[o][i] - from[o][i]);
-      loss_->evaluate(m, y_.data() + rows.begin, {point.data(), m}, {{residual.data(), m}});
+      evaluate({point.data(), m}, {{residual.data(), m}});
       for (Size o = 0; o < q; ++o)
         for (Size i = 0; i < m; ++i) out[o][i] += weight[k] * residual[o * m + i];
     }
     for (const Real sign : {1.0, -1.0}) {  // the loss at `from` minus that at `to`
       const Planes<Real>& score = sign > 0.0 ? from : to;
-      loss_->evaluate(m, y_.data() + rows.begin, {score.at, score.stride},
-                      {{}, value.data(), factor.empty() ? nullptr : factor.data()});
+      evaluate({score.at, score.stride},
+               {{}, value.data(), factor.empty() ? nullptr : factor.data()});
       for (Size i = 0; i < m; ++i)
         fall[i] += sign * (value[i] + (factor.empty() ? 0.0 : std::log(factor[i])));
     }
@@ -699,25 +622,6 @@ class LocalRows : public Rows {
     }
   }
 
-  Reply apply(const Joint& verb) {
-    const Weights& w = part(verb.part);
-    const auto *const one = std::get_if<IndexSet>(&sets_.at(verb.a)), *const other =
-                                                                          std::get_if<IndexSet>(
-                                                                              &sets_.at(verb.b));
-    if (!one || !other) throw std::invalid_argument("joint: moments have no joint bins");
-    const IndexSet &a = *one, &b = *other;
-    Vec table(a.n_bins * b.n_bins, 0.0);
-    std::visit(
-        [&](auto i, auto j) {
-          for (Size row = 0; row < n_rows(); ++row)
-            table[static_cast<Size>(i[row]) * b.n_bins + j[row]] += w[row];
-        },
-        a.index, b.index);
-    Reply reply;
-    reply.sums.push_back(std::move(table));
-    return reply;
-  }
-
   Reply apply(const Cross& verb) {
     Reply reply;
     reply.sums.resize(verb.pairs.size());
@@ -766,7 +670,8 @@ class LocalRows : public Rows {
   };
 
   std::shared_ptr<Loss> loss_;
-  In y_;       // (n)
+  In y_;  // (n) per target
+  Size n_rows_;
   In offset_;  // (n) per output, or empty
   std::vector<RowSet> sets_;
   std::vector<Weights> parts_;
