@@ -15,10 +15,9 @@ from cwboost.losses import LOSSES, Loss
 from cwboost.optimizers import optimizer_names
 from cwboost.plotting.registry import DISPLAYS
 from cwboost.selection.folds import KINDS
-from cwboost.selection.metrics import NAMED
+from cwboost.selection.metrics import METRICS
 from cwboost.terms.styles import STYLES
 
-CLASSES = ("binomial", "multinomial")  # losses on classes
 POINTS = 20  # about so many rows of a curve are printed
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
@@ -167,8 +166,8 @@ def _cv_arguments(command: Any) -> None:
         help="of the rows that subsampling trains on (default 0.5)")  # fmt: skip
     add("--groups", metavar=COLUMN, help="rows with the same value stay together")
     add("--metric", metavar="NAME", nargs="+",
-        help="what decides instead of the risk, and what else is written: risk, "
-        f"{', '.join(NAMED)}, or a scorer of scikit-learn")  # fmt: skip
+        help="what decides instead of the risk, and what else is written: "
+        f"{', '.join(METRICS)}, or a scorer of scikit-learn")  # fmt: skip
     group = made.add_argument_group("how it is fitted")
     add = group.add_argument
     add("--optimizer", choices=optimizer_names(), default="plain",
@@ -207,7 +206,7 @@ def _tune_arguments(command: Any) -> None:
     add("--folds", type=_whole_positive, default=3, metavar="N", help="how many (default 3)")
     add("--groups", metavar=COLUMN, help="rows with the same value stay together")
     add("--metric", metavar="NAME",
-        help=f"what decides instead of the risk: {', '.join(NAMED)}, or a scorer of "
+        help=f"what decides (default risk): {', '.join(METRICS)}, or a scorer of "
         "scikit-learn")  # fmt: skip
     add("--least", type=_whole_positive, default=39, metavar="N",
         help="iterations of the first rung (default 39)")  # fmt: skip
@@ -374,11 +373,12 @@ def _loss(text: str) -> Loss:
     name, colon, parameter = text.partition(":")
     if name not in LOSSES:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
+    made = LOSSES[name]
     try:
-        if colon and name not in CLASSES:
-            return LOSSES[name](float(parameter))  # type: ignore[call-arg]
         if not colon:
-            return LOSSES[name]()
+            return made()
+        if made.target == "numbers":
+            return made(float(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r}: this loss takes no number")

@@ -38,6 +38,7 @@ from cwboost.frames.files import (
 )
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, read
+from cwboost.losses import loss_for_classes
 from cwboost.model.model import Model, warn_of_unseen
 from cwboost.model.path import StopReason
 from cwboost.optimizers import Optimizer, as_optimizer
@@ -47,7 +48,7 @@ from cwboost.selection.tuning.schedules import Hyperband
 from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
 from cwboost.terms.formula import parse
 
-from .arguments import CLASSES, PICTURES, parser
+from .arguments import PICTURES, parser
 from .text import cell, curve_lines, effect_table, printable, table_lines, words
 
 BAD, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
@@ -234,7 +235,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
 def _wants_classes(a: argparse.Namespace, table: Table, bar: progress.Progress) -> bool:
     """Whether the target is fitted as classes; errors and a note where that is in doubt."""
     column = table[a.target]
-    classes = a.loss.name in CLASSES if a.loss is not None else _is_classes(column)
+    classes = a.loss.target == "classes" if a.loss is not None else _is_classes(column)
     if isinstance(column, Labels) and not classes:
         raise ValueError(
             f"target {a.target!r} is text such as {column.levels[0]!r}, and the {a.loss.name} loss "
@@ -242,9 +243,9 @@ def _wants_classes(a: argparse.Namespace, table: Table, bar: progress.Progress) 
         )
     values = column.codes if isinstance(column, Labels) else column.values
     found = np.unique(values[~column.missing])
-    if a.loss is not None and a.loss.name == "binomial" and len(found) > 2:
+    if classes and a.loss is not None and len(found) > a.loss.max_classes == 2:
         raise ValueError(
-            f"target {a.target!r}: the binomial loss needs two classes, got {len(found)}; use "
+            f"target {a.target!r}: the {a.loss.name} loss needs two classes, got {len(found)}; use "
             "--loss multinomial, or another loss if the target is a number"
         )
     if a.loss is None and not classes and len(found) == 2:
@@ -399,11 +400,11 @@ def _cv_optimizer(a: argparse.Namespace) -> Optimizer:
     return made if a.rate is None else made.set_params(rate=a.rate)
 
 
-def _usual_loss(column: Column, classes: bool) -> str:
+def _usual_loss(column: Column, classes: bool) -> Any:
     if not classes:
         return "squared"
     values = column.codes if isinstance(column, Labels) else column.values
-    return "binomial" if len(np.unique(values[~column.missing])) <= 2 else "multinomial"
+    return loss_for_classes(len(np.unique(values[~column.missing])))
 
 
 # --- tune -----------------------------------------------------------------------------------------

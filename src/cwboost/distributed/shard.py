@@ -258,8 +258,7 @@ class Shard:
         self.weights = self.weights * of_class[np.searchsorted(self._class_values(), self.y)]
 
     def _class_values(self) -> list[float]:
-        n = len(self.reading.classes or ())
-        return [-1.0, 1.0] if self.loss.name == "binomial" else [float(c) for c in range(n)]
+        return list(map(float, self.loss.class_values(len(self.reading.classes or ()))))
 
     def _read_part(self, part: Partition, table: Table) -> Any:
         """Which rows have a weight, and their y, weights and offset."""

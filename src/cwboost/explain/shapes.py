@@ -25,9 +25,7 @@ from .sizes import level_shares
 SURFACE_GRID = 100  # points per numeric column of a surface
 MAX_STAIRS = 150  # whole numbers up to which a column is drawn as stairs
 MAX_ROWS = 12  # values of a column up to which a surface shows them one by one
-OUTSIDE = (
-    0.2  # share of the rows whose effect is outside of its band, from which on it is explained
-)
+OUTSIDE = 0.2  # share of the rows outside of the band, from which on a reason is given
 TAIL = 0.005  # share of the rows at either end that may be left out of view ...
 TAIL_ROOM = 0.4  # ... if it takes more than this share of the axis
 

@@ -30,7 +30,8 @@ from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
-from cwboost.losses import LOSSES, Loss, PythonLoss
+from cwboost.losses import LOSSES, Loss, is_registered
+from cwboost.model.edits import EDITS
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
@@ -110,10 +111,11 @@ def to_dict(model: Model) -> dict[str, Any]:
     """The model as plain data."""
     from cwboost import __version__
 
-    if isinstance(model.loss, PythonLoss):
+    if not is_registered(model.loss):
         raise TypeError(
-            "a loss written in Python cannot be stored as JSON; pickle the model, or use a loss "
-            "of the library"
+            f"a model with the {model.loss.name} loss cannot be stored as JSON, because a file "
+            "cannot name a loss written in Python; pickle the model, or add the class of the loss "
+            "to cwboost.losses.LOSSES"
         )
     known = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = _record(model.path)
@@ -283,9 +285,8 @@ def _model(data: dict[str, Any]) -> Model:
     q = loss.n_outputs
     _require(q >= 1 and len(start) == q, "start", f"expected {q} numbers", data["start"])
     classes = _read(tuple[bool | int | float | str, ...], data["classes"], "classes")
-    n_classes = q if q > 1 else 2 if loss.name == "binomial" else 0
-    fits = len(classes) == len(set(classes)) == n_classes
-    _require(fits, "classes", f"expected {n_classes} different ones", data["classes"])
+    fits = len(classes) == len(set(classes)) == loss.n_classes
+    _require(fits, "classes", f"expected {loss.n_classes} different ones", data["classes"])
     optimizer: Optimizer = _read(Optimizer, data["optimizer"], "optimizer")
     scale: float = _read(float, data["scale"], "scale")
     _require(scale > 0, "scale", "expected a positive number", scale)
@@ -608,6 +609,7 @@ def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
 RULES: tuple[tuple[Any, Any, str], ...] = (
     (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
      "expected parameters as pairs of name and value"),
+    (Edit, lambda e: e.what in EDITS, f"expected one of {', '.join(EDITS)}"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
     (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),

@@ -27,7 +27,7 @@ from cwboost._utils.checks import is_whole
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, TermPieces, link_of, outputs_of, pieces_of
+from cwboost.model.pieces import Axis, TermPieces, outputs_of, pieces_of
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
@@ -105,7 +105,7 @@ def _intercept(model: Model) -> ResultTable:
     out = ResultTable(intercept=values)
     if model.n_outputs > 1:
         out = ResultTable(output=np.array(outputs_of(model), dtype=object), intercept=values)
-    factor = FACTORS.get(str(link_of(model.loss)))
+    factor = FACTORS.get(str(model.loss.link))
     if factor is not None:
         with np.errstate(over="ignore"):
             out["odds" if factor == "odds ratio" else factor] = np.exp(values)
@@ -145,7 +145,7 @@ def _readable(model: Model, pieces: TermPieces, n: int) -> ResultTable:
         pairs = _all_pairs([len(at) for at, _ in places])
         places = [(at[i], t[i]) for (at, t), i in zip(places, pairs, strict=True)]
     effect = pieces.effect(places)
-    factor = FACTORS.get(str(link_of(model.loss)))
+    factor = FACTORS.get(str(model.loss.link))
     for label, column in zip(outputs_of(model), effect.T, strict=True):
         out[_labelled("effect", label)] = column.copy()
         if factor is not None:
@@ -236,7 +236,7 @@ def _facts(model: Model) -> ResultTable:
     settings = model.settings
     facts = {
         "loss": model.loss.name,
-        "link": link_of(model.loss) or "a Python function",
+        "link": model.loss.link or "a Python function",
         "classes": "; ".join(map(str, model.classes)),
         "offset": settings.offset or ("given for every row" if settings.needs_offset else ""),
         "exposure": settings.exposure or "",

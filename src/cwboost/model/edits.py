@@ -51,8 +51,8 @@ def apply(model: Model, what: str, term: str, **parameters: Any) -> Model:
 def zero(model: Model, term: str) -> Model:
     """Return the model without a term, or without all terms of a column.
 
-    The effect becomes zero and the intercept stays. Terms of two columns must be named: `zero(model,
-    "age")` leaves "age:income" as it is.
+    The effect becomes zero and the intercept stays. Terms of two columns must be named
+    themselves: `zero(model, "age")` leaves "age:income" as it is.
 
     Examples
     --------

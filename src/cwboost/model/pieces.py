@@ -16,21 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.table import Floats
-from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
+from cwboost.losses.links import INVERSE_LINKS
 from cwboost.terms.bases import Basis
 from cwboost.terms.encoders import Encoder
 
 from .model import Model
 from .records import ColumnFacts
 from .term import Term
-
-Link = Literal["identity", "log", "logit", "softmax"]
 
 
 class NoPiecesError(TypeError):
@@ -186,28 +184,16 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
 # --- what stands around the terms -----------------------------------------------------------------
 
 
-def link_of(loss: Loss) -> Link | None:
-    """How scores become responses; None: by a function of the user's."""
-    if isinstance(loss, Multinomial):
-        return "softmax"
-    if isinstance(loss, Binomial):
-        return "logit"
-    if isinstance(loss, PythonLoss):
-        return None if callable(getattr(loss.user, "response", None)) else "identity"
-    if loss.log_link:
-        return "log"
-    return "identity" if type(loss).response is Loss.response else None
-
-
-def checked_link(model: Model, kind: str) -> Link | None:
-    """The link, or an error if `kind` asks for what only Python can compute."""
+def checked_link(model: Model, kind: str) -> str | None:
+    """Return the name of the link; raise if `kind` is a prediction that only Python can compute."""
     if kind not in ("response", "score"):
         raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
-    link = link_of(model.loss)
-    if kind == "response" and link is None:
+    link = model.loss.link
+    if kind == "response" and link not in INVERSE_LINKS:
+        what = "is a Python function" if link is None else f"has the link {link!r}"
         raise TypeError(
-            f"the response of the {model.loss.name} loss is a Python function, which cannot be "
-            "exported; use kind='score'"
+            f"the response of the {model.loss.name} loss {what}, which cannot be exported; use "
+            "kind='score'"
         )
     return link
 

@@ -488,7 +488,7 @@ class Run:
             metrics,
             grid,
             first.name,
-            first.greater,
+            first.greater_is_better,
             self.binned.data.loss,
             self.optimizer,
             asked,
@@ -519,7 +519,7 @@ class _Watch:
         }
         self.wanted = bool(self.metrics)
         if self.wanted:
-            self.tested, self.rows = HeldOutRows.of(part.data, part.test)
+            self.tested, self.rows = HeldOutRows.select(part.data, part.test)
 
     def at(self, m: int, scores: Floats) -> bool:
         """After m iterations; whether to stop."""
@@ -527,7 +527,7 @@ class _Watch:
             score = scores[:, self.rows].T
             for metric in self.metrics:
                 if m not in self.found[metric.name]:
-                    self.found[metric.name][m] = metric.on_fold(self.tested, score)
+                    self.found[metric.name][m] = metric.value(self.tested, score)
         return self.halt is not None and self.halt()
 
 
@@ -549,6 +549,6 @@ def _padded(risk: Floats, n_iter: int, model: Model) -> Floats:
 
 
 def _on_grid(found: dict[int, float], grid: Any, model: Model, metric: Metric) -> list[float]:
-    worst = -np.inf if metric.greater else np.inf
+    worst = -np.inf if metric.greater_is_better else np.inf
     last = worst if model.stopped == StopReason.diverged else found[model.n_iter]
     return [found.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
-from cwboost.explain.quality import risk
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed
@@ -28,7 +27,7 @@ from cwboost.fitting.scores import score_batch
 from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats, Table, read
-from cwboost.losses import Quantile
+from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
 from cwboost.optimizers import Plain
 from cwboost.progress import as_progress

@@ -245,7 +245,7 @@ class Tuning:
         order = sorted(last.values(), key=lambda t: (self.bench.worse(t.score), t.configuration))
         planned = sum(bracket[0].n for bracket in self.brackets)
         of = "" if self.complete else f" of {planned}"
-        better = "larger" if metric.greater else "less"
+        better = "larger" if metric.greater_is_better else "less"
         n_folds = len(self.bench.folds)
         over = "of one fold" if n_folds == 1 else "mean and sd over the folds"
         lines = [
