@@ -10,7 +10,7 @@ from typing import Any
 
 from cwboost import __version__
 from cwboost._utils.atomic_files import STANDARD
-from cwboost.export.sql import DIALECTS
+from cwboost.export.sql_text import DIALECTS
 from cwboost.losses import LOSSES, Loss
 from cwboost.optimizers import optimizer_names
 from cwboost.plotting.registry import DISPLAYS

@@ -24,6 +24,7 @@ from cwboost import progress
 from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import load
+from cwboost.export.registry import EXPORTS, find_export, list_endings
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import read_weights
 from cwboost.frames.files import (
@@ -670,40 +671,24 @@ def run_plot(a: argparse.Namespace, bar: progress.Progress) -> int:
 def run_export(a: argparse.Namespace, bar: progress.Progress) -> int:
     """`cwboost export`."""
     del bar
-    path = Path(a.to)
-    folder = a.to.endswith(("/", os.sep)) or path.is_dir() or (not path.suffix and a.to != STANDARD)
-    ending = "" if folder else ".sql" if a.to == STANDARD else path.suffix.lower()
-    if ending not in ("", ".sql", ".onnx", ".xlsx", ".json"):
-        a.parser.error(f"--to {a.to}: expected .sql, .onnx, .xlsx, .json or a folder")
-    for option, endings in {
-        "dialect": (".sql",),
-        "table": (".sql",),
-        "keep": (".sql",),
-        "kind": (".sql", ".onnx"),
-        "offset": (".sql", ".onnx"),
-        "exposure": (".sql", ".onnx"),
-    }.items():
-        if getattr(a, option) is not None and ending not in endings:
-            a.parser.error(f"--{option} is for {' and '.join(endings)} only")
-    if not folder:
-        check_output(a.to, table=False)
-    model = _model(a.model)
-    given = {"dialect": a.dialect, "table": a.table, "keep": a.keep, "kind": a.kind,
-             "offset": a.offset, "exposure": a.exposure}  # fmt: skip
-    given = {name: value for name, value in given.items() if value is not None}
-    if folder:
-        model.to_csv(a.to)
+    name = "sql" if a.to == STANDARD else find_export(a.to)
+    if name is None:
+        a.parser.error(f"--to {a.to}: expected {list_endings()}")
+    assert name is not None
+    chosen = EXPORTS[name]
+    options = ("dialect", "table", "keep", "kind", "offset", "exposure")
+    given = {key: getattr(a, key) for key in options if getattr(a, key) is not None}
+    for option in given:
+        if option not in chosen.options:
+            takes = [known for known in EXPORTS.values() if option in known.options]
+            a.parser.error(f"--{option} is only for {list_endings(takes)}")
+    if chosen.is_folder:
+        chosen.write(_model(a.model), a.to, **given)
         return 0
+    check_output(a.to, table=False)
+    model = _model(a.model)
     with write_output(a.to) as temporary:
-        if ending == ".sql":
-            query = model.to_sql(**given)
-            temporary.write_text(query.rstrip() + "\n", encoding="utf-8", newline="\n")
-        elif ending == ".onnx":
-            temporary.write_bytes(model.to_onnx(**given).SerializeToString())
-        elif ending == ".xlsx":
-            model.to_excel(temporary)
-        else:
-            model.save(temporary)
+        chosen.write(model, temporary, **given)
     return 0
 
 

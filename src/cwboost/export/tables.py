@@ -27,7 +27,9 @@ from cwboost._utils.checks import is_whole
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, TermPieces, outputs_of, pieces_of
+from cwboost.model.pieces import Axis, TermPieces, pieces_of
+
+from .prediction import outputs_of
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet

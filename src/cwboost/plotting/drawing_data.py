@@ -18,11 +18,11 @@ from cwboost.binning.summary import Sample
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.explain.shapes import Shape
 from cwboost.explain.sizes import level_shares
+from cwboost.export.prediction import outputs_of
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
-from cwboost.model.pieces import outputs_of
 
 Scale = Literal["score", "response", "ratio"]
 
