@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.text import format_cell, list_names, printable
-from cwboost.explain.effects import _terms_of as terms_of
 from cwboost.export.tables import round_ends
 from cwboost.frames.table import Floats, Numbers
 from cwboost.model.model import Model
+from cwboost.model.term import find_terms
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CURVE_WIDTH = 48  # characters
@@ -89,6 +89,6 @@ def effect_table(model: Model, which: str, n: int) -> dict[str, Any]:
         places = np.append(places, np.nan)
     column = Numbers(columns[0], places)
     total = np.zeros((len(places), model.n_outputs))
-    for term in terms_of(model, which):
+    for term in find_terms(model.terms, which):
         total = total + term.effect_at(term.plan.encode([column]))
     return {columns[0]: places} | dict(zip(list(full)[1:], total.T, strict=True))

@@ -31,6 +31,7 @@ from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.losses import LOSSES, Loss, is_registered
+from cwboost.model.edits import EDITS
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
@@ -608,6 +609,7 @@ def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
 RULES: tuple[tuple[Any, Any, str], ...] = (
     (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
      "expected parameters as pairs of name and value"),
+    (Edit, lambda e: e.what in EDITS, f"expected one of {', '.join(EDITS)}"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
     (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),
