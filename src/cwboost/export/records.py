@@ -24,6 +24,7 @@ from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.frames.table import Floats
 from cwboost.losses import LOSSES, Loss
+from cwboost.model.edits import EDITS
 from cwboost.model.records import ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.optimizers import OPTIMIZERS, Optimizer
@@ -275,6 +276,7 @@ RULES: dict[type[Any], tuple[tuple[Callable[[Any], Any], str], ...]] = {
             lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
             "expected parameters as pairs of name and value",
         ),
+        (lambda e: e.what in EDITS, f"expected one of {', '.join(EDITS)}"),
     ),
     ColumnFacts: (
         (lambda c: (c.low is None) == (c.high is None), "expected low and high"),

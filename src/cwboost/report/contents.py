@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.explain.effects import band_words, importance, level_shares, shape_of
+from cwboost.explain.bands import band_words
+from cwboost.explain.importance import importance
 from cwboost.explain.quality import calibration, figures
+from cwboost.explain.shapes import shape_of
+from cwboost.explain.sizes import level_shares
 from cwboost.export.prediction import outputs_of
 from cwboost.frames.table import Labels, Table
 from cwboost.losses import EvaluatedRows
