@@ -856,8 +856,8 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
 def test_splits_and_pairs_make_a_problem_together():
     """Folds and bags: the same bins and pairs, other weights."""
     table, y = planted(n=600)
-    from cwboost.fitting.preparation import with_pairs
     from cwboost.fitting.problem import FitProblem
+    from cwboost.fitting.stages import with_pairs
     from cwboost.progress import as_progress
 
     binned = prepare(table, y)

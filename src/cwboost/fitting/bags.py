@@ -207,7 +207,7 @@ def _fit_bag(
     model = problem.boost(model, history, options, context)
     path, m = model.path, model.best_iteration
     coef = {name: term.beta for name, term in model.terms.items() if term.chosen}
-    choices = path.choices[path.kept_iterations(m)]
+    choices = path.choices[path.kept(m)]
     times = np.bincount(choices, minlength=len(model.terms)).tolist()
     counts = dict(zip(model.terms, times, strict=True))
     return FittedBag(

@@ -41,13 +41,6 @@ class Path:
     def n_iter(self) -> int:
         return len(self.choices)
 
-    def kept_iterations(self, m: int) -> list[int]:
-        """Return the positions of the first m iterations that were not undone by a rewind."""
-        undone = (
-            range(self.rewound_to, self.switched_after) if self.switched_after < m else range(0)
-        )
-        return [i for i in range(m) if i not in undone]
-
     @classmethod
     def from_core(cls, path: _core.Path) -> Path:
         return cls(**{name: getattr(path, name) for name in cls.__dataclass_fields__})
@@ -67,6 +60,11 @@ class Path:
             n_outputs,
             self.evaluations,
         )
+
+    def kept(self, m: int) -> list[int]:
+        """Return the positions of the iterations that led to iterate m, without those rewound."""
+        left = range(self.rewound_to, self.switched_after) if self.switched_after < m else range(0)
+        return [i for i in range(m) if i not in left]
 
     def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
         """The first m iterations."""
