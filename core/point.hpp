@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -12,8 +13,8 @@
 #include <vector>
 
 #include "learner.hpp"
-#include "rows.hpp"
 #include "types.hpp"
+#include "verbs.hpp"
 
 namespace cwboost {
 
@@ -23,11 +24,14 @@ using Learners = std::vector<const Learner*>;
 // corrected residual.
 constexpr Slot slot_f = 0, slot_r = 1, slot_h = 3, slot_c = 4;
 
-// Which of the rows' weight vectors a fit uses; a fold or a bag is another choice of them.
+// The order in which a fit gives its weight vectors to the rows.
+constexpr Part training_part = 0, validation_part = 1, all_part = 2;
+
+// Which of the rows' weight vectors a fit uses.
 struct Parts {
-  Part training = 0;
+  Part training = training_part;
   std::optional<Part> validation = {};
-  Part all = 0;  // Hybrid goes on with it
+  Part all = all_part;  // for optimizers with a phase on all rows
 };
 
 constexpr Real leap = 10.0;              // a risk that rises by so many times its size has leapt
@@ -50,20 +54,46 @@ struct Risks {
   Real validation = std::numeric_limits<Real>::quiet_NaN();
 };
 
+// Why a fit ended. Model files and users see the text.
+enum class StopReason {
+  n_iter_reached,
+  no_better_validation_risk,
+  nothing_left_to_gain,  // every gain is rounding error
+  diverged,
+  callback,
+  time_limit,
+  interrupted,
+};
+
+struct StopText {
+  StopReason reason;
+  const char *name, *text;
+};
+constexpr std::array stop_texts{
+    StopText{StopReason::n_iter_reached, "n_iter_reached", "n_iter reached"},
+    StopText{StopReason::no_better_validation_risk, "no_better_validation_risk",
+             "no better validation risk"},
+    StopText{StopReason::nothing_left_to_gain, "nothing_left_to_gain", "nothing left to gain"},
+    StopText{StopReason::diverged, "diverged", "diverged"},
+    StopText{StopReason::callback, "callback", "callback"},
+    StopText{StopReason::time_limit, "time_limit", "time limit"},
+    StopText{StopReason::interrupted, "interrupted", "interrupted"},
+};
+
+// Thrown to end a fit; the path up to here is valid.
+struct Stop {
+  StopReason reason;
+};
+
 // The chronological record: every iteration run, also those a rewind or early stopping left behind.
 struct Path {
   std::vector<Move> moves;   // of iterations 1..M
   std::vector<Risks> risks;  // after iterations 0..M
   int switched_after = -1;   // Hybrid: the last accelerated iteration
   int rewound_to = -1;       // Hybrid: the iterate it went on from
-  std::string stopped;       // why it ended
+  std::optional<StopReason> stopped;
 
   int n_iter() const { return static_cast<int>(moves.size()); }
-};
-
-// The engine stops; the path up to here is sound.
-struct Stopped {
-  std::string reason;
 };
 
 class Point {

@@ -151,18 +151,18 @@ struct Strided {
   Kind kind = Kind::float64;
 };
 
-struct Labelled {  // codes of levels, -1 for missing cells; pieces[code + 1]
+struct LevelCodes {  // codes of levels, -1 for missing cells; pieces[code + 1]
   const std::int64_t* codes = nullptr;
   std::ptrdiff_t stride = 0;  // bytes
   std::vector<Piece> pieces;
 };
 
-struct Searched {  // numbers that are levels
+struct LevelNumbers {  // numbers that are levels
   Strided numbers;
   const Breaks* breaks = nullptr;
 };
 
-using Column = std::variant<std::monostate, Strided, Labelled, Searched>;
+using Column = std::variant<std::monostate, Strided, LevelCodes, LevelNumbers>;
 
 template <class T>
 T load(const std::byte* data, std::ptrdiff_t stride, Size row) {
@@ -316,8 +316,8 @@ class Lookup {
   }
 
   static void check(const Axis& axis, const Column& column) {
-    const auto* const labelled = std::get_if<Labelled>(&column);
-    const auto* const searched = std::get_if<Searched>(&column);
+    const auto* const labelled = std::get_if<LevelCodes>(&column);
+    const auto* const searched = std::get_if<LevelNumbers>(&column);
     if (axis.breaks ? !std::holds_alternative<Strided>(column) : !labelled && !searched)
       throw std::invalid_argument("lookup: a column is of the wrong kind");
     if (searched && searched->breaks->n_pieces() > axis.n_pieces)
@@ -367,10 +367,10 @@ class Lookup {
   void locate(Size a, const Column& column, Block rows, Scratch& scratch, Findings& found) const {
     const Axis& axis = axes_[a];
     Place& place = scratch.places[scratch.slot[a]];
-    if (const auto* const labelled = std::get_if<Labelled>(&column)) {
+    if (const auto* const labelled = std::get_if<LevelCodes>(&column)) {
       place_labels(*labelled, rows, place.piece.data());
     } else {
-      const auto* const searched = std::get_if<Searched>(&column);
+      const auto* const searched = std::get_if<LevelNumbers>(&column);
       const Strided& numbers = searched ? searched->numbers : std::get<Strided>(column);
       Real* const x = scratch.x.data();
       if (scratch.in_x != &column && !read(numbers, rows.begin, rows.n, x))
@@ -385,7 +385,7 @@ class Lookup {
           std::count(place.piece.data(), place.piece.data() + rows.n, axis.unseen));
   }
 
-  static void place_labels(const Labelled& column, Block rows, Piece* piece) {
+  static void place_labels(const LevelCodes& column, Block rows, Piece* piece) {
     const auto* const data = reinterpret_cast<const std::byte*>(column.codes);
     for (Size r = 0; r < rows.n; ++r) {
       const auto code =

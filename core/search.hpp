@@ -46,9 +46,9 @@ class Chooser {
   virtual Real foresee(const Point&, const Update&, Real) { return 0.0; }
 };
 
-class Recorded final : public Chooser {
+class RecordedMoves final : public Chooser {
  public:
-  explicit Recorded(const std::vector<Move>& moves) : moves_(moves) {}
+  explicit RecordedMoves(const std::vector<Move>& moves) : moves_(moves) {}
   bool live() const override { return false; }
   bool retraces() const override { return own; }
   Move next(Point& point, std::span<const Slot> slots, const Carry& carry) override {
@@ -139,10 +139,10 @@ struct Knowledge {
     Real top = 0.0;
     for (Size j = 0; j < gain.size(); ++j) {
       if (!exact[j]) continue;
-      if (!std::isfinite(gain[j])) throw Stopped{"diverged"};
+      if (!std::isfinite(gain[j])) throw Stop{StopReason::diverged};
       top = std::max(top, gain[j]);
     }
-    if (top <= negligible) throw Stopped{"nothing left to gain"};
+    if (top <= negligible) throw Stop{StopReason::nothing_left_to_gain};
     Size k = 0;
     while (!exact[k] || gain[k] < (1.0 - tie) * top) ++k;
     Update out{static_cast<int>(k), Vec(s[k].size())};

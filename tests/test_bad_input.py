@@ -301,14 +301,14 @@ def test_everything_missing_at_prediction():
     case(ValueError, "y is zero in all training rows", TABLE, np.zeros(N), loss="tweedie"),
     case(
         ValueError,
-        "y has one class only, 1; the binomial loss needs at least two",
+        "y has only one class, 1; the binomial loss needs at least two",
         TABLE,
         np.ones(N),
         loss="binomial",
     ),
     case(
         ValueError,
-        "y has one class only, 'a'; the multinomial",
+        "y has only one class, 'a'; the multinomial",
         TABLE,
         ["a"] * N,
         loss="multinomial",
@@ -322,7 +322,7 @@ def test_everything_missing_at_prediction():
     ),
     case(
         ValueError,
-        "training rows have one class only, so the start would be infinite; choose",
+        "training rows have only one class, so the start would be infinite; choose",
         TABLE,
         HELD,
         loss="binomial",
@@ -649,7 +649,9 @@ def test_no_rows_to_predict(loss):
         optimizer=cb.Hybrid(switch_after=2**40),
         validation=0.2,
     ),
-    case(TypeError, r"optimizer: expected cb.Plain\(...\), .* got 'plain'", optimizer="plain"),
+    case(
+        ValueError, "optimizer: expected 'plain', .* cb.Plain.*, got 'newton'", optimizer="newton"
+    ),
     case(ValueError, "n_iter must be a whole number from 0 to .*, got -1", n_iter=-1),
     case(ValueError, "n_iter must be a whole number from 0 to .*, got 1.5", n_iter=1.5),
     case(ValueError, "patience must be a whole number from 1 to .*, got 0", patience=0),

@@ -502,7 +502,7 @@ def test_bad_arguments_are_refused_before_any_work(tmp_path):
     nothing = object()  # would be an error if it were read
     with pytest.raises(TypeError, match="checkpoint: expected a path to a file, got 3"):
         cb.fit(nothing, checkpoint=3)
-    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+    with pytest.raises(FileNotFoundError, match="this folder does not exist"):
         cb.fit(nothing, checkpoint=tmp_path / "no" / "file")
     with pytest.raises(IsADirectoryError, match="this is a folder"):
         cb.fit(nothing, checkpoint=tmp_path)
@@ -522,7 +522,7 @@ def test_a_write_that_fails_does_not_end_the_fit(file, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(kept.os, "fsync", full)
-    with pytest.warns(RuntimeWarning, match=r"could not be written \(no space is left") as told:
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(the disk is full") as told:
         model = cb.fit(TABLE, y, n_iter=30, search="full", checkpoint=file)
     assert len(told) == 1
     assert Path(told[0].filename) == Path(__file__)
@@ -612,7 +612,7 @@ def test_command_line(tmp_path, capsys):
     assert fit("--rate", 0.7, "--checkpoint", file) == 1
     assert "it is of another fit (optimizer" in capsys.readouterr().err
     assert fit("--checkpoint", tmp_path / "no" / "file") == 1
-    assert "no such folder" in capsys.readouterr().err
+    assert "this folder does not exist" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         fit("--checkpoint", file, "--bags", 3)
     assert "--bags makes several" in capsys.readouterr().err

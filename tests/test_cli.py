@@ -23,10 +23,11 @@ import pytest
 
 import cwboost as cb
 from cwboost import progress
+from cwboost._utils.atomic_files import write_output
 from cwboost.cli.main import main
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
-from cwboost.frames.files import read_table, replaced, write_table
+from cwboost.frames.files import read_table, write_table
 from cwboost.frames.table import Labels, Numbers
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
@@ -282,7 +283,7 @@ def test_types_of_csv_columns(cells, expected, folder):
     text = "x,other\n" + "".join(f"{cell},0\n" for cell in cells)
     column = read_text(text, folder)["x"]
     if isinstance(column, Labels):
-        assert column.to_objects().tolist() == expected
+        assert column.to_cells().tolist() == expected
     else:
         assert [None if v != v else v for v in column.values.tolist()] == expected
 
@@ -290,7 +291,7 @@ def test_types_of_csv_columns(cells, expected, folder):
 def test_csv_is_read_with_quotes_newlines_and_blank_lines(folder):
     found = read_text('\n"a,b",c\r\n"x\ny",1\r\n\r\n"say ""hi""",2\r\n', folder)
     assert found.names == ("a,b", "c")
-    assert found["a,b"].to_objects().tolist() == ["x\ny", 'say "hi"']
+    assert found["a,b"].to_cells().tolist() == ["x\ny", 'say "hi"']
 
 
 def test_whole_numbers_that_floats_merge_are_marked(folder):
@@ -345,7 +346,7 @@ def test_json_lines_with_missing_keys_and_mixed_cells(folder):
     )
     assert found.names == ("a", "b", "c")
     assert found["a"].missing.tolist() == [False, True, True]
-    assert found["b"].to_objects().tolist() == ["x", None, "NA"]
+    assert found["b"].to_cells().tolist() == ["x", None, "NA"]
     assert found["c"].boolean
     mixed = read_text('{"a": 1}\n{"a": "x"}\n', folder, "t.jsonl")
     with pytest.raises(ValueError, match=r"^t.jsonl: column 'a': expected numbers or text"):
@@ -407,7 +408,7 @@ def test_predictions_in_any_format(model, form, source, folder):
     found = read_table(f"p.{form}", {"id": "text"}).table
     assert found.names == (*keep, "prediction")
     assert np.array_equal(found["prediction"].values, model.predict(as_python(ROWS)))
-    assert found["id"].to_objects().tolist() == ROWS["id"]
+    assert found["id"].to_cells().tolist() == ROWS["id"]
     assert found["member"].boolean
     assert [None if v != v else v for v in found[AGE].values.tolist()] == ROWS[AGE]
 
@@ -434,7 +435,7 @@ def test_predictions_of_classes(table, target):
     response = model.predict(rows)
     assert np.array_equal(shares if shares.shape[1] > 2 else shares[:, 1], response)
     best = [str(model.classes[k]) for k in shares.argmax(axis=1)]
-    assert found["prediction"].labels().to_objects().tolist() == best
+    assert found["prediction"].labels().to_cells().tolist() == best
     assert main(["predict", "m.json", table, "--kind", "score", "-o", "s.csv"]) == 0
     scores = read_table("s.csv").table
     score = model.predict(rows, kind="score")
@@ -620,7 +621,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
     (folder / "full").mkdir()
     (folder / "full" / "file").write_text("")
     assert main(["export", "m.json", "--to", "full"]) == 1
-    assert "there is a folder with other things in it" in capsys.readouterr().err
+    assert "a folder with other files exists already" in capsys.readouterr().err
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -641,7 +642,10 @@ def test_export_to_a_full_folder(model, folder, capsys):
         (["fit", "rows.csv", "--target", "grade", "--loss", "binomial"], "two classes"),
         (["fit", "rows.csv", "--target", "answer", "--exposure", "years"], "log link"),
         (["fit", "rows.csv", "--target", "y", "--exposure", "years"], "no log link"),
-        (["fit", "rows.csv", "--target", "y", "-o", "no/folder/m.json"], "there is no such folder"),
+        (
+            ["fit", "rows.csv", "--target", "y", "-o", "no/folder/m.json"],
+            "this folder does not exist",
+        ),
         (["fit", "rows.csv", "--target", "y", "-o", "."], "this is a folder"),
         (["predict", "rows.csv", "rows.csv"], "rows.csv: damaged or not JSON"),
         (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name that ends in"),
@@ -691,7 +695,7 @@ def test_a_failure_leaves_the_old_file(model, monkeypatch, folder):
 def test_what_is_no_file_is_not_replaced(model, folder):
     if not Path("/dev/null").exists():
         pytest.skip("no /dev/null")
-    with replaced("/dev/null") as temporary:
+    with write_output("/dev/null") as temporary:
         temporary.write_text("text")
     assert not Path("/dev/null").is_file()
     (folder / "link.csv").symlink_to(folder / "real.csv")

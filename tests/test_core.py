@@ -22,8 +22,9 @@ LOSSES = {
 }  # fmt: skip
 WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 N = 400
-F, R, G, H, C = range(5)  # slots
-TRAINING, VALIDATION, ALL = range(3)  # parts
+F, R, H, C = core.SLOT_F, core.SLOT_R, core.SLOT_H, core.SLOT_C
+G = 2  # a slot that the loop does not use
+TRAINING, VALIDATION, ALL = core.TRAINING_PART, core.VALIDATION_PART, core.ALL_PART
 
 
 def target(loss, n=N, seed=0):
@@ -103,18 +104,20 @@ OPTIMIZERS = {
 }
 
 
-def boost(problem, rows, optimizer, n_iter=12, *, patience=0, history=None, after=None,
-          time_limit=None, validation=True, how=core.How.automatic):  # fmt: skip
-    return core.boost(
-        rows, problem.learners(), problem.learners(ALL), optimizer, [0.05] * problem.q, 1.0,
-        TRAINING, VALIDATION if validation else None, ALL, n_iter, patience,
-        core.Path() if history is None else history, time_limit, after, how,
+def boost(problem, rows, optimizer, n_iter=12, *, history=None, validation=True,
+          search=core.SearchMode.automatic, **options):  # fmt: skip
+    made = core.BoostProblem(
+        rows, problem.learners(), optimizer, start=[0.05] * problem.q,
+        all_learners=problem.learners(ALL),
+        validation_part=VALIDATION if validation else None, search=search,
     )  # fmt: skip
+    history = core.Path() if history is None else history
+    return core.boost(made, history, core.RunOptions(n_iter, **options))
 
 
 def replayed(problem, path, optimizer, m=None):
     m = len(path.choices) if m is None else m
-    return core.replay(path, m, optimizer, problem.n_coef, problem.q, 1.0)
+    return core.replay(core.ReplayProblem(optimizer, problem.n_coef, problem.q), path, m)
 
 
 class Moments(Problem):
@@ -177,7 +180,6 @@ def test_marks_are_weights_of_zero_and_one(n_threads):
         core.Add(R, 1, rng.normal(size=7)),  # not zero outside any more
         core.BinSums([R, core.ONES_SLOT], [0, 2, 3], TRAINING),
         core.BinSums([core.ONES_SLOT], [1], ALL),
-        core.Joint(0, 1, VALIDATION),
         core.Fill(G, [0.0]),
         core.MeanResidual(G, F, R, TRAINING),
         core.BinSums([R], [0, 1, 2, 3], TRAINING),
@@ -234,15 +236,6 @@ def test_verbs_are_what_numpy_says(loss, width, n_threads):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_joint_table_is_numpys(width):
-    problem = Problem(width=width)
-    table = problem.rows().run([core.Joint(0, 2, ALL)])[0].sums[0].reshape(11, 5)
-    expected = np.zeros((11, 5))
-    np.add.at(expected, (problem.index[0], problem.index[2]), problem.parts[2])
-    np.testing.assert_allclose(table, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
 @pytest.mark.parametrize("n", [40_003, 5, 1])
@@ -264,7 +257,7 @@ def test_moments_are_what_numpy_says(loss, n_threads, n):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("how", [core.How.certified, core.How.row_free])
+@pytest.mark.parametrize("how", [core.SearchMode.certified, core.SearchMode.row_free])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("pieces", [(11, 1), (2, 3), (11, 12)])
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -273,18 +266,11 @@ def test_cross_grams_of_moments(name, pieces, weighted, how):
     problem = Moments(n=2500, pieces=pieces)
     if not weighted:
         problem.parts = [np.ones(problem.n)] * 3
-    full = boost(problem, problem.rows(), OPTIMIZERS[name], 40, how=core.How.full)
-    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, how=how)
+    full = boost(problem, problem.rows(), OPTIMIZERS[name], 40, search=core.SearchMode.full)
+    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, search=how)
     np.testing.assert_array_equal(found.choices, full.choices)
     np.testing.assert_allclose(found.risk, full.risk, rtol=1e-10)
     np.testing.assert_allclose(found.validation_risk, full.validation_risk, rtol=1e-10)
-
-
-def test_moments_have_no_joint_bins():
-    rows = Moments().rows()
-    for a, b in ((0, 1), (0, 2), (2, 0)):
-        with pytest.raises(ValueError, match="moments have no joint bins"):
-            rows.run([core.Joint(a, b, ALL)])
 
 
 def test_verbs_can_be_read():
@@ -292,7 +278,6 @@ def test_verbs_can_be_read():
     assert core.Residual(0, 1, [2]).parts == [2]
     assert core.MeanResidual(0, 1, 2).out == 2
     assert core.BinSums([0], [1], 2).sets == [1]
-    assert core.Joint(1, 2, 0).b == 2
     assert core.Add(0, 1, np.array([3.0])).bin_values.tolist() == [3.0]
     assert core.Mix(0, 1.0, 2, 3.0, 4).y == 4
     reply = core.Reply(1.0, [2.0], [np.ones(3)])
@@ -455,8 +440,8 @@ def coefficient_scores(problem, coef, start=0.05):
 def test_rows_and_coefficients_stay_in_step(loss, name, n_threads):
     problem = Problem(loss)
     rows = problem.rows(n_threads)
-    path = boost(problem, rows, OPTIMIZERS[name], how=core.How.certified)
-    assert path.stopped == "n_iter reached"
+    path = boost(problem, rows, OPTIMIZERS[name], search=core.SearchMode.certified)
+    assert path.stopped == core.StopReason.n_iter_reached
     assert len(path.choices) == 12
     coef = replayed(problem, path, OPTIMIZERS[name])
     np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
@@ -501,12 +486,13 @@ def learner_on(number, basis, index, w):
     return core.Learner(number, begin, column, np.ascontiguousarray(basis).ravel(), gram, factor)
 
 
-def wide_boost(problem, optimizer, how, n_iter=150, validation=True, n_threads=1):
+def wide_boost(problem, optimizer, search, n_iter=150, validation=True, n_threads=1):
     training, everything = (wide_learners(problem, part) for part in (TRAINING, ALL))
-    return core.boost(
-        problem.rows(n_threads), training, everything, optimizer, [0.05] * problem.q, 1.0, TRAINING,
-        VALIDATION if validation else None, ALL, n_iter, 0, core.Path(), None, None, how,
+    made = core.BoostProblem(
+        problem.rows(n_threads), training, optimizer, start=[0.05] * problem.q,
+        all_learners=everything, validation_part=VALIDATION if validation else None, search=search,
     )  # fmt: skip
+    return core.boost(made, core.Path(), core.RunOptions(n_iter))
 
 
 @pytest.mark.parametrize("weights", ["ones", "general"])
@@ -514,8 +500,8 @@ def wide_boost(problem, optimizer, how, n_iter=150, validation=True, n_threads=1
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights):
     problem = wide_problem(loss, weights)
-    full = wide_boost(problem, OPTIMIZERS[name], core.How.full)
-    path = wide_boost(problem, OPTIMIZERS[name], core.How.certified)
+    full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full)
+    path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.certified)
     for field in ("choices", "corrections", "updates", "correction_updates", "risk",
                   "validation_risk", "switched_after", "rewound_to"):  # fmt: skip
         np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
@@ -528,8 +514,8 @@ def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_squared_loss_needs_no_rows(name, weights):
     problem = wide_problem("squared", weights)
-    full = wide_boost(problem, OPTIMIZERS[name], core.How.full)
-    path = wide_boost(problem, OPTIMIZERS[name], core.How.row_free)
+    full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full)
+    path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.row_free)
     for field in ("choices", "corrections", "switched_after", "rewound_to"):
         np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
     for field in ("risk", "validation_risk", "updates", "correction_updates"):
@@ -546,8 +532,8 @@ def test_row_free_follows_a_residual_that_vanishes(name):
     problem.offset[:] = 0.0
     problem.index = [(i % 3).astype(np.uint8) for i in problem.index]
     problem.y = sum(rng.normal(size=3)[i] for i in problem.index)
-    full = wide_boost(problem, OPTIMIZERS[name], core.How.full, 600)
-    path = wide_boost(problem, OPTIMIZERS[name], core.How.row_free, 600)
+    full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full, 600)
+    path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.row_free, 600)
     np.testing.assert_array_equal(path.choices, full.choices)
     np.testing.assert_allclose(path.risk, full.risk, rtol=1e-6)
 
@@ -555,10 +541,10 @@ def test_row_free_follows_a_residual_that_vanishes(name):
 def test_row_free_is_refused_where_rows_are_needed():
     problem = wide_problem("binomial", "ones")
     with pytest.raises(ValueError, match="only the squared loss"):
-        wide_boost(problem, OPTIMIZERS["plain"], core.How.row_free)
+        wide_boost(problem, OPTIMIZERS["plain"], core.SearchMode.row_free)
 
 
-@pytest.mark.parametrize("how", [core.How.full, core.How.certified])
+@pytest.mark.parametrize("how", [core.SearchMode.full, core.SearchMode.certified])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_threads_do_not_change_a_long_fit(name, how):
     problem = wide_problem("binomial", "ones", n=70_000)
@@ -599,21 +585,31 @@ def test_path_round_trip_and_extension(loss, name):
         )
 
 
+def test_stop_reasons_are_the_texts_of_model_files():
+    texts = {
+        "n_iter reached", "no better validation risk", "nothing left to gain", "diverged",
+        "callback", "time limit", "interrupted",
+    }  # fmt: skip
+    assert set(core.StopReason) == texts
+    assert core.StopReason.time_limit == "time limit"
+    assert core.Path().stopped == ""
+
+
 def test_patience_and_time_limit_stop():
     problem = Problem()
     path = boost(problem, problem.rows(), core.Plain(1.0), 500, patience=3)
     best = int(np.argmin(path.validation_risk))
-    assert path.stopped == "no better validation risk"
+    assert path.stopped == core.StopReason.no_better_validation_risk
     assert len(path.choices) == best + 3
     path = boost(problem, problem.rows(), core.Plain(1e-4), 100_000_000, time_limit=0.05)
-    assert path.stopped == "time limit"
+    assert path.stopped == core.StopReason.time_limit
 
 
 def test_nothing_left_to_gain_stops():
     problem = Problem()
     problem.y = problem.offset[0] + 0.05
     path = boost(problem, problem.rows(), core.Plain(0.1))
-    assert path.stopped == "nothing left to gain"
+    assert path.stopped == core.StopReason.nothing_left_to_gain
     assert len(path.choices) == 0
 
 
@@ -793,20 +789,17 @@ def test_python_rows_that_answer_nonsense_are_refused(answer):
 NONE = {
     "sets": "local_rows(sets=[None])",
     "loss": "local_rows(loss=None)",
-    "learners": "core.boost(p.rows(), [None], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
-    "core.Path(), None, None)",
-    "rows": "core.boost(None, p.learners(), [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
-    "core.Path(), None, None)",
-    "no learners for all rows": "core.boost(p.rows(), p.learners(), [], OPTIMIZERS['hybrid'], "
-    "[0.0], 1.0, 0, 1, 2, 12, 0, core.Path(), None, None)",
-    "no learners": "core.boost(p.rows(), [], [], core.Plain(0.1), [0.0], 1.0, 0, None, 2, 5, 0, "
-    "core.Path(), None, None).choices[0]",
-    "a history of other learners": "core.boost(p.rows(), p.learners()[:1], [], core.Plain(0.2), "
-    "[0.05], 1.0, 0, 1, 2, 20, 0, boost(p, p.rows(), core.Plain(0.2), 12), None, None)",
+    "learners": "run(p.rows(), [None], core.Plain(0.1))",
+    "rows": "run(None, p.learners(), core.Plain(0.1))",
+    "optimizer": "run(p.rows(), p.learners(), None)",
+    "no learners for all rows": "run(p.rows(), p.learners(), OPTIMIZERS['hybrid'])",
+    "no learners": "run(p.rows(), [], core.Plain(0.1)).choices[0]",
+    "a history of other learners": "run(p.rows(), p.learners()[:1], core.Plain(0.2), "
+    "boost(p, p.rows(), core.Plain(0.2), 12), 20)",
     "a history without corrections": "boost(p, p.rows(), OPTIMIZERS['accelerated'], 12, "
     "history=plain)",
-    "a replay of other learners": "core.replay(boost(p, p.rows(), core.Plain(0.2), 12), 12, "
-    "core.Plain(0.2), [1, 1], 1, 1.0)",
+    "a replay of other learners": "core.replay(core.ReplayProblem(core.Plain(0.2), [1, 1]), "
+    "boost(p, p.rows(), core.Plain(0.2), 12), 12)",
 }
 
 
@@ -820,6 +813,9 @@ path = boost(p, p.rows(), OPTIMIZERS["accelerated"], 6)
 none = path.choices * 0 - 1
 plain = core.Path(path.choices, none, path.halvings, path.updates, path.updates[:0], path.risk,
                   path.validation_risk, -1, -1, p.n_coef, 1)
+def run(rows, learners, optimizer, history=core.Path(), n_iter=5):
+    problem = core.BoostProblem(rows, learners, optimizer, start=[0.05], validation_part=1)
+    return core.boost(problem, history, core.RunOptions(n_iter))
 try:
     {NONE[what]}
 except (TypeError, ValueError, IndexError, RuntimeError):
@@ -837,7 +833,7 @@ def test_after_is_told_every_iteration_and_may_stop():
         return m == 4
 
     path = boost(problem, problem.rows(), core.Plain(0.1), after=after)
-    assert path.stopped == "callback"
+    assert path.stopped == core.StopReason.callback
     assert [s[0] for s in seen] == [1, 2, 3, 4]
     assert [s[1] for s in seen] == path.risk[1:].tolist()
     assert [s[2] for s in seen] == path.validation_risk[1:].tolist()
@@ -920,8 +916,6 @@ def test_wrong_index_types_are_refused(dtype):
         core.Fill(F, [0.0, 0.0]),  # one start per output
         core.Add(F, 1, np.zeros(11)),  # no such set
         core.Add(F, 0, np.zeros(10)),  # one value per bin
-        core.Joint(0, 1, 0),
-        core.Joint(0, 0, 3),
         core.BinSums([core.ONES_SLOT], [0], 3),  # no such part
         core.BinSums([core.ONES_SLOT], [1], 0),
         core.BinSums([-3], [0], 0),
@@ -1011,21 +1005,27 @@ def test_learner_refuses_sums_of_a_wrong_size():
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values())
 def test_loop_refuses_learners_that_do_not_fit_the_rows(optimizer):
     problem = Problem()
-    good, empty = problem.learners(), core.Path()
+    good = problem.learners()
+
+    def run(learners=good, start=(0.0,), validation_part=VALIDATION):
+        made = core.BoostProblem(
+            problem.rows(), learners, optimizer, start=start, all_learners=learners,
+            validation_part=validation_part,
+        )  # fmt: skip
+        core.boost(made, core.Path(), core.RunOptions(5))
+
     wrong = [
         core.Learner(7, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # no such set
         core.Learner(0, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # set 0 has 11 bins
     ]
+    run()
     for bad in wrong:
         with pytest.raises((ValueError, IndexError)):
-            core.boost(problem.rows(), [*good, bad], [*good, bad], optimizer, [0.0], 1.0, TRAINING,
-                       VALIDATION, ALL, 5, 0, empty, None, None)  # fmt: skip
+            run([*good, bad])
     with pytest.raises((ValueError, IndexError)):  # one start per output
-        core.boost(problem.rows(), good, good, optimizer, [0.0, 0.0], 1.0, TRAINING, VALIDATION,
-                   ALL, 5, 0, empty, None, None)  # fmt: skip
+        run(start=[0.0, 0.0])
     with pytest.raises((ValueError, IndexError)):  # no such part
-        core.boost(problem.rows(), good, good, optimizer, [0.0], 1.0, TRAINING, 9, ALL, 5, 0, empty,
-                   None, None)  # fmt: skip
+        run(validation_part=9)
 
 
 def path_arrays(n=2):
@@ -1067,7 +1067,7 @@ def test_replay_of_a_damaged_path_does_no_harm(optimizer, changes):
     """It may be refused or mean nothing, but it must not read outside the arrays (sanitizers)."""
     try:
         path = core.Path(**{**path_arrays(), **changes})
-        core.replay(path, 2, optimizer, [3], 1, 1.0)
+        core.replay(core.ReplayProblem(optimizer, [3]), path, 2)
     except (ValueError, IndexError, RuntimeError):
         pass
 
@@ -1076,4 +1076,4 @@ def test_replay_refuses_iterations_that_are_not_there():
     path = core.Path(**path_arrays())
     for m in (-1, 3):
         with pytest.raises(ValueError, match="no such iteration"):
-            core.replay(path, m, core.Plain(0.1), [3], 1, 1.0)
+            core.replay(core.ReplayProblem(core.Plain(0.1), [3]), path, m)

@@ -34,13 +34,13 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 from cwboost import progress
-from cwboost._utils import atomic_files as whole
-from cwboost._utils import memory
+from cwboost._utils import atomic_files, memory
 from cwboost.cli.main import main
 from cwboost.frames import dataset as dataset_module
 from cwboost.frames import parquet
 from cwboost.frames import saved_folder as store
-from cwboost.frames.table import Labels, Numbers, read
+from cwboost.frames.columns import Labels, Numbers
+from cwboost.frames.reading import read
 
 N = 3000
 
@@ -78,7 +78,7 @@ def folder(frame, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def nothing_is_kept(monkeypatch):
     """Small tables behave like large ones."""
-    monkeypatch.setattr(dataset_module, "KEPT", 0)
+    monkeypatch.setattr(dataset_module, "KEPT_BYTES", 0)
 
 
 FEATURES = ["x", "i", "job", "flag", "day"]
@@ -158,11 +158,11 @@ def test_a_saved_dataset_gives_the_same_model_at_first_and_from_its_bins(
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
 def test_bins_of_a_saved_dataset_are_made_once(folder, tmp_path, monkeypatch):
-    from cwboost.fitting import design
+    from cwboost.fitting import index_sets
 
     made = []
-    original = design.bin_numbers
-    monkeypatch.setattr(design, "bin_numbers", lambda *a: made.append(1) or original(*a))
+    original = index_sets.bin_numbers
+    monkeypatch.setattr(index_sets, "bin_numbers", lambda *a: made.append(1) or original(*a))
     saved = cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]).save(tmp_path / "saved")
     cb.fit(saved, n_iter=3)
     assert len(made) == 2
@@ -208,7 +208,7 @@ def test_a_classifier_takes_classes_of_text(frame, tmp_path):
     with pytest.raises(ValueError, match="class king does not occur in the training rows"):
         a.extend(1, other)
     one = cb.Dataset.from_batches([{"x": [1.0, 2.0], "job": ["king", "king"]}], y="job")
-    with pytest.raises(ValueError, match="y has one class only, king"):
+    with pytest.raises(ValueError, match="y has only one class, king"):
         cb.CWBClassifier().fit(one)
     with pytest.raises(ValueError, match="could not convert string to float"):
         cb.CWBRegressor().fit(dataset)
@@ -340,7 +340,7 @@ def test_any_cells_in_any_batches_and_pieces_are_the_whole_column(
     parts = [{k: v[i : i + size] for k, v in table.items()} for i in range(0, n, size)]
     folder = tmp_path_factory.mktemp("any") / "d"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "PIECE", piece)
+        patch.setattr(store, "PIECE_ROWS", piece)
         found = cb.Dataset.from_batches(parts, folder=folder)
     for name in table:
         assert_same_column(found.table[name], read(table)[name])
@@ -622,7 +622,7 @@ def test_rows_are_named_by_file_and_row_group(frame, tmp_path):
         (lambda p: cb.Dataset.from_batches(np.ones((3, 2))), TypeError, "got one ndarray"),
         (lambda p: cb.Dataset.from_arrow([1, 2]), TypeError, "expected a stream of record batches"),
         (lambda p: cb.Dataset.from_duckdb("select 1"), TypeError, "expected a relation such as"),
-        (lambda p: cb.Dataset.open(p), FileNotFoundError, "there is no saved Dataset"),
+        (lambda p: cb.Dataset.open(p), FileNotFoundError, "not a saved Dataset"),
     ],
 )
 def test_bad_arguments_are_told(tmp_path, make, error, message):
@@ -662,9 +662,7 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
     monkeypatch.setattr(store.ColumnWriter, "flush", full)
     for target in ("d", "other"):
         written.clear()
-        with pytest.raises(
-            OSError, match="no space is left on the disk, and nothing is written"
-        ) as e:
+        with pytest.raises(OSError, match="the disk is full and nothing was written") as e:
             saved.save(tmp_path / target)
         assert e.value.errno == errno.ENOSPC
         assert str(tmp_path / target) in str(e.value)
@@ -690,7 +688,7 @@ def test_a_place_that_cannot_be_written_to_is_named(saved, tmp_path, monkeypatch
 
 def test_a_folder_that_is_removed_is_named(frame, saved, tmp_path):
     shutil.rmtree(tmp_path / "d")
-    with pytest.raises(FileNotFoundError, match=r"/d: the folder of the Dataset, or .* is gone"):
+    with pytest.raises(FileNotFoundError, match=r"/d: the folder of .* no longer exists"):
         cb.fit(saved, n_iter=3)
     assert not (tmp_path / "d").exists()
 
@@ -728,7 +726,7 @@ def test_kill_9_while_saving_keeps_what_was_there(
     assert left == {".tmp"}
     # Or it is saved again: what was left goes, but what may still be written to.
     for abandoned in (False, True):
-        monkeypatch.setattr(whole, "ABANDONED", -1.0 if abandoned else 60.0)
+        monkeypatch.setattr(atomic_files, "ABANDONED", -1.0 if abandoned else 60.0)
         assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
         left = {path.suffix for path in again.iterdir()} - {""}
         assert left == (set() if abandoned else {".tmp"})
@@ -747,11 +745,11 @@ def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):
 def test_other_folders_are_not_overwritten(saved, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(FileExistsError, match="there is a folder with other things in it"):
+    with pytest.raises(FileExistsError, match="a folder with other files exists already"):
         saved.save(tmp_path / "mine")
-    with pytest.raises(FileExistsError, match="there is a file; give another name"):
+    with pytest.raises(FileExistsError, match="a file exists already; give another name"):
         saved.save(tmp_path / "mine" / "letter.txt")
-    with pytest.raises(FileNotFoundError, match="there is no such folder; make it first"):
+    with pytest.raises(FileNotFoundError, match="this folder does not exist; create it first"):
         saved.save(tmp_path / "no" / "d")
     assert saved.save(tmp_path / "d").n_rows == N  # itself is replaced
 
@@ -765,7 +763,7 @@ def flip(path, at):
 def test_damage_is_noticed(saved, tmp_path):
     column = tmp_path / "d" / "columns" / "0.bin"
     flip(column, 1000)
-    with pytest.raises(ValueError, match=r"0\.bin: damaged: the checksum of column 'x'"):
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: the cells of column 'x'"):
         cb.Dataset.open(tmp_path / "d").table["x"]
     column.write_bytes(column.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"0\.bin: damaged: expected \d+ bytes of column 'x'"):
@@ -779,7 +777,7 @@ def test_damaged_text_is_noticed(frame, tmp_path):
     cb.Dataset.from_batches([frame[["job", "n"]]], y="n", folder=tmp_path / "d")
     column = tmp_path / "d" / "columns" / "0.bin"
     column.write_bytes(column.read_bytes()[:-1] + b"\x63")  # a level that there is not
-    with pytest.raises(ValueError, match=r"0\.bin: damaged: the checksum of column 'job'"):
+    with pytest.raises(ValueError, match=r"0\.bin: damaged: the cells of column 'job'"):
         cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2)
 
 
@@ -793,7 +791,7 @@ def test_a_damaged_or_later_index_is_refused(saved, tmp_path):
         cb.Dataset.open(tmp_path / "d")
     good["dataset"]["n_rows"] += 1
     index.write_text(json.dumps(good))
-    with pytest.raises(ValueError, match="damaged: its checksum is another"):
+    with pytest.raises(ValueError, match="damaged: it does not match its checksum"):
         cb.Dataset.open(tmp_path / "d")
     index.write_text("{")
     with pytest.raises(ValueError, match=r"damaged, or not written by Dataset\.save"):
@@ -826,8 +824,8 @@ def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeyp
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store, "whole", full)
-    with pytest.warns(UserWarning, match=r"bins are not kept for later fits \(No space left"):
+    monkeypatch.setattr("cwboost.binning.bin_cache.replace_file", full)
+    with pytest.warns(UserWarning, match=r"bins cannot be stored for later fits \(No space left"):
         model = cb.fit(saved, n_iter=2)
     assert_same(cb.fit(frame[["x", "i", "n"]], "n", n_iter=2), model)
 
@@ -854,7 +852,7 @@ def test_predict_writes_a_folder_for_a_folder(frame, folder, tmp_path, capsys):
     np.testing.assert_array_equal(found["probability[yes]"], expected)
     np.testing.assert_array_equal(found["i"], everyone["i"])
     assert main(arguments) == 1
-    assert "folder with other things in it" in capsys.readouterr().err
+    assert "folder with other files exists already" in capsys.readouterr().err
     assert main([*arguments[:3], "-o", str(tmp_path / "one.csv")]) == 0
     assert len(pd.read_csv(tmp_path / "one.csv")) == N
 

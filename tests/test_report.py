@@ -19,8 +19,9 @@ import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.explain import quality
 from cwboost.frames.table import read
-from cwboost.report import contents as report_data
-from cwboost.report.page import MOST
+from cwboost.model.pieces import term_axes
+from cwboost.report.fit_code import fit_code
+from cwboost.report.page import MAX_BYTES
 from export_cases import (
     HOSTILE_COLUMNS,
     hostile_model,
@@ -98,12 +99,24 @@ def test_the_policy_allows_its_own_script_and_style_only(adult, tmp_path):
 
 
 def test_terms_are_exact(adult, tmp_path):
+    """Coefficients, means and the polynomials of the basis are those of the model."""
     model, _ = adult
     _, data = written(model, tmp_path)
     assert [t["name"] for t in data["terms"]] == list(model.terms)
+    polynomials = np.split(
+        unpacked(data["polynomials"]["numbers"]), np.cumsum(data["polynomials"]["sizes"])[:-1]
+    )
     for packed, term in zip(data["terms"], model.terms.values(), strict=True):
         assert np.array_equal(unpacked(packed["beta"]), term.beta.ravel())
         assert np.array_equal(unpacked(packed["mean"]), term.plan.basis.mean)
+        (axis,), (exact,) = packed["axes"], term_axes(term, model.columns)
+        blocks = np.zeros(exact.blocks.shape)
+        pieces = np.repeat(np.arange(exact.n_pieces), axis["count"])
+        for piece, coef, number in zip(pieces, axis["coef"], axis["polynomial"], strict=True):
+            blocks[piece, : len(polynomials[number]), coef] = polynomials[number]
+        np.testing.assert_allclose(blocks, exact.blocks, rtol=0, atol=1e-14)
+        if axis["breaks"] is not None:
+            assert np.array_equal(unpacked(axis["breaks"]), exact.breaks)
     assert np.array_equal(unpacked(data["intercept"]), np.atleast_1d(model.intercept))
 
 
@@ -229,7 +242,7 @@ def test_repeat_fits_the_model_again():
         random_state=5,
     ).edit("rounded", "steps", digits=2)
     known = {"table": table}
-    exec(report_data.repeat(model), known)
+    exec(fit_code(model), known)
     assert np.array_equal(known["model"].predict(table), model.predict(table))
     assert known["model"].edits == model.edits
 
@@ -250,14 +263,14 @@ def test_no_more_than_three_megabytes(tmp_path):
         warnings.simplefilter("error")
         _, data = written(model, tmp_path)
     assert len(data["terms"]) == 201
-    assert (tmp_path / "report.html").stat().st_size <= MOST
+    assert (tmp_path / "report.html").stat().st_size <= MAX_BYTES
     assert len(data["path"]["at"]) > 20
 
 
 def test_a_giant_is_told_of(tmp_path):
     table = {"g": np.array([f"{j:03d}" + "x" * 20_000 for j in range(200)] * 3, dtype=object)}
     model = cb.fit(table, np.arange(600.0) % 200, n_iter=20)
-    with pytest.warns(UserWarning, match=r"the report has 8.* MB"):
+    with pytest.warns(UserWarning, match=r"the report has 4.* MB"):
         model.report(tmp_path / "r.html")
 
 
@@ -268,11 +281,11 @@ def test_what_is_refused(adult, tmp_path):
         model.report(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no such folder; make it first"):
         model.report(tmp_path / "no" / "r.html")
-    with pytest.raises(ValueError, match="the table lacks 'u', 'z'; it has"):
+    with pytest.raises(ValueError, match="the table lacks the columns 'u', 'z'; it has"):
         model.report(file, {"g": table["g"], "v": table["v"]})
-    with pytest.raises(TypeError, match="y needs table= as well"):
+    with pytest.raises(TypeError, match="y can only be used together with table="):
         model.report(file, y=table["y"])
-    with pytest.raises(TypeError, match="rows needs table= as well"):
+    with pytest.raises(TypeError, match="rows can only be used together with table="):
         model.report(file, rows=3)
     with pytest.raises(ValueError, match="rows must be a whole number >= 0, got -1"):
         model.report(file, table, rows=-1)

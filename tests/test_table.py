@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import cwboost as cb
-from cwboost.frames.table import Labels, Numbers, concat, format_number, read, read_column
+from cwboost.frames.columns import Labels, Numbers, concat, format_number
+from cwboost.frames.reading import read, read_column
 
 try:
     import duckdb
@@ -28,7 +29,7 @@ BERLIN = dt.timezone(dt.timedelta(hours=1))
 def seen(column):
     """A column as plain values: numbers, or text and None."""
     if isinstance(column, Labels):
-        return list(column.to_objects())
+        return list(column.to_cells())
     return [None if np.isnan(v) else v for v in column.values.tolist()]
 
 
@@ -177,7 +178,7 @@ def cases(**groups):
 def way_of_text(request, monkeypatch):
     """Text is coded cell by cell, or by the means of its library whatever its length."""
     if request.param:
-        monkeypatch.setattr("cwboost.frames.table.MANY_CELLS", 0)
+        monkeypatch.setattr("cwboost.frames.reading.MANY_CELLS", 0)
 
 
 @pytest.mark.usefixtures("way_of_text")
@@ -322,7 +323,7 @@ def test_infinite_values_name_column_and_row(value):
 
 
 def test_dates_too_far_away():
-    with pytest.raises(ValueError, match=r"column 'x', row 1: .* too far away"):
+    with pytest.raises(ValueError, match=r"column 'x', row 1: .* out of range"):
         read_column(np.array([1970, 10**7]).astype("i8").astype("M8[Y]"), "x")
 
 

@@ -418,7 +418,7 @@ def test_draws_stay_inside(rows, seed):
         ({"rate": []}, "nothing to choose from"),
         ({"rate": [0.1, 0.1]}, "in the list twice"),
         ({"rate": "fast"}, "expected positive numbers, got 'fast'"),
-        ({"momentum": (0, 0.1)}, "momentum is for cb.Accelerated"),
+        ({"momentum": (0, 0.1)}, "momentum is a parameter of cb.Accelerated, cb.Hybrid"),
         ({"optimizer": ["newton"]}, "expected 'plain', 'accelerated', 'hybrid'"),
         ({"bins": (10, 20)}, "expected a list of rules"),
         ({"bins": ["many"]}, "bins"),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost._utils.fingerprint import digest, does
+from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.selection.tuning.space import Space
 from cwboost.selection.tuning.trial_log import TrialLog
 
@@ -86,7 +86,7 @@ DIFFERENT = [
 
 
 def test_other_deeds_have_other_names():
-    assert len({digest(does(thing)) for thing in DIFFERENT}) == len(DIFFERENT)
+    assert len({fingerprint(describe_code(thing)) for thing in DIFFERENT}) == len(DIFFERENT)
 
 
 def test_the_same_has_the_same_name():
@@ -96,10 +96,10 @@ def test_the_same_has_the_same_name():
         lambda: power_loss(3),
         lambda: {"a", "b"},
     ):
-        assert digest(does(make())) == digest(does(make()))
+        assert fingerprint(describe_code(make())) == fingerprint(describe_code(make()))
     ring = Bent(1.0)
     ring.itself = ring
-    assert digest(does(ring)) != digest(does(Bent(1.0)))
+    assert fingerprint(describe_code(ring)) != fingerprint(describe_code(Bent(1.0)))
 
 
 def test_what_an_installed_function_made_is_known_by_what_it_holds():
@@ -108,17 +108,20 @@ def test_what_an_installed_function_made_is_known_by_what_it_holds():
         inner.__module__ = "numpy"
         return inner
 
-    assert digest(does(made(1))) != digest(does(made(2)))
+    assert fingerprint(describe_code(made(1))) != fingerprint(describe_code(made(2)))
 
 
 def test_global_values_count(monkeypatch):
-    before = digest(does(scaled_loss))
+    before = fingerprint(describe_code(scaled_loss))
     monkeypatch.setitem(globals(), "FACTOR", 3.0)
-    assert digest(does(scaled_loss)) != before
+    assert fingerprint(describe_code(scaled_loss)) != before
 
 
 def test_names_are_the_same_in_another_process():
-    code = "import test_tune_files as t\nprint(*(t.digest(t.does(x)) for x in t.DIFFERENT))"
+    code = (
+        "import test_tune_files as t\n"
+        "print(*(t.fingerprint(t.describe_code(x)) for x in t.DIFFERENT))"
+    )
     known = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONPATH": known, "PYTHONHASHSEED": seed}
@@ -129,7 +132,7 @@ def test_names_are_the_same_in_another_process():
             check=True,
             env=environment,
         )
-        assert out.stdout.split() == [digest(does(thing)) for thing in DIFFERENT]
+        assert out.stdout.split() == [fingerprint(describe_code(thing)) for thing in DIFFERENT]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The core of cwboost: rows behind verbs, learners, the boosting loop."""
+"""
+The core of cwboost: rows and their verbs, learners, the boosting loop.
+"""
 
 from collections.abc import Callable, Sequence
 import enum
@@ -87,22 +89,6 @@ class BinSums:
 
     @property
     def sets(self) -> list[int]: ...
-
-    @property
-    def part(self) -> int: ...
-
-class Joint:
-    """weights of the joint bins of two sets -> sums[0]"""
-
-    def __init__(self, a: int, b: int, part: int) -> None: ...
-
-    def __reduce__(self) -> tuple[object, ...]: ...
-
-    @property
-    def a(self) -> int: ...
-
-    @property
-    def b(self) -> int: ...
 
     @property
     def part(self) -> int: ...
@@ -217,7 +203,7 @@ class Rows:
 
     def weight(self, part: int) -> float: ...
 
-    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Joint | Cross | Add | Mix]) -> list[Reply]: ...
+    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
 
 class Crosses:
     """Cross-Grams that rows with the same weights and bins share."""
@@ -249,25 +235,17 @@ class Learner:
 
     def fit(self, sums: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple[NDArray[numpy.float64], float]: ...
 
-class Plain:
+class Optimizer:
+    pass
+
+class Plain(Optimizer):
     def __init__(self, rate: float) -> None: ...
 
-class Accelerated:
+class Accelerated(Optimizer):
     def __init__(self, rate: float, momentum: float) -> None: ...
 
-class Hybrid:
+class Hybrid(Optimizer):
     def __init__(self, rate: float, momentum: float, switch_after: int, rewind: bool, then_all: bool) -> None: ...
-
-class How(enum.Enum):
-    """How choices are made."""
-
-    automatic = 0
-
-    full = 1
-
-    certified = 2
-
-    row_free = 3
 
 class Path:
     """The chronological record of a fit."""
@@ -311,15 +289,72 @@ class Path:
     @property
     def stopped(self) -> str: ...
 
-def boost(rows: Rows, training: Sequence[Learner], all: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, training_part: int, validation_part: int | None, all_part: int, n_iter: int, patience: int, history: Path, time_limit: float | None, after: Callable[[int, float, float, int], bool] | None, how: How = How.automatic, every: float = 0.0, given: int | None = None, save: Callable[[Path], float] | None = None) -> Path: ...
+SLOT_F: int = 0
 
-def follow(rows: Rows, learners: Sequence[Learner], optimizer: Plain | Accelerated | Hybrid, start: Sequence[float], scale: float, part: int, path: Path, at: Callable[[int], bool] | None = None) -> NDArray[numpy.float64]: ...
+SLOT_R: int = 1
 
-def gram(rows: LocalRows, learners: Sequence[Learner], part: int) -> NDArray[numpy.float64]: ...
+SLOT_H: int = 3
 
-def replay(path: Path, m: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, scale: float) -> NDArray[numpy.float64]: ...
+SLOT_C: int = 4
 
-def cut(path: Path, n_iter: int, patience: int, optimizer: Plain | Accelerated | Hybrid, n_coef: Sequence[int], n_outputs: int, watched: bool, given: int) -> Path: ...
+TRAINING_PART: int = 0
+
+VALIDATION_PART: int = 1
+
+ALL_PART: int = 2
+
+class StopReason(enum.StrEnum):
+    """Why a fit ended."""
+
+    n_iter_reached = 'n_iter reached'
+
+    no_better_validation_risk = 'no better validation risk'
+
+    nothing_left_to_gain = 'nothing left to gain'
+
+    diverged = 'diverged'
+
+    callback = 'callback'
+
+    time_limit = 'time limit'
+
+    interrupted = 'interrupted'
+
+class SearchMode(enum.Enum):
+    """How the best learner of an iteration is found."""
+
+    automatic = 0
+
+    full = 1
+
+    certified = 2
+
+    row_free = 3
+
+class BoostProblem:
+    """Rows, learners and optimizer of a fit."""
+
+    def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
+
+class RunOptions:
+    """How far a run goes, and what it calls on its way."""
+
+    def __init__(self, n_iter: int, *, patience: int = 0, n_given: int | None = None, time_limit: float | None = None, after: Callable[[int, float, float, int], bool] | None = None, after_every: float = 0.0, save: Callable[[Path], float] | None = None) -> None: ...
+
+class ReplayProblem:
+    """What a path needs to be replayed without rows."""
+
+    def __init__(self, optimizer: Optimizer, n_coef: Sequence[int], n_outputs: int = 1, *, scale: float = 1.0, has_validation: bool = False) -> None: ...
+
+def boost(problem: BoostProblem, history: Path, options: RunOptions) -> Path: ...
+
+def follow(problem: BoostProblem, path: Path, at: Callable[[int], bool] | None = None) -> NDArray[numpy.float64]: ...
+
+def replay(problem: ReplayProblem, path: Path, m: int) -> NDArray[numpy.float64]: ...
+
+def cut(problem: ReplayProblem, path: Path, options: RunOptions) -> Path: ...
+
+def gram(rows: Rows, learners: Sequence[Learner], part: int) -> NDArray[numpy.float64]: ...
 
 def survey(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> tuple[float, float, int, int, bool, bool]:
     """

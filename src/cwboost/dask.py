@@ -31,7 +31,6 @@ from cwboost.distributed.shards import Shards
 from cwboost.estimators.base import CWBEstimator
 from cwboost.estimators.classifier import CWBClassifier
 from cwboost.estimators.regressor import CWBRegressor
-from cwboost.explain.quality import explained
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import check_interactions
@@ -39,7 +38,7 @@ from cwboost.fitting.options import FitOptions, as_seed, check_counts, check_min
 from cwboost.model.model import Model
 from cwboost.progress import Progress, as_progress
 
-from .losses import as_loss
+from .losses import as_loss, explained
 from .optimizers import Optimizer
 
 try:

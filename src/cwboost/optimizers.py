@@ -1,17 +1,98 @@
-"""Optimizers as people choose them: parameters only. What they do is the core's (boost.hpp)."""
+"""Optimizers: their parameters, and what a fit must know about each of them.
+
+The arithmetic of an iteration is in the core (core/optimizers.hpp). To add an optimizer, write a
+subclass of `Optimizer` and enter it in `OPTIMIZERS`; no other module asks which optimizer it has.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from cwboost._utils.checks import is_number, is_whole
 
 from . import _core
 
+CoreOptimizer: TypeAlias = _core.Plain | _core.Accelerated | _core.Hybrid
 
-class ParameterAccess:
-    """get_params and set_params as scikit-learn's searches expect them (`optimizer__rate`)."""
+
+class TuningRange(NamedTuple):
+    """The values of a parameter that tuning tries unless the user names others (log-uniform)."""
+
+    low: float
+    high: float
+    may_be_zero: bool = False
+
+
+RATES = TuningRange(0.01, 0.5)
+MOMENTA = TuningRange(0.001, 0.1, may_be_zero=True)
+
+
+class Optimizer:
+    """Base class of all optimizers: what a fit, cross-validation and tuning must know about one.
+
+    A subclass is a dataclass whose fields are the parameters. It returns one of the core's
+    optimizers from `core` and declares where it differs from plain boosting. Enter the class in
+    `OPTIMIZERS` to save and load models that were fitted with it, and to choose it by name.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Slow(Optimizer):
+    ...     rate: float = 0.01
+    ...
+    ...     def core(self):
+    ...         return _core.Plain(self.rate)
+    >>> OPTIMIZERS["Slow"] = Slow
+    >>> as_optimizer("slow")
+    Slow(rate=0.01)
+    >>> del OPTIMIZERS["Slow"]
+    """
+
+    # Every optimizer has a rate, the factor of each step; momentum only if `has_momentum`.
+    rate: float
+    momentum: float
+
+    # Whether it has a second phase, which begins when the validation risk turns upwards. A fit
+    # without validation rows is then refused.
+    needs_validation: ClassVar[bool] = False
+    # Whether its iterations (of the first phase, if there are two) record a correction beside the
+    # choice. Such a path diverges if it goes on for much longer than is best.
+    has_momentum: ClassVar[bool] = False
+    # Whether the training risk may rise without a warning: another phase may fit other rows.
+    risk_may_rise: ClassVar[bool] = False
+    # Parameters that `tune` may choose.
+    tuned: ClassVar[Mapping[str, TuningRange]] = MappingProxyType({"rate": RATES})
+
+    def core(self) -> CoreOptimizer:
+        """Return the core's optimizer; raise ValueError if a parameter is out of range."""
+        raise NotImplementedError(f"{type(self).__name__}: define core()")
+
+    @property
+    def ends_on_all_rows(self) -> bool:
+        """Whether the last phase fits all rows, validation rows included.
+
+        Then early stopping does not apply to it, and a fit cannot go on from its best iterate.
+        """
+        return False
+
+    def n_corrections(self, n_iter: int, switched_after: int) -> int:
+        """Return how many of the first iterations of a path record a correction.
+
+        `switched_after` is the last iteration of the first phase, -1 if there was no switch.
+        """
+        if not self.has_momentum:
+            return 0
+        return switched_after if self.needs_validation and switched_after >= 0 else n_iter
+
+    def without_validation(self) -> Optimizer:
+        """Return the optimizer to use instead where there are no validation rows."""
+        return Plain(rate=self.rate) if self.needs_validation else self
+
+    # --- parameters, as scikit-learn's searches expect them (`optimizer__rate`) -------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
@@ -26,6 +107,10 @@ class ParameterAccess:
             setattr(self, name, value)
         return self
 
+    def with_params(self, **params: Any) -> Self:
+        """Return a copy with some parameters changed."""
+        return type(self)(**(self.get_params() | params))
+
     def _check_positive(self, name: str, zero: bool = False) -> None:
         value = getattr(self, name)
         if not (is_number(value) and (value > 0 or (zero and value == 0))):
@@ -35,13 +120,13 @@ class ParameterAccess:
 
 
 @dataclass
-class Plain(ParameterAccess):
+class Plain(Optimizer):
     """Componentwise boosting (CWB): f += rate * best learner of the residuals at f.
 
     Parameters
     ----------
     rate : float
-        The step, usually 0.01 to 0.3.
+        The learning rate, usually 0.01 to 0.3.
 
     Examples
     --------
@@ -57,11 +142,11 @@ class Plain(ParameterAccess):
 
 
 @dataclass
-class Accelerated(ParameterAccess):
+class Accelerated(Optimizer):
     """Componentwise boosting with Nesterov momentum (ACWB).
 
-    Overtakes Plain after some iterations, the sooner the larger the momentum (with the default
-    after some hundred), and runs away in the end, the sooner likewise: give it validation rows.
+    It overtakes Plain after some iterations (a few hundred with the default momentum) and diverges
+    in the end. A larger momentum brings both forward. Use it with validation rows.
 
     Parameters
     ----------
@@ -74,6 +159,9 @@ class Accelerated(ParameterAccess):
     0.0034
     """
 
+    has_momentum = True
+    tuned = MappingProxyType({"rate": RATES, "momentum": MOMENTA})
+
     rate: float = 0.1
     momentum: float = 0.0034
 
@@ -84,25 +172,31 @@ class Accelerated(ParameterAccess):
 
 
 @dataclass
-class Hybrid(ParameterAccess):
-    """Accelerated until the validation risk turns, then Plain (HCWB).
+class Hybrid(Optimizer):
+    """Accelerated until the validation risk turns upwards, then Plain (HCWB).
 
     Parameters
     ----------
     rate, momentum : float
     switch_after : int
-        Rises of the validation risk in a row that end the accelerated phase; so does no new best
-        for ten times as many iterations.
+        The accelerated phase ends after this many consecutive rises of the validation risk, or
+        after ten times as many iterations without a new lowest risk.
     rewind : bool
-        Go back to the accelerated phase's best iterate before going on.
+        Whether to return to the best iterate of the accelerated phase before going on.
     then : "all" or "training"
-        Go on with all rows to the last iteration, or with the training rows and early stopping.
+        Whether the second phase fits all rows up to the last iteration, or the training rows with
+        early stopping.
 
     Examples
     --------
     >>> Hybrid(then="training").get_params()["momentum"]
     0.037
     """
+
+    needs_validation = True
+    has_momentum = True
+    risk_may_rise = True
+    tuned = MappingProxyType({"rate": RATES, "momentum": MOMENTA})
 
     rate: float = 0.1
     momentum: float = 0.037
@@ -123,19 +217,45 @@ class Hybrid(ParameterAccess):
             self.rate, self.momentum, int(self.switch_after), bool(self.rewind), self.then == "all"
         )
 
+    @property
+    def ends_on_all_rows(self) -> bool:
+        return self.then == "all"
 
-Optimizer = Plain | Accelerated | Hybrid
+
+# All optimizers, by the name of the class. Files of models name them so; estimators, tuning and the
+# command line take the same names in lower case.
 OPTIMIZERS: dict[str, type[Optimizer]] = {cls.__name__: cls for cls in (Plain, Accelerated, Hybrid)}
 
 
-def as_optimizer(value: Any) -> Optimizer:
-    """Return a checked optimizer: the instance given, or the class given with its defaults."""
-    if isinstance(value, type) and issubclass(value, Plain | Accelerated | Hybrid):
+def optimizer_names() -> list[str]:
+    """Return the names by which `as_optimizer` knows the optimizers."""
+    return [name.lower() for name in OPTIMIZERS]
+
+
+def as_optimizer(value: Any, argument: str = "optimizer") -> Optimizer:
+    """Return an optimizer from an instance, a class (its defaults) or a name.
+
+    Parameters are checked, and the result is a copy: the caller may change theirs later.
+
+    Examples
+    --------
+    >>> as_optimizer("accelerated"), as_optimizer(Plain)
+    (Accelerated(rate=0.1, momentum=0.0034), Plain(rate=0.1))
+    """
+    if isinstance(value, str):
+        by_name = {name.lower(): cls for name, cls in OPTIMIZERS.items()}
+        if value.lower() not in by_name:
+            raise ValueError(_expected(argument, value))
+        value = by_name[value.lower()]
+    if isinstance(value, type) and issubclass(value, Optimizer):
         value = value()
-    if not isinstance(value, Plain | Accelerated | Hybrid):
-        raise TypeError(
-            "optimizer: expected cb.Plain(...), cb.Accelerated(...) or cb.Hybrid(...), got "
-            f"{value!r}"
-        )
-    value.core()  # checks the parameters
-    return value
+    if not isinstance(value, Optimizer):
+        raise TypeError(_expected(argument, value))
+    optimizer = value.with_params()
+    optimizer.core()  # checks the parameters
+    return optimizer
+
+
+def _expected(argument: str, value: Any) -> str:
+    names = ", ".join(map(repr, optimizer_names()))
+    return f"{argument}: expected {names} or an object such as cb.Plain(rate=0.05), got {value!r}"

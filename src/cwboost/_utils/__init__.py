@@ -1,1 +1,1 @@
-"""Helpers that know nothing about models: argument checks, threads, memory, files, progress."""
+"""Helpers that know nothing about models: argument checks, threads, memory, files, fingerprints."""

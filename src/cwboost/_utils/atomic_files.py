@@ -1,4 +1,7 @@
-"""Files and folders written whole or not at all. Knows names; knows nothing of what is in them."""
+"""Writes files and folders completely or not at all, so that a failure never leaves half a file.
+
+All writers of the package use these functions. Does not know what is in the files.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,21 @@ import errno
 import glob
 import secrets
 import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-DIGITS = 16  # of the numbers in the names of temporary folders
-ABANDONED = 86_400.0  # seconds after which nobody writes to an unfinished folder any more
+STANDARD = "-"  # stands for standard input or output in place of a file name
+DIGITS = 16  # hexadecimal digits in the names of temporary folders
+ABANDONED = 86_400.0  # seconds without a change after which an unfinished folder is removed
 
 
 def check_file(file: Any) -> None:
-    """Raises if a file could not be written for its name.
+    """Raise if the file cannot be written because of its name.
 
     Examples
     --------
@@ -30,27 +36,34 @@ def check_file(file: Any) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{file}: this is a folder; name a file")
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: there is no such folder; make it first")
+        raise FileNotFoundError(f"{path.parent}: this folder does not exist; create it first")
 
 
 @contextmanager
-def whole(file: Any) -> Iterator[Path]:
-    """A path to write to, beside the file; what is there at the end becomes the file.
+def replace_file(file: Any) -> Iterator[Path]:
+    """Give a temporary path to write to; on success, move it to the file's place.
 
-    If the body fails, the file stays as it was. Links are followed.
+    If the body fails, the file stays as it was. Links are followed. A pipe or a device such as
+    /dev/null is not replaced: the content is copied to it.
 
     Examples
     --------
-    >>> with whole("t.txt") as temporary:
+    >>> with replace_file("t.txt") as temporary:
     ...     _ = temporary.write_text("all of it")
     >>> Path("t.txt").read_text()
     'all of it'
     """
     check_file(file)
     target = Path(file).resolve()
+    if target.exists() and not target.is_file():
+        with _temporary_copy() as temporary:
+            yield temporary
+            with temporary.open("rb") as source, target.open("wb") as out:
+                shutil.copyfileobj(source, out)
+        return
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with _told(file, temporary):
+        with _explain_errors(file, temporary):
             yield temporary
             temporary.replace(target)
     finally:
@@ -58,53 +71,73 @@ def whole(file: Any) -> Iterator[Path]:
 
 
 @contextmanager
-def _told(what: Any, temporary: Path) -> Iterator[None]:
-    """The error of a disk that is full or cannot be written to says what was to be written, and
-    what to do."""
+def write_output(file: str) -> Iterator[Path]:
+    """Give a temporary path to write to, as `replace_file` does; "-" means standard output."""
+    if file != STANDARD:
+        with replace_file(file) as temporary:
+            yield temporary
+        return
+    with _temporary_copy() as temporary:
+        yield temporary
+        with temporary.open("rb") as source:
+            sys.stdout.flush()
+            shutil.copyfileobj(source, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _temporary_copy() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
+        yield Path(folder) / "out"
+
+
+@contextmanager
+def _explain_errors(target: Any, temporary: Path) -> Iterator[None]:
+    """Name the target instead of the temporary path in errors of the disk, and say what to do."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            told = "no space is left on the disk, and nothing is written; free some, or use another"
+            message = "the disk is full and nothing was written; free some space or use another"
         elif Path(str(error.filename)).is_relative_to(temporary):
-            told = f"cannot be written there ({error.strerror}); use another place"
+            message = f"cannot be written there ({error.strerror}); use another place"
         else:
             raise
-        raise OSError(error.errno, told, str(what)) from None
+        raise OSError(error.errno, message, str(target)) from None
 
 
 @contextmanager
-def whole_folder(folder: Any, replaces: str | None = None) -> Iterator[Path]:
-    """A folder to write to, beside the one wanted; what is there at the end becomes it.
+def replace_folder(folder: Any, marker: str | None = None) -> Iterator[Path]:
+    """Give a temporary folder to write to; on success, move it to the folder's place.
 
-    If the body fails, nothing is left of it. A folder that is there already is replaced only if it
-    has a file named `replaces`. What processes that were killed have left of it is put right.
+    If the body fails, nothing is left. An existing folder is replaced only if it is empty or has a
+    file named `marker`. Leftovers of killed processes are cleaned up.
 
     Examples
     --------
-    >>> with whole_folder("f", "list.txt") as temporary:
+    >>> with replace_folder("f", "list.txt") as temporary:
     ...     _ = (temporary / "list.txt").write_text("all of it")
     >>> [path.name for path in Path("f").iterdir()]
     ['list.txt']
     """
-    recover(folder)
-    check_folder(folder, replaces)
+    recover_folder(folder)
+    check_folder(folder, marker)
     target = Path(folder).resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(DIGITS // 2)}.tmp")
     old = temporary.with_suffix(".old")
     try:
-        with _told(folder, temporary):
+        with _explain_errors(folder, temporary):
             temporary.mkdir()
             yield temporary
-            _replace(target, temporary, old)
+            _swap(target, temporary, old)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for left in (*_left(target, ".old"), *filter(_is_abandoned, _left(target, ".tmp"))):
+    for left in (*_leftovers(target, ".old"), *filter(_is_abandoned, _leftovers(target, ".tmp"))):
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _replace(target: Path, new: Path, old: Path) -> None:
-    """Moves what is there, if something is, out of the way of the new."""
+def _swap(target: Path, new: Path, old: Path) -> None:
+    """Move the target (if it exists) to `old` and `new` to the target; undo it on failure."""
     try:
         if target.exists():
             target.rename(old)
@@ -115,17 +148,16 @@ def _replace(target: Path, new: Path, old: Path) -> None:
         raise
 
 
-def recover(folder: Any) -> None:
-    """Puts back a folder that a process was killed at replacing: after it had moved it away, and
-    before the new one was in its place."""
+def recover_folder(folder: Any) -> None:
+    """Put back a folder that a process had moved away when it was killed while replacing it."""
     target = Path(folder).resolve()
-    for old in () if target.exists() else _left(target, ".old")[:1]:
+    for old in () if target.exists() else _leftovers(target, ".old")[:1]:
         with contextlib.suppress(OSError):  # another process was faster
             old.rename(target)
 
 
-def _left(target: Path, ending: str) -> list[Path]:
-    """Folders beside the target that its replacing has made."""
+def _leftovers(target: Path, ending: str) -> list[Path]:
+    """Return the folders beside the target that `replace_folder` made."""
     number = "[0-9a-f]" * DIGITS
     return sorted(target.parent.glob(f".{glob.escape(target.name)}.{number}{ending}"))
 
@@ -133,17 +165,19 @@ def _left(target: Path, ending: str) -> list[Path]:
 def _is_abandoned(unfinished: Path) -> bool:
     try:
         written = max(path.stat().st_mtime for path in (unfinished, *unfinished.rglob("*")))
-    except FileNotFoundError:  # it is being removed
+    except FileNotFoundError:  # another process is removing it
         return False
     return time.time() - written > ABANDONED
 
 
-def check_folder(folder: Any, replaces: str | None = None) -> None:
-    """Raises if a folder could not be written for its name."""
+def check_folder(folder: Any, marker: str | None = None) -> None:
+    """Raise if the folder cannot be written because of its name or of what is there already."""
     path = Path(folder)
-    ours = replaces is not None and (path / replaces).is_file()
+    ours = marker is not None and (path / marker).is_file()
     if path.exists() and not ours and (path.is_file() or any(path.iterdir())):
-        what = "folder with other things in it" if path.is_dir() else "file"
-        raise FileExistsError(f"{folder}: there is a {what}; give another name, or remove it first")
+        what = "folder with other files" if path.is_dir() else "file"
+        raise FileExistsError(
+            f"{folder}: a {what} exists already; give another name, or remove it first"
+        )
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: there is no such folder; make it first")
+        raise FileNotFoundError(f"{path.parent}: this folder does not exist; create it first")

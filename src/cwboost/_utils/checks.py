@@ -1,5 +1,4 @@
-"""What counts as a number in an argument, and how many threads that means. Knows nothing of what
-they are for."""
+"""Checks of numeric arguments, and the number of threads to use."""
 
 from __future__ import annotations
 
@@ -8,22 +7,23 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-THREADS_FROM = 20_000  # rows below which a second thread costs more than it gives
+THREADS_FROM = 20_000  # with fewer rows a second thread costs more time than it saves
 MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """A whole number; True and False are none."""
+    """Return whether a value is a whole number. Booleans are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """A finite number; True and False are none."""
+    """Return whether a value is a finite number. Booleans are not."""
     real = isinstance(value, int | float | np.integer | np.floating)
     return real and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def check_threads(n_threads: Any) -> None:
+    """Raise if `n_threads` is neither None nor a possible number of threads."""
     if n_threads is not None and not (is_whole(n_threads) and 1 <= n_threads <= MAX_THREADS):
         raise ValueError(
             f"n_threads must be a whole number from 1 to {MAX_THREADS}, got {n_threads!r}"
@@ -31,7 +31,7 @@ def check_threads(n_threads: Any) -> None:
 
 
 def threads_for(n_threads: int | None, n_rows: int = THREADS_FROM) -> int:
-    """The threads asked for, else all cores, unless the rows are too few to share."""
+    """Return the given number of threads; for None, all cores or 1 if there are few rows."""
     if n_threads is not None:
         return int(n_threads)
     if n_rows < THREADS_FROM:

@@ -1,7 +1,8 @@
-"""Room for the arrays and records of a fit. Knows sizes and types, nothing of what they mean.
+"""Memory for the many arrays and records of a fit: a pool of large blocks, and no garbage
+collection while thousands of terms are made.
 
-A system gives memory page by page, and each page costs as much time as a kernel needs for it; in
-few large blocks the pages are large. Arrays with the same contents are kept once.
+The operating system hands out memory page by page, which can cost as much time as the computation
+that fills a page; large blocks get large pages.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 2**25  # bytes; what is not written to takes no memory
-SMALL = 2**13  # numbers below which an array is better made by itself
-ALIGNED = 64  # bytes: a line of the cache
+BLOCK = 2**25  # bytes; the part that is never written to takes no memory
+SMALL = 2**13  # elements; a smaller array gets memory of its own
+ALIGNED = 64  # bytes of a cache line
 
 
 @contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Keeps Python's collector from looking through all that thousands of terms are made of, again
-    and again while they are made; nothing in them is a cycle."""
+    """Pause Python's garbage collector, which would scan thousands of terms again and again while
+    they are made, although they hold no cycles."""
     worked = gc.isenabled()
     gc.disable()
     try:
@@ -34,7 +35,7 @@ def garbage_collection_paused() -> Iterator[None]:
 
 
 class ArrayPool:
-    """Arrays out of large blocks; a block lives as long as one of its arrays.
+    """Allocates arrays from large blocks. A block lives as long as one of its arrays.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class ArrayPool:
         self._lock = Lock()
 
     def empty(self, n: int, dtype: Any) -> NDArray[Any]:
-        """n numbers of a type, unset."""
+        """Return an uninitialised array of n elements."""
         if n < SMALL:
             return np.empty(n, dtype)
         size = n * np.dtype(dtype).itemsize
@@ -62,14 +63,14 @@ class ArrayPool:
             return self._block[begin : begin + size].view(dtype)
 
     def steps(self, n: int, step: int) -> NDArray[np.int64]:
-        """0, step, ..., n * step; not to be written to."""
+        """Return 0, step, ..., n * step. The array is shared and must not be changed."""
         made = self._steps.get((n, step))
         if made is None:
             made = self._steps[n, step] = np.arange(0, n * step + 1, step, dtype=np.int64)
         return made
 
     def cycles(self, n: int, length: int) -> NDArray[np.int32]:
-        """0, ..., length - 1, n times; not to be written to."""
+        """Return 0, ..., length - 1, n times over. The array is shared and must not be changed."""
         made = self._cycles.get((n, length))
         if made is None:
             made = self._cycles[n, length] = np.tile(np.arange(length, dtype=np.int32), n)

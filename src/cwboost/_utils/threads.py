@@ -1,7 +1,7 @@
-"""Work on many things side by side. Knows Python's threads and nothing of what they do.
+"""Applies a function to many items in several threads, with the results and errors of one thread.
 
-Pays where the work is done outside Python (the core lets go of the interpreter) and takes long
-beside the change from one thread to another. Results and errors are those of one thread.
+It saves time where the work happens outside Python (the core releases the interpreter lock) and
+takes long compared with switching threads.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def map_in_threads(work: Callable[[T], U], things: Sequence[T], n_threads: int) -> list[U]:
-    """[work(x) for x in things], by so many threads, this one among them.
+def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -> list[U]:
+    """Return `[work(item) for item in items]`, computed by n_threads threads (this one included).
 
     Examples
     --------
     >>> map_in_threads(abs, [-1, 2, -3], 2)
     [1, 2, 3]
     """
-    if n_threads == 1 or len(things) < 2:
-        return [work(thing) for thing in things]
+    if n_threads == 1 or len(items) < 2:
+        return [work(item) for item in items]
     done: dict[int, U] = {}
     failed: dict[int, BaseException] = {}
-    waiting, lock = iter(range(len(things))), Lock()
+    waiting, lock = iter(range(len(items))), Lock()
 
     def run() -> None:
         while not failed:
@@ -36,15 +36,15 @@ def map_in_threads(work: Callable[[T], U], things: Sequence[T], n_threads: int) 
             if number is None:
                 return
             try:
-                done[number] = work(things[number])
+                done[number] = work(items[number])
             except BaseException as error:
                 failed[number] = error
 
-    n_others = min(n_threads, len(things)) - 1
+    n_others = min(n_threads, len(items)) - 1
     with ThreadPoolExecutor(n_others) as pool:
         for _ in range(n_others):
             pool.submit(run)
         run()
     if failed:
-        raise failed[min(failed)]  # things are begun in order: that of the first is among them
-    return [done[number] for number in range(len(things))]
+        raise failed[min(failed)]  # items start in order, so the first error is among them
+    return [done[number] for number in range(len(items))]

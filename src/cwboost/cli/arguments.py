@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from cwboost import __version__
+from cwboost._utils.atomic_files import STANDARD
 from cwboost.export.sql import DIALECTS
 from cwboost.losses import LOSSES, Loss
-from cwboost.optimizers import OPTIMIZERS
+from cwboost.optimizers import optimizer_names
 from cwboost.plotting.registry import DISPLAYS
 from cwboost.selection.folds import KINDS
 from cwboost.selection.metrics import NAMED
 from cwboost.terms.styles import STYLES
 
-CLASSES = ("binomial", "multinomial")  # losses on classes
 POINTS = 20  # about so many rows of a curve are printed
-STANDARD = "-"  # input or output
 COLUMN = "COLUMN"
 PICTURES = (".png", ".svg", ".pdf")  # endings of pictures
 TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet; - is standard input"
@@ -99,7 +98,7 @@ def _fit_arguments(command: Any) -> None:
     _what_arguments(made)
     group = made.add_argument_group("how it is fitted")
     add = group.add_argument
-    add("--optimizer", choices=[name.lower() for name in OPTIMIZERS],
+    add("--optimizer", choices=optimizer_names(),
         help="default hybrid; plain without validation rows")  # fmt: skip
     add("--rate", type=_positive, help="step of an iteration, 0.01 to 0.3")
     add("--iterations", type=_whole, metavar="N",
@@ -171,7 +170,7 @@ def _cv_arguments(command: Any) -> None:
         f"{', '.join(NAMED)}, or a scorer of scikit-learn")  # fmt: skip
     group = made.add_argument_group("how it is fitted")
     add = group.add_argument
-    add("--optimizer", choices=[name.lower() for name in OPTIMIZERS], default="plain",
+    add("--optimizer", choices=optimizer_names(), default="plain",
         help="default plain; hybrid watches a fifth of each fold's training rows")  # fmt: skip
     add("--rate", type=_positive, help="step of an iteration, 0.01 to 0.3")
     add("--iterations", type=_whole, default=200, metavar="N",
@@ -374,11 +373,12 @@ def _loss(text: str) -> Loss:
     name, colon, parameter = text.partition(":")
     if name not in LOSSES:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
+    made = LOSSES[name]
     try:
-        if colon and name not in CLASSES:
-            return LOSSES[name](float(parameter))  # type: ignore[call-arg]
         if not colon:
-            return LOSSES[name]()
+            return made()
+        if made.target == "numbers":
+            return made(float(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r}: this loss takes no number")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cwboost.datasets import adult
-from cwboost.explain.quality import auc
 from cwboost.fitting.fit import fit
+from cwboost.losses import auc
 from cwboost.model.model import Model
 from cwboost.optimizers import Hybrid
 

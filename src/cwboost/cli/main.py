@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost import progress
-from cwboost._utils.atomic_files import check_file
+from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import load
 from cwboost.fitting.callbacks import Interrupted
@@ -33,21 +33,22 @@ from cwboost.frames.files import (
     is_folder,
     is_table_file,
     read_table,
-    replaced,
     standard_input,
     write_table,
 )
 from cwboost.frames.parquet import ParquetFiles, rewrite
-from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, natural, read
+from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, read
+from cwboost.losses import loss_for_classes
 from cwboost.model.model import Model, warn_of_unseen
-from cwboost.optimizers import OPTIMIZERS, Optimizer
+from cwboost.model.path import StopReason
+from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import cv
 from cwboost.selection.folds import Folds
 from cwboost.selection.tuning.schedules import Hyperband
 from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
 from cwboost.terms.formula import parse
 
-from .arguments import CLASSES, PICTURES, STANDARD, parser
+from .arguments import PICTURES, parser
 from .text import cell, curve_lines, effect_table, printable, table_lines, words
 
 BAD, INTERRUPTED, BROKEN_PIPE = 1, 130, 141
@@ -105,8 +106,11 @@ def run_fit(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.bags is not None and (a.validation in ("last", "none") or not _is_share(a.validation)):
         a.parser.error("--bags: every bag is watched by the rows that it leaves out; --validation "
                        "can only say which share of them; leave it out for 0.2")  # fmt: skip
-    if a.optimizer == "hybrid" and a.validation == "none":
-        a.parser.error("--optimizer hybrid needs validation rows; leave out --validation none")
+    needs_rows = a.optimizer is not None and as_optimizer(a.optimizer).needs_validation
+    if needs_rows and a.validation == "none":
+        a.parser.error(
+            f"--optimizer {a.optimizer} needs validation rows; leave out --validation none"
+        )
     if a.bags is not None and a.checkpoint is not None:
         a.parser.error("--checkpoint: has the iterations of one fit, and --bags makes several")
     if a.output is not None:
@@ -231,7 +235,7 @@ def _estimator(a: argparse.Namespace, table: Table, learners: Any, bar: progress
 def _wants_classes(a: argparse.Namespace, table: Table, bar: progress.Progress) -> bool:
     """Whether the target is fitted as classes; errors and a note where that is in doubt."""
     column = table[a.target]
-    classes = a.loss.name in CLASSES if a.loss is not None else _is_classes(column)
+    classes = a.loss.target == "classes" if a.loss is not None else _is_classes(column)
     if isinstance(column, Labels) and not classes:
         raise ValueError(
             f"target {a.target!r} is text such as {column.levels[0]!r}, and the {a.loss.name} loss "
@@ -239,9 +243,9 @@ def _wants_classes(a: argparse.Namespace, table: Table, bar: progress.Progress) 
         )
     values = column.codes if isinstance(column, Labels) else column.values
     found = np.unique(values[~column.missing])
-    if a.loss is not None and a.loss.name == "binomial" and len(found) > 2:
+    if classes and a.loss is not None and len(found) > a.loss.max_classes == 2:
         raise ValueError(
-            f"target {a.target!r}: the binomial loss needs two classes, got {len(found)}; use "
+            f"target {a.target!r}: the {a.loss.name} loss needs two classes, got {len(found)}; use "
             "--loss multinomial, or another loss if the target is a number"
         )
     if a.loss is None and not classes and len(found) == 2:
@@ -288,15 +292,15 @@ def _target(column: Column, name: str, estimator: Any) -> Any:
             "out"
         )
     if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
-        return natural(column)
+        return column.to_cells()
     return column.values
 
 
 def _fitted(a: argparse.Namespace, model: Model, bar: progress.Progress, seconds: float) -> int:
     """Writes the model, says so, and returns the exit code."""
-    stopped = model.stopped.endswith("interrupted")
+    stopped = model.stopped.endswith(StopReason.interrupted)
     if a.output is not None:
-        with replaced(a.output) as temporary:
+        with write_output(a.output) as temporary:
             model.save(temporary)
     bar.close()
     m, validation = model.best_iteration, model.validation_risk
@@ -376,7 +380,7 @@ def run_cv(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.plot is not None:
         from cwboost.plotting.cv import save
 
-        with replaced(a.plot) as temporary:
+        with write_output(a.plot) as temporary:
             save(found, temporary, form=Path(a.plot).suffix[1:].lower())
     if a.output != STANDARD:
         best = f"cb.fit(..., n_iter={found.best_iteration})"
@@ -392,16 +396,15 @@ def _folds(a: argparse.Namespace) -> Folds:
 
 
 def _cv_optimizer(a: argparse.Namespace) -> Optimizer:
-    names = {name.lower(): make for name, make in OPTIMIZERS.items()}
-    made = names[a.optimizer]()
+    made = as_optimizer(a.optimizer)
     return made if a.rate is None else made.set_params(rate=a.rate)
 
 
-def _usual_loss(column: Column, classes: bool) -> str:
+def _usual_loss(column: Column, classes: bool) -> Any:
     if not classes:
         return "squared"
     values = column.codes if isinstance(column, Labels) else column.values
-    return "binomial" if len(np.unique(values[~column.missing])) <= 2 else "multinomial"
+    return loss_for_classes(len(np.unique(values[~column.missing])))
 
 
 # --- tune -----------------------------------------------------------------------------------------
@@ -427,11 +430,11 @@ def run_tune(a: argparse.Namespace, bar: progress.Progress) -> int:
     if a.plot is not None and found.trials:
         from cwboost.plotting.tuning import save
 
-        with replaced(a.plot) as temporary:
+        with write_output(a.plot) as temporary:
             save(found, temporary, form=Path(a.plot).suffix[1:].lower())
     if a.output is not None and not stopped:
         model = found.fit(progress=bar)
-        with replaced(a.output) as temporary:
+        with write_output(a.output) as temporary:
             model.save(temporary)
     bar.close()
     if found.trials:
@@ -659,7 +662,7 @@ def run_plot(a: argparse.Namespace, bar: progress.Progress) -> int:
         options |= {} if a.scale is None else {"scale": a.scale}
     from cwboost.plotting.plot import save
 
-    with replaced(a.output) as temporary:
+    with write_output(a.output) as temporary:
         save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)
     return 0
 
@@ -691,7 +694,7 @@ def run_export(a: argparse.Namespace, bar: progress.Progress) -> int:
     if folder:
         model.to_csv(a.to)
         return 0
-    with replaced(a.to) as temporary:
+    with write_output(a.to) as temporary:
         if ending == ".sql":
             query = model.to_sql(**given)
             temporary.write_text(query.rstrip() + "\n", encoding="utf-8", newline="\n")
@@ -716,7 +719,7 @@ def run_report(a: argparse.Namespace, bar: progress.Progress) -> int:
     else:
         model, rows, _ = _model_and_rows(a)
         table = rows.table
-    with replaced(a.output) as temporary:
+    with write_output(a.output) as temporary:
         model.report(temporary, table, a.target, rows=a.rows, title=a.title, **given)
     bar.say("done", f"written to {a.output}", output=a.output)
     return 0

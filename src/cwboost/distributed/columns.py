@@ -23,7 +23,8 @@ from cwboost.binning.numbers import RemoteNumbers
 from cwboost.binning.rules import AUTO_POINTS, Bins, Points
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.chunks import UnifiedColumn
-from cwboost.frames.table import Codes, Column, Floats, Labels, Numbers, Table, format_number
+from cwboost.frames.columns import Codes, Column, Floats, Labels, Numbers, format_number
+from cwboost.frames.table import ComputedColumns, Table
 
 from .shard import CodeBinning, PointBinning, ShardColumnSummary, ValueCounts
 from .shards import Shards
@@ -288,7 +289,7 @@ class ShardedTable(Table):
     """The columns of all shards, described when they are first asked for."""
 
     def __init__(self, names: Sequence[str], n_rows: int, shards: Shards) -> None:
-        super().__init__(names, n_rows, self._describe)
+        super().__init__(names, n_rows, ComputedColumns(self._describe))
         self.shards = shards
 
     def check(self, column: Column, infinite: bool | None = None) -> None:
@@ -296,14 +297,14 @@ class ShardedTable(Table):
 
     def describe(self, names: Iterable[str]) -> None:
         """Asks for many columns at once."""
-        names = [name for name in names if name in self and name not in self._made]
+        names = [name for name in names if name in self and name not in self._kept]
         answers = self.shards.ask("describe", names) if names else []
         for name, *found in zip(names, *answers, strict=True):
-            self._made[name] = self._column(name, found)
+            self._kept[name] = self._column(name, found)
 
     def _describe(self, name: str) -> Column:
         self.describe([name])
-        return self._made[name]
+        return self._kept[name]
 
     def _column(self, name: str, found: Sequence[ShardColumnSummary]) -> Column:
         unified = UnifiedColumn(name)

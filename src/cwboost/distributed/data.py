@@ -18,7 +18,7 @@ from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import FitInput, Split, class_weights
 from cwboost.fitting.slots import ALL, TRAINING, VALIDATION
 from cwboost.frames.chunks import UnifiedColumn
-from cwboost.frames.table import Floats, Numbers
+from cwboost.frames.columns import Floats, Numbers
 from cwboost.losses import Loss, TargetRows
 
 from .columns import ShardedMinRows, ShardedNumbers, ShardedTable
@@ -92,7 +92,7 @@ def read_far(
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
-    if loss.name in ("binomial", "multinomial"):
+    if loss.target == "classes":
         classes = find_classes(shards, reading)
         loss = loss.with_classes(classes)
         reading = reading._replace(loss=loss, classes=classes)

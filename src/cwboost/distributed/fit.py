@@ -38,7 +38,8 @@ from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import StartingPoint
 from cwboost.fitting.slots import TRAINING
 from cwboost.fitting.smoothing import System
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.settings import Settings

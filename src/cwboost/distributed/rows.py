@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .data import ShardedData
 from .shard import CrossRequest
@@ -47,7 +47,7 @@ class ShardedRows(_core.Rows):
         return True
 
     def linear(self) -> bool:
-        return self.data.loss.name == "squared"
+        return self.data.loss.linear
 
     def knows_cross(self) -> bool:
         """With cross-Grams fewer bin sums are asked for, but in more round trips."""

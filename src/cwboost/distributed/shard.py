@@ -27,22 +27,14 @@ from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.binning.weights import RowWeights, as_numbers, as_part, ones
 from cwboost.fitting.index_sets import core_set
 from cwboost.fitting.input_data import FitInput, column_of, read_offset, read_weights, read_y
-from cwboost.frames.chunks import UnifiedColumn, gather
-from cwboost.frames.table import (
-    Chunk,
-    Column,
-    Floats,
-    Labels,
-    Numbers,
-    Table,
-    check_finite,
-    read,
-    read_chunk,
-)
+from cwboost.frames.chunks import Chunk, UnifiedColumn, gather
+from cwboost.frames.columns import Column, Floats, Labels, Numbers
+from cwboost.frames.reading import read, read_chunk
+from cwboost.frames.table import ComputedColumns, Table, check_finite
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 
-TRAINING = 0  # the first part
+TRAINING = _core.TRAINING_PART
 SOME = 64  # numbers that are looked for elsewhere
 TARGET = "\0 y - offset"  # asked for as if it were a column
 ROLES = ("y", "weights", "offset", "exposure", "validation")
@@ -218,7 +210,7 @@ class Shard:
             with _in(part):
                 given, *_ = _present(part, table, reading)
                 y = given.y
-                piece = read(given.table).piece(y) if isinstance(y, str) else read_chunk(y, "y")
+                piece = read(given.table).chunk(y) if isinstance(y, str) else read_chunk(y, "y")
                 out.append((_values_of(piece), str(part)))
         return out
 
@@ -266,8 +258,7 @@ class Shard:
         self.weights = self.weights * of_class[np.searchsorted(self._class_values(), self.y)]
 
     def _class_values(self) -> list[float]:
-        n = len(self.reading.classes or ())
-        return [-1.0, 1.0] if self.loss.name == "binomial" else [float(c) for c in range(n)]
+        return list(map(float, self.loss.class_values(len(self.reading.classes or ()))))
 
     def _read_part(self, part: Partition, table: Table) -> Any:
         """Which rows have a weight, and their y, weights and offset."""
@@ -287,8 +278,7 @@ class Shard:
         return Table(
             self.tables[0].names,
             self.n_rows,
-            self._gathered,
-            again=lambda _: True,
+            ComputedColumns(self._gathered, reread=True),
             where=self._where,
         )
 
@@ -298,7 +288,7 @@ class Shard:
     def _pieces(self, name: str) -> Iterator[tuple[Chunk, str]]:
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with _in(part):
-                piece = table.piece(name).take(rows)
+                piece = table.chunk(name).take(rows)
             yield piece, str(part)
 
     def _where(self, row: int) -> str:
@@ -388,7 +378,7 @@ class Shard:
         unified = UnifiedColumn(name)
         column = self._gathered(name, unified)
         if isinstance(column, Numbers):
-            return self._numbers_described(column, unified.sort, where)
+            return self._numbers_described(column, unified.kind, where)
         of_value = unified.finish()
         assert isinstance(of_value, Labels)
         met = np.isin(of_value.codes, column.codes_of(self.sample.marks))
@@ -583,7 +573,7 @@ def _one_row(bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
 
 def _values_of(piece: Chunk) -> Chunk:
     """A piece that has every value once."""
-    if piece.sort != "text":
+    if piece.kind != "text":
         return piece._replace(cells=np.unique(piece.cells[~np.isnan(piece.cells)]))
     used = np.unique(piece.cells[piece.cells >= 0])
     return piece._replace(cells=np.arange(len(used)), values=[piece.values[c] for c in used])

@@ -26,10 +26,11 @@ from cwboost.fitting.input_data import check_known, read_weights
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
 from cwboost.frames.dataset import Dataset
-from cwboost.frames.table import Floats, Labels, Table, natural, read
+from cwboost.frames.table import Floats, Labels, Table, read
 from cwboost.losses import Loss
 from cwboost.model.model import Model
-from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
+from cwboost.model.path import FINAL_REASONS, StopReason
+from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
 from cwboost.terms.learners import Learner
@@ -46,7 +47,8 @@ RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without valida
 # With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps,
 # and bags average out what haste costs (docs/quality.md).
 LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
-FINAL = ("no better validation risk", "nothing left to gain", "diverged")  # more is no more
+# The fit ended by itself; further iterations cannot help.
+FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)
 
 
 class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -264,9 +266,9 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             column = table[roles["y"]]
             check_known(column, table)
             if isinstance(self, ClassifierMixin):
-                y = column if isinstance(column, Labels) else natural(column)
+                y = column if isinstance(column, Labels) else column.to_cells()
             else:
-                y = natural(column) if isinstance(column, Labels) else column.values
+                y = column.to_cells() if isinstance(column, Labels) else column.values
         if sample_weight is None and "weights" in roles:
             sample_weight = read_weights(roles["weights"], table)
         offset = roles.get("offset") if offset is None else offset
@@ -386,25 +388,16 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     def _optimizer(self, watched: bool) -> Optimizer:
         """The optimizer; Plain for a Hybrid that has no rows to tell it when to switch, unless both
         were asked for (which the engine refuses)."""
-        found = self.optimizer
-        if isinstance(found, str):
-            names = {name.lower(): make for name, make in OPTIMIZERS.items()}
-            if found not in names:
-                raise ValueError(
-                    f"optimizer: expected {', '.join(map(repr, names))} or an object such as "
-                    f"cb.Plain(rate=0.05), got {found!r}"
-                )
-            if found == "hybrid":
-                if not watched:
-                    return Plain()
-                many = self.bags is not None or self.interactions is not None
-                large = many and self._loss().name == "binomial"
-                steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
-                return Hybrid(*steps, then="training")
-            return names[found]()
-        if isinstance(found, Hybrid) and not watched and self.validation is not None:
-            return Plain(rate=found.rate)
-        return found  # type: ignore[no-any-return]
+        by_name = isinstance(self.optimizer, str)
+        if by_name and self.optimizer.lower() == "hybrid" and watched:
+            many = self.bags is not None or self.interactions is not None
+            large = many and self._loss().large_steps
+            steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
+            return Hybrid(*steps, then="training")
+        found = as_optimizer(self.optimizer)
+        if not watched and (by_name or self.validation is not None):
+            return found.without_validation()
+        return found
 
     @property
     def _excluded(self) -> list[str]:

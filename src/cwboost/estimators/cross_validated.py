@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from cwboost.optimizers import Hybrid, Optimizer
+from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import CV, cv
 
 from .base import N_ITER_BLIND, CWBEstimator
@@ -87,10 +87,12 @@ class _CrossValidated(CWBEstimator):
         return found.best_iteration_1se if self.one_se else found.best_iteration
 
     def _optimizer(self, watched: bool) -> Optimizer:
-        if isinstance(self.optimizer, Hybrid) or self.optimizer == "hybrid":
+        optimizer = as_optimizer(self.optimizer)
+        if optimizer.needs_validation:
             raise ValueError(
-                f"optimizer: {type(self).__name__} chooses the iterations by folds, and a Hybrid "
-                "needs validation rows of its own; use 'plain' or 'accelerated', or "
+                f"optimizer: {type(self).__name__} chooses the iterations by folds, and "
+                f"{type(optimizer).__name__} needs validation rows of its own; use 'plain' or "
+                "'accelerated', or "
                 f"{type(self).__name__.removesuffix('CV')}"
             )
         return super()._optimizer(watched)

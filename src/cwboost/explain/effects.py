@@ -671,7 +671,7 @@ def _path_lines(model: Model) -> list[str]:
     if model.validation_risk is not None:
         risk = model.validation_risk
         since = path.switched_after
-        trained = since >= 0 and getattr(model.optimizer, "then", "") == "all" and m > since
+        trained = model.optimizer.ends_on_all_rows and 0 <= since < m
         note = f" (these rows are trained on since iteration {since})" if trained else ""
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
     return lines

@@ -62,10 +62,11 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     iterations = list(iterations)
     q = model.n_outputs
     sizes = [term.plan.basis.n_coef for term in model.terms.values()]
-    path, optimizer = model.path.to_core(sizes, q), model.optimizer.core()
-    flat = np.array(
-        [_core.replay(path, int(m), optimizer, sizes, q, model.scale) for m in iterations]
-    ).reshape(len(iterations), -1)
+    path = model.path.to_core(sizes, q)
+    problem = _core.ReplayProblem(model.optimizer.core(), sizes, q, scale=model.scale)
+    flat = np.array([_core.replay(problem, path, int(m)) for m in iterations]).reshape(
+        len(iterations), -1
+    )
     ends = q * np.cumsum([0, *sizes])
     return {
         name: flat[:, a:b].reshape(len(iterations), q, -1).transpose(0, 2, 1)

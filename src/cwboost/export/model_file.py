@@ -25,21 +25,21 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import whole
+from cwboost._utils.atomic_files import replace_file
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
-from cwboost.losses import LOSSES, Loss, PythonLoss
+from cwboost.losses import LOSSES, Loss, is_registered
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
-from cwboost.optimizers import OPTIMIZERS, Hybrid, Optimizer, Plain
-from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
-from cwboost.terms.encoders import ENCODERS, Cuts, Encoder, Levels, Values
-from cwboost.terms.learners import BASES, LEARNERS, Learner
+from cwboost.optimizers import OPTIMIZERS, Optimizer
+from cwboost.terms.bases import BASES, Basis
+from cwboost.terms.encoders import ENCODERS, Encoder
+from cwboost.terms.learners import LEARNERS, Learner
 
 FORMAT, VERSION = "cwboost model", 3
 READABLE = (1, 2, 3)
@@ -68,7 +68,6 @@ CHOICES: dict[Any, Mapping[str, type[Any]]] = {
     Loss: LOSSES,
     Optimizer: OPTIMIZERS,
 }
-TYPE_NAMES = {cls: name for choice in CHOICES.values() for name, cls in choice.items()}
 
 
 class ModelFileError(ValueError):
@@ -102,7 +101,7 @@ def save(model: Model, file: Any) -> None:
     text = re.sub(
         r'\[\n[^\[\]{}"]*\]', lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", text
     )
-    with whole(file) as temporary:
+    with replace_file(file) as temporary:
         # A name may hold half a surrogate pair, which UTF-8 has not; JSON has an escape for it.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
@@ -111,10 +110,11 @@ def to_dict(model: Model) -> dict[str, Any]:
     """The model as plain data."""
     from cwboost import __version__
 
-    if isinstance(model.loss, PythonLoss):
+    if not is_registered(model.loss):
         raise TypeError(
-            "a loss written in Python cannot be stored as JSON; pickle the model, or use a loss "
-            "of the library"
+            f"a model with the {model.loss.name} loss cannot be stored as JSON, because a file "
+            "cannot name a loss written in Python; pickle the model, or add the class of the loss "
+            "to cwboost.losses.LOSSES"
         )
     known = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = _record(model.path)
@@ -179,11 +179,17 @@ def _term(term: Term) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """The value as JSON has it."""
     if is_dataclass(value):
-        name = TYPE_NAMES.get(type(value))
+        name = _type_name(type(value))
         return {**({} if name is None else {"type": name}), **_record(value)}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _type_name(cls: type[Any]) -> str | None:
+    """Return the name under "type" of a class that a file may choose; users can register more."""
+    names = (name for known in CHOICES.values() for name, found in known.items() if found is cls)
+    return next(names, None)
 
 
 def _record(item: Any) -> dict[str, Any]:
@@ -278,9 +284,8 @@ def _model(data: dict[str, Any]) -> Model:
     q = loss.n_outputs
     _require(q >= 1 and len(start) == q, "start", f"expected {q} numbers", data["start"])
     classes = _read(tuple[bool | int | float | str, ...], data["classes"], "classes")
-    n_classes = q if q > 1 else 2 if loss.name == "binomial" else 0
-    fits = len(classes) == len(set(classes)) == n_classes
-    _require(fits, "classes", f"expected {n_classes} different ones", data["classes"])
+    fits = len(classes) == len(set(classes)) == loss.n_classes
+    _require(fits, "classes", f"expected {loss.n_classes} different ones", data["classes"])
     optimizer: Optimizer = _read(Optimizer, data["optimizer"], "optimizer")
     scale: float = _read(float, data["scale"], "scale")
     _require(scale > 0, "scale", "expected a positive number", scale)
@@ -398,7 +403,7 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
         learner: Learner = _read(Learner, item["learner"], f"{where}.learner")
         encoders = _read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
         basis: Basis = _read(Basis, item["basis"], f"{where}.basis")
-        margins = [basis.a, basis.b] if isinstance(basis, TensorBasis) else [basis]
+        margins = basis.margins
         for what, found in (("encoders", encoders), ("basis", margins)):
             fits = len(found) == len(learner.columns)
             _require(fits, f"{where}.{what}", "expected one per column", item[what])
@@ -430,15 +435,10 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
     """A basis must know every value that the encoder can give, and the encoder its column."""
-    if isinstance(encoder, Values | Cuts):
+    if encoder.is_numeric:
         _require(column.kind == "numbers", where, "expected levels for a text column", encoder)
-    if isinstance(basis, SplineBasis | PowerBasis):
-        _require(isinstance(encoder, Values), where, "expected values", encoder)
-    elif isinstance(basis, MarkBasis):
-        _require(isinstance(encoder, Levels), where, "expected levels", encoder)
-    elif isinstance(basis, LevelBasis):
-        found = -1 if encoder.n_codes is None else encoder.n_codes
-        _require(found == basis.n_levels, where, f"expected {basis.n_levels} levels", found)
+    problem = basis.problem_with(encoder)
+    _require(problem is None, where, problem or "", encoder)
 
 
 def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
@@ -446,10 +446,10 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
     m = len(_read(list, data["choices"], "path.choices"))
     last = len(sizes) - 1
     switched, rewound = (_read(int, data[k], f"path.{k}") for k in ("switched_after", "rewound_to"))
-    did = isinstance(optimizer, Hybrid) and switched >= 0
+    did = optimizer.needs_validation and switched >= 0
     fits = 0 <= rewound <= switched <= m if did else switched == rewound == -1
     _require(fits, "path.rewound_to", "expected a switch that fits the path", (switched, rewound))
-    accelerated = 0 if isinstance(optimizer, Plain) else switched if did else m
+    corrected = optimizer.n_corrections(m, switched)
 
     def ints(key: str, low: int, high: int, n: int = m) -> Any:
         values = _read(list, data[key], f"path.{key}")
@@ -474,7 +474,7 @@ def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
         n = q * sum(sizes[k] for k in terms if k >= 0)
         return _unpacked(data[key], n, f"path.{key}")
 
-    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, accelerated)
+    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, corrected)
     return Path(
         choices,
         corrections,
@@ -582,6 +582,9 @@ def _object(cls: Any, value: Any, where: str) -> Any:
     _check_keys(value, kinds, where)
     arguments = {key: _read(kind, value[key], f"{where}.{key}") for key, kind in kinds.items()}
     made = _built(where, lambda: cls(**arguments))
+    if isinstance(made, Basis | Encoder):
+        problem = _built(where, made.problem)
+        _require(problem is None, where, problem or "", value)
     for kind, good, expected in RULES:
         if isinstance(made, kind):
             _require(_built(where, lambda good=good: bool(good(made))), where, expected, value)
@@ -601,29 +604,10 @@ def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
     return bool(np.all(steps > 0 if strictly else steps >= 0))
 
 
-def _mean_fits(basis: Basis) -> bool:
-    return basis.mean is not None and len(basis.mean) == basis.n_coef
-
-
 # What the classes do not check themselves, since only a file can have it wrong: in this order.
 RULES: tuple[tuple[Any, Any, str], ...] = (
     (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
      "expected parameters as pairs of name and value"),
-    (Cuts, lambda e: _rising(e.cuts, True), "expected increasing cuts"),
-    (Levels, lambda e: len(set(e.levels)) == len(e.levels), "expected different levels"),
-    (SplineBasis, lambda b: 0 <= b.degree <= 10 and len(b.knots) >= 2 * b.degree + 2,
-     "expected degree + 1 knots on either side"),
-    (SplineBasis, lambda b: _rising(b.knots, False) and b.range[0] < b.range[1],
-     "expected increasing knots"),
-    (SplineBasis, lambda b: 0 < b.differences < b.n_splines, "expected fewer differences"),
-    (PowerBasis, lambda b: b.scale > 0 and b.first in (0, 1) and 1 <= b.degree <= 20,
-     "expected scale > 0, first 0 or 1, degree 1 to 20"),
-    (LevelBasis, lambda b: 0 <= b.differences <= 1 and 1 <= b.n_coef <= 2**31,
-     "expected levels, and differences 0 or 1"),
-    (MarkBasis, lambda b: b.level is None or b.level >= 0, "expected a level"),
-    (TensorBasis, lambda b: not any(isinstance(m, TensorBasis) for m in (b.a, b.b)),
-     "expected margins of one column"),
-    (Basis, _mean_fits, "expected a mean for every coefficient"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
     (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),

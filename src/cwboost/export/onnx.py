@@ -111,7 +111,7 @@ def onnx_inputs(
             raise TypeError(f"column {name!r}: expected numbers, got text")
         else:
             labels: Labels = column.labels()
-            cells = labels.to_objects()
+            cells = labels.to_cells()
             cells[labels.missing] = missing
             out[name] = cells
     return out

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import check_folder, whole, whole_folder
+from cwboost._utils.atomic_files import check_folder, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
 from cwboost.explain.effects import Columns
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, TermPieces, link_of, outputs_of, pieces_of
+from cwboost.model.pieces import Axis, TermPieces, outputs_of, pieces_of
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
@@ -105,7 +105,7 @@ def _intercept(model: Model) -> Columns:
     out = Columns(intercept=values)
     if model.n_outputs > 1:
         out = Columns(output=np.array(outputs_of(model), dtype=object), intercept=values)
-    factor = FACTORS.get(str(link_of(model.loss)))
+    factor = FACTORS.get(str(model.loss.link))
     if factor is not None:
         with np.errstate(over="ignore"):
             out["odds" if factor == "odds ratio" else factor] = np.exp(values)
@@ -145,7 +145,7 @@ def _readable(model: Model, pieces: TermPieces, n: int) -> Columns:
         pairs = _all_pairs([len(at) for at, _ in places])
         places = [(at[i], t[i]) for (at, t), i in zip(places, pairs, strict=True)]
     effect = pieces.effect(places)
-    factor = FACTORS.get(str(link_of(model.loss)))
+    factor = FACTORS.get(str(model.loss.link))
     for label, column in zip(outputs_of(model), effect.T, strict=True):
         out[_labelled("effect", label)] = column.copy()
         if factor is not None:
@@ -236,7 +236,7 @@ def _facts(model: Model) -> Columns:
     settings = model.settings
     facts = {
         "loss": model.loss.name,
-        "link": link_of(model.loss) or "a Python function",
+        "link": model.loss.link or "a Python function",
         "classes": "; ".join(map(str, model.classes)),
         "offset": settings.offset or ("given for every row" if settings.needs_offset else ""),
         "exposure": settings.exposure or "",
@@ -284,7 +284,7 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     readable, exact = score_tables(model, n), exact_tables(model)
     files = [_file_name(i, name) for i, name in enumerate(list(readable)[1:], 1)]
     names = ["intercept.csv", *files]
-    with whole_folder(folder) as temporary:
+    with replace_folder(folder) as temporary:
         (temporary / EXACT).mkdir()
         _write_csv(temporary / "model.csv", _facts(model))
         _write_csv(temporary / "terms.csv", _index(model, files))
@@ -353,7 +353,7 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
     for name, (title, exact_title) in zip(list(readable)[1:], titles, strict=True):
         _write_sheet(book, title, [readable[name]])
         _write_sheet(book, exact_title, [exact[name]])
-    with whole(file) as temporary:
+    with replace_file(file) as temporary:
         book.save(temporary)
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole, threads_for
 from cwboost.explain.effects import kept_iterations
-from cwboost.explain.quality import risk
 from cwboost.frames.table import Floats
+from cwboost.losses import risk
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.records import Bags

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.atomic_files import check_file, whole
-from cwboost._utils.fingerprint import digest
-from cwboost.losses import described
+from cwboost._utils.atomic_files import check_file, replace_file
+from cwboost._utils.fingerprint import fingerprint
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.term import with_coefficients
@@ -59,12 +58,12 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
     held: str = settings.validation
     if held == "fraction":
         held = f"{settings.fraction} of the rows by random_state {settings.seed}"
-    before = digest(getattr(model.path, name) for name in ARRAYS)
+    before = fingerprint(getattr(model.path, name) for name in ARRAYS)
     return {
-        "loss": described(model.loss),
+        "loss": model.loss.identity(),
         "optimizer": repr(model.optimizer),
         "rows": str(n_rows),
-        "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({digest(made)})",
+        "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({fingerprint(made)})",
         "bins": repr(settings.bins),
         "validation": held,
         "start": model.start_vector.tolist(),
@@ -229,7 +228,7 @@ def _write(file: File, stages: list[Stage]) -> None:
         for identity, path in stages
     ]
     body = b"".join([json.dumps(said).encode(), b"\n", *(a.tobytes() for a in arrays)])
-    with whole(file) as temporary, temporary.open("wb") as out:
+    with replace_file(file) as temporary, temporary.open("wb") as out:
         out.write(b"%s %d %s\n" % (MAGIC, VERSION, _checksum(body)))
         out.write(body)
         out.flush()
@@ -264,4 +263,4 @@ def _read(file: File, said_as: str) -> list[Stage]:
 
 
 def _checksum(body: bytes) -> bytes:
-    return digest([np.frombuffer(body, np.uint8)]).encode()
+    return fingerprint([np.frombuffer(body, np.uint8)]).encode()

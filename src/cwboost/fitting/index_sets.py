@@ -14,12 +14,14 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import map_in_threads
+from cwboost.binning.bin_cache import BinCache
 from cwboost.binning.index_sets import IndexSet, pair
 from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.binning.weights import RowWeights, as_numbers
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import Encoder, Levels, Values
 from cwboost.terms.learners import Tensor
@@ -101,18 +103,19 @@ def make_sets(
         return bin_numbers(values, rule, sample, facts, bases, room)
 
     of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
-    kept = table.shelf is not None and sample.least is None
-    shelf = table.shelf(sample) if table.shelf is not None and kept else None
+    cache = None
+    if table.bin_folder is not None and sample.least is None:
+        cache = BinCache(table.bin_folder, sample, table.n_rows)
 
     def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
         if len(axes) == 1:
             key = repr(axes[0][:3])
-            found = None if shelf is None else shelf.find(key)
+            found = None if cache is None else cache.find(key)
             if found is None:
                 found = axis(axes[0], made[axes])
-                if shelf is not None and isinstance(found, IndexSet) and is_never_moments(found):
-                    found = shelf.keep(key, found)
-            return found  # type: ignore[no-any-return]
+                if cache is not None and isinstance(found, IndexSet) and is_never_moments(found):
+                    found = cache.store(key, found)
+            return found
         for one in axes:
             if one not in of_pairs:
                 of_pairs[one] = axis(one, [])

@@ -9,15 +9,15 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_number, is_whole
 from cwboost.losses import Loss
-from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
+from cwboost.optimizers import Optimizer, Plain, as_optimizer
 
 from .input_data import Split
 
 SEARCHES = {
-    "auto": _core.How.automatic,
-    "full": _core.How.full,
-    "certified": _core.How.certified,
-    "row-free": _core.How.row_free,
+    "auto": _core.SearchMode.automatic,
+    "full": _core.SearchMode.full,
+    "certified": _core.SearchMode.certified,
+    "row-free": _core.SearchMode.row_free,
 }
 
 
@@ -45,7 +45,6 @@ class FitOptions(NamedTuple):
     ) -> FitOptions:
         """As people gave it."""
         optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
-        optimizer = type(optimizer)(**optimizer.get_params())  # the caller may change theirs
         if search not in SEARCHES:
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
@@ -54,9 +53,10 @@ class FitOptions(NamedTuple):
 
     def check(self, loss: Loss, split: Split) -> None:
         """Refuses what cannot be done with these rows."""
-        if self.search == "row-free" and loss.name != "squared":
+        if self.search == "row-free" and not loss.linear:
             raise ValueError(
-                f"search: 'row-free' is for the squared loss, got {loss.name}; use 'auto'"
+                f"search: 'row-free' needs a loss with residual y - score, such as squared; "
+                f"got {loss.name}; use 'auto'"
             )
         check_validation(self.optimizer, split)
 
@@ -83,9 +83,10 @@ def check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) ->
 
 
 def check_validation(optimizer: Optimizer, split: Split) -> None:
-    if isinstance(optimizer, Hybrid) and split.validation is None:
+    if optimizer.needs_validation and split.validation is None:
         raise ValueError(
-            "Hybrid needs validation rows to know when to switch; pass for instance validation=0.3"
+            f"{type(optimizer).__name__} needs validation rows to know when to switch; pass for "
+            "instance validation=0.3"
         )
 
 

@@ -36,7 +36,7 @@ from .prepared import PreparedRows
 def reading(table: Any, bar: Progress) -> Iterator[None]:
     """Shows which columns of a Dataset are read meanwhile."""
     found = known_table(table)
-    told = None if found is None else found.told
+    told = None if found is None else found.on_read
     if told is None:
         yield
         return

@@ -19,10 +19,10 @@ from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss, TargetRows
 from cwboost.model.model import Model
-from cwboost.model.path import Path
+from cwboost.model.path import FINAL_REASONS, Path, StopReason
 from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term, with_coefficients
-from cwboost.optimizers import Hybrid, Optimizer
+from cwboost.optimizers import Optimizer
 from cwboost.progress import Progress, as_progress
 
 from .callbacks import HaltCallback, Interrupted, iteration_facts, iteration_hook
@@ -33,12 +33,10 @@ from .input_data import FitData, Split
 from .options import SEARCHES, check_validation
 from .prepared import PreparedRows
 from .scores import score_batch
-from .slots import ALL, SLOT_F, SLOT_R, TRAINING, VALIDATION
+from .slots import ALL, SLOT_F, SLOT_R, VALIDATION
 from .smoothing import System
 
 MANY_COLUMNS = 1000  # of more, only those of chosen terms are remembered well enough to be drawn
-IMPATIENT = "no better validation risk"  # why a path ended, in the core's words;
-ENDED = ("nothing left to gain", "diverged")  # for these it always will
 
 
 class StartingPoint(NamedTuple):
@@ -87,7 +85,7 @@ class FitProblem:
     ) -> FitProblem:
         systems = binned.systems(binned.weigh(split.training), smoothing)
         everything: list[_core.Learner] = []
-        if isinstance(optimizer, Hybrid) and optimizer.then == "all":
+        if optimizer.ends_on_all_rows:
             # The same df on all rows; the smoothing that gives them is found anew.
             everything = binned.learners(binned.systems(binned.weigh(split.all)))
         plans = binned.plans
@@ -187,16 +185,16 @@ class FitProblem:
         bins; it returns true to stop.
         """
         rows = self.binned.rows(Split(weights, None, weights), 1)
-        return _core.follow(
+        problem = _core.BoostProblem(
             rows,
             self.training,
             self.optimizer.core(),
-            list(model.start_vector),
-            model.scale,
-            TRAINING,
-            self.history(model),
-            None if at is None else lambda m: bool(at(m, rows.read(SLOT_F))),
+            start=list(model.start_vector),
+            scale=model.scale,
+            all_learners=self.training,
         )
+        called = None if at is None else lambda m: bool(at(m, rows.read(SLOT_F)))
+        return _core.follow(problem, self.history(model), called)
 
     def history(self, model: Model) -> _core.Path:
         """The path of a model of this problem, to go on from."""
@@ -207,7 +205,7 @@ class FitProblem:
 
         (A Hybrid that ends on all rows has none left to watch, and begins anew.)
         """
-        if isinstance(self.optimizer, Hybrid) and self.optimizer.then == "all":
+        if self.optimizer.ends_on_all_rows:
             return model, _core.Path()
         before = main.at(main.best_iteration)
         return replace(model, path=before.path), self.history(before)
@@ -289,7 +287,7 @@ class FitProblem:
 
         with bar.work(n_iter, "iteration", early=True):
             path = self._run(_core.Path(), n_iter, 0, None, after, 0.0, "auto")
-        if path.stopped == "interrupted":
+        if path.stopped == StopReason.interrupted:
             raise KeyboardInterrupt
         return path
 
@@ -308,28 +306,26 @@ class FitProblem:
         """The core's loop. Of a history that is its own, from a checkpoint, it was `given` the
         first so many iterations."""
         save = None if checkpoint is None else lambda p: checkpoint.save(Path.from_core(p))
-        path = Path.from_core(
-            _core.boost(
-                self.rows,
-                self.training,
-                self.all,
-                self.optimizer.core(),
-                list(self.begin.start),
-                self.begin.scale,
-                TRAINING,
-                None if self.split.validation is None else VALIDATION,
-                ALL,
-                n_iter,
-                patience,
-                history,
-                time_limit,
-                after,
-                SEARCHES[search],
-                every,
-                given,
-                save,
-            )
+        problem = _core.BoostProblem(
+            self.rows,
+            self.training,
+            self.optimizer.core(),
+            start=list(self.begin.start),
+            scale=self.begin.scale,
+            all_learners=self.all,
+            validation_part=None if self.split.validation is None else VALIDATION,
+            search=SEARCHES[search],
         )
+        options = _core.RunOptions(
+            n_iter,
+            patience=patience,
+            n_given=given,
+            time_limit=time_limit,
+            after=after,
+            after_every=every,
+            save=save,
+        )
+        path = Path.from_core(_core.boost(problem, history, options))
         if not np.isfinite(path.risk[0]):
             raise ValueError(
                 f"the {self.binned.data.loss.name} loss is not finite at the start "
@@ -342,21 +338,13 @@ class FitProblem:
     def cut(self, model: Model, known: Path, n_iter: int) -> Path | None:
         """The path of the loop from a model, if no more is to be done for it than is known."""
         sizes, q = [p.basis.n_coef for p in self.plans], model.n_outputs
-        path = Path.from_core(
-            _core.cut(
-                known.to_core(sizes, q),
-                n_iter,
-                model.settings.patience or 0,
-                self.optimizer.core(),
-                sizes,
-                q,
-                self.split.validation is not None,
-                model.n_iter,
-            )
-        )
-        if path.n_iter == n_iter or path.stopped == IMPATIENT:
+        watched, patience = self.split.validation is not None, model.settings.patience or 0
+        problem = _core.ReplayProblem(self.optimizer.core(), sizes, q, has_validation=watched)
+        options = _core.RunOptions(n_iter, patience=patience, n_given=model.n_iter)
+        path = Path.from_core(_core.cut(problem, known.to_core(sizes, q), options))
+        if path.n_iter == n_iter or path.stopped == StopReason.no_better_validation_risk:
             return path
-        return known if known.stopped in ENDED else None
+        return known if known.stopped in FINAL_REASONS else None
 
     def made(self, model: Model, path: Path) -> Model:
         """The model of a path of this problem, from that of its beginning."""
@@ -365,7 +353,7 @@ class FitProblem:
         model = replace(model, terms=terms, path=path, best_iteration=m)
         moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
         model = replace(model, columns=self.drawable(model, moved))
-        if path.stopped == "interrupted":
+        if path.stopped == StopReason.interrupted:
             raise Interrupted(replace(model, shares=None))
         model = replace(model, shares=integral_shares(self, model, moved))
         _warn_of_divergence(model)
@@ -391,13 +379,13 @@ def _warn_of_divergence(model: Model) -> None:
     risk, m = model.risk, model.best_iteration
     least = int(np.argmin(risk[: m + 1]))
     rose = risk[m] - risk[least] > 0.1 * (risk[0] - risk[least]) and m > least
-    if rose and not isinstance(model.optimizer, Hybrid):
+    if rose and not model.optimizer.risk_may_rise:
         what = (
             f"the training risk was least after {least} iterations ({risk[least]:.6g}) and is "
             f"{risk[m]:.6g} after {m}: the fit diverges; lower the rate or the momentum, give "
             f"validation rows, or take model.at({least})"
         )
-    elif model.stopped == "diverged" and m == model.n_iter:
+    elif model.stopped == StopReason.diverged and m == model.n_iter:
         what = (
             f"the training risk ran away after {m} iterations, where the fit stopped; lower the "
             "rate or the momentum"
@@ -418,7 +406,7 @@ def _facts(seen: ColumnSummary, spread: Spread | None) -> ColumnFacts:
 
 def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> int:
     """The iterate to return: the last, or with validation rows the best."""
-    on_all = isinstance(optimizer, Hybrid) and optimizer.then == "all" and path.switched_after >= 0
+    on_all = optimizer.ends_on_all_rows and path.switched_after >= 0
     if not has_validation or on_all:
         return path.n_iter
     return int(np.argmin(np.where(np.isnan(path.validation_risk), np.inf, path.validation_risk)))

@@ -1,6 +1,9 @@
-"""Numbers by which the core's slots and parts are called."""
+"""Short names for the slots and parts that the core defines."""
 
 from __future__ import annotations
 
-SLOT_F, SLOT_R, SLOT_G = 0, 1, 3  # the last is the momentum's, which is done when it is wanted
-TRAINING, VALIDATION, ALL = 0, 1, 2  # numbers of the parts
+from cwboost import _core
+
+SLOT_F, SLOT_R = _core.SLOT_F, _core.SLOT_R
+SLOT_G = _core.SLOT_H  # reuses the momentum slot, which is free after boosting
+TRAINING, VALIDATION, ALL = _core.TRAINING_PART, _core.VALIDATION_PART, _core.ALL_PART

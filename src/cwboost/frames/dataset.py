@@ -15,13 +15,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-from cwboost._utils.atomic_files import whole_folder
+from cwboost._utils.atomic_files import replace_folder
 from cwboost.progress import Progress, as_progress
 
+from .columns import Column
+from .reading import read
 from .saved_folder import INDEX, SavedFolder, Writer
-from .table import Column, Table, read
+from .table import ComputedColumns, Table
 
-KEPT = 2**28  # bytes of columns as floats up to which they stay in memory once they are read
+KEPT_BYTES = 2**28  # bytes of columns as floats up to which they stay in memory once they are read
 ROLES = ("y", "weights", "offset", "exposure")
 BATCH = 2**18  # rows that DuckDB hands over at a time
 
@@ -73,15 +75,14 @@ class Dataset:
     ) -> None:
         self.roles, self.folder = dict(roles), folder
         self._source = source
-        small = 8 * source.n_rows * len(source.names) <= KEPT
+        small = 8 * source.n_rows * len(source.names) <= KEPT_BYTES
         self.table = Table(
             source.names,
             source.n_rows,
-            self._read,
-            again=lambda _: not small,
+            ComputedColumns(self._read, reread=not small),
             head=None if small else source.head,
             roles=self.roles,
-            told=[],
+            on_read=[],
             **more,
         )
         for role, name in self.roles.items():
@@ -294,7 +295,7 @@ class Dataset:
 
     @classmethod
     def _opened(cls, store: SavedFolder, folder: Path | None) -> Dataset:
-        return cls(store, store.roles, folder, shelf=store.shelf)
+        return cls(store, store.roles, folder, bin_folder=store.bin_folder)
 
     def save(self, folder: Any, progress: Any = None) -> Dataset:
         """Writes it to a folder and returns the Dataset there.
@@ -354,8 +355,8 @@ class Dataset:
         return _from_files, (files, self.names, self._source.filters, self.roles)  # type: ignore[attr-defined]
 
     def _read(self, name: str) -> Column:
-        for tell in self.table.told or ():
-            tell(name)
+        for notify in self.table.on_read or ():
+            notify(name)
         return self._source.column(name)
 
     def __repr__(self) -> str:
@@ -444,7 +445,7 @@ def _write(
 ) -> None:
     """Lays tables out in a folder: all of them, or nothing is there."""
     writer = None
-    with whole_folder(folder, INDEX) as temporary:
+    with replace_folder(folder, INDEX) as temporary:
         try:
             with bar.work(n_rows, "row"):
                 for table, where in tables:

@@ -21,23 +21,22 @@ import gzip
 import io
 import json
 import re
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.atomic_files import check_file, whole
+from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 
-from .table import INEXACT_FROM, Column, Numbers, Table, check_finite, natural, read, read_column
+from .cells import INEXACT_FROM
+from .columns import Column, Numbers
+from .reading import read, read_column
+from .table import ComputedColumns, Table, check_finite
 
 Kind = Literal["numbers", "text"]  # what a column is known to be
-STANDARD = "-"
 ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
@@ -110,7 +109,7 @@ def _read_folder(folder: str) -> FileTable:
 
     saved = (Path(folder) / "dataset.json").is_file()
     table = (Dataset.open(folder) if saved else Dataset.from_parquet(folder)).table
-    return FileTable(table, lambda column: natural(table[column]))
+    return FileTable(table, lambda column: table[column].to_cells())
 
 
 def standard_input() -> bytes:
@@ -172,7 +171,7 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
             )
         return found
 
-    table = Table(header, len(rows), make)
+    table = Table(header, len(rows), ComputedColumns(make))
     return FileTable(table, lambda column: Cells(raw[column]))
 
 
@@ -275,7 +274,7 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
         _located(lambda: check_finite(found), name)
         return found
 
-    return FileTable(Table(names, len(objects), make), cells)
+    return FileTable(Table(names, len(objects), ComputedColumns(make)), cells)
 
 
 def _json_object(part: str, where: str) -> dict[str, Any]:
@@ -312,7 +311,9 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         for field in found.schema
     ]
     inner = _located(lambda: read(found.cast(pyarrow.schema(fast))), name)
-    table = Table(inner.names, inner.n_rows, lambda c: _located(lambda: inner[c], name))
+    table = Table(
+        inner.names, inner.n_rows, ComputedColumns(lambda c: _located(lambda: inner[c], name))
+    )
     return FileTable(table, lambda column: found.column(column).combine_chunks())
 
 
@@ -363,7 +364,7 @@ def write_table(file: str, columns: Mapping[str, Any]) -> None:
     """
     check_output(file)
     form = ENDINGS.get(Path(file).suffix.lower(), "csv")
-    with replaced(file) as temporary:
+    with write_output(file) as temporary:
         if form == "parquet":
             _write_parquet(temporary, columns)
         else:
@@ -424,31 +425,3 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
         for name, column in columns.items()
     }
     pyarrow.parquet.write_table(pyarrow.table(arrays), path)
-
-
-@contextmanager
-def replaced(file: str) -> Iterator[Path]:
-    """A path to write to; what is there at the end becomes the file, and nothing if it fails.
-
-    "-" and what is no ordinary file (a pipe, /dev/null) get a copy.
-    """
-    target = Path(file).resolve()
-    if file == STANDARD or (target.exists() and not target.is_file()):
-        with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
-            temporary = Path(folder) / "out"
-            yield temporary
-            _copy(temporary, None if file == STANDARD else target)
-        return
-    with whole(target) as temporary:
-        yield temporary
-
-
-def _copy(source: Path, target: Path | None) -> None:
-    with source.open("rb") as stream:
-        if target is None:
-            sys.stdout.flush()
-            shutil.copyfileobj(stream, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        else:
-            with target.open("wb") as out:
-                shutil.copyfileobj(stream, out)

@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import whole_folder
+from cwboost._utils.atomic_files import replace_folder
 from cwboost.progress import Progress
 
-from .chunks import gather
-from .table import Chunk, Column, Table, read, read_chunk
+from .chunks import Chunk, gather
+from .columns import Column
+from .reading import read, read_chunk
+from .table import Table
 
 ENDINGS = (".parquet", ".pq")
 BATCH = 2**18  # rows that are decoded at a time
@@ -332,7 +334,7 @@ def rewrite(
             arrays | {name: pyarrow.array(values) for name, values in made.items()}
         )
 
-    with whole_folder(folder) as temporary, bar.work(source.n_rows, "row"):
+    with replace_folder(folder) as temporary, bar.work(source.n_rows, "row"):
         try:
             for batch, group in source.batches(source.names):
                 with _located(source.place(group)):

@@ -1,11 +1,12 @@
-"""A Dataset as a folder: columns piece by piece, and bins that fits have made of them.
+"""A saved Dataset: a folder with one file per column.
 
-Knows the format and guards it: a version, and a checksum of every file, compared when it is first
-read. Knows nothing of where rows come from or of what bins are for.
+Knows the file format and its checksums, which are compared when a file is first read.
+Does not know where the rows come from (see dataset.py) or how bins are stored (see
+binning/bin_cache.py).
 
-    dataset.json      what there is: rows, columns and their levels, roles, checksums
-    columns/0.bin     cells of a column, in pieces, each in the narrowest type that keeps its bits
-    bins/SAMPLE/...   what bins stand for (float64), then the bin of every row, to be mapped
+    dataset.json      number of rows, columns and their levels, roles, checksums
+    columns/0.bin     the cells of a column, in pieces, each in the narrowest type that is lossless
+    bins/             bins of earlier fits
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import hashlib
 import json
 import mmap
 import os
-import shutil
-import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,46 +23,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import recover, whole
-from cwboost.binning.index_sets import IndexSet
-from cwboost.binning.summary import Sample
+from cwboost._utils.atomic_files import recover_folder
 
-from .chunks import UnifiedColumn
-from .table import Chunk, Column, Labels, Numbers, Table
+from .chunks import Chunk, UnifiedColumn
+from .columns import Column, Labels, Numbers
+from .table import BinFolder, ComputedColumns, Table
 
 FORMAT, VERSION = "cwboost dataset", 1
 INDEX = "dataset.json"
-PIECE = 2**18  # rows
+PIECE_ROWS = 2**18
 NARROW = tuple(map(np.dtype, ("i1", "i2", "i4", "f4")))
-MISSING = "-"  # the type of a piece without any value, which takes no room
-SPLITS = 1  # splits into training and validation rows whose bins are kept, beside those of all rows
+MISSING = "-"  # the type of a piece in which all cells are missing; it takes no space
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
 class ColumnWriter:
-    """Writes the cells of one column."""
+    """Writes the cells of one column in pieces."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.unified = UnifiedColumn(name)
         self._path = path
         self._stream = path.open("wb")
-        self._waiting: list[NDArray[Any]] = []  # cells that are less than a piece
+        self._buffer: list[NDArray[Any]] = []  # cells that do not fill a piece yet
         self._pieces: list[tuple[str, int]] = []
         self._crc = self._bytes = 0
 
-    def add(self, piece: Chunk, where: str) -> None:
-        cells = self.unified.add(piece, where)
-        empty = not piece.sort
-        self._waiting.append(np.full(len(cells), np.nan) if empty else cells)
+    def add(self, chunk: Chunk, where: str) -> None:
+        """Add the next cells of the column."""
+        cells = self.unified.add(chunk, where)
+        self._buffer.append(cells if chunk.kind else np.full(len(cells), np.nan))
 
     def flush(self, n: int) -> None:
-        """Writes the next n cells."""
-        cells = np.concatenate(self._waiting)
-        self._waiting = [cells[n:]]
+        """Write the next n cells as a piece."""
+        cells = np.concatenate(self._buffer)
+        self._buffer = [cells[n:]]
         cells = cells[:n]
-        if self.unified.sort == "text":  # pieces without values are NaN
+        if self.unified.kind == "text":  # chunks in which all cells are missing are NaN
             cells = np.nan_to_num(cells, nan=-1.0).astype(np.int32)
             missing = bool((cells < 0).all())
         else:
@@ -76,7 +73,7 @@ class ColumnWriter:
         self._pieces.append((narrow, n))
 
     def finish(self) -> dict[str, Any]:
-        """What the index says of the column."""
+        """Close the file and return the description of the column for the index."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self.close()
@@ -93,7 +90,7 @@ class ColumnWriter:
 
 
 def _narrowest(cells: NDArray[Any]) -> np.dtype[Any]:
-    """The first type that gives back the same bits."""
+    """Return the first type that keeps all bits."""
     for narrow in NARROW:
         with np.errstate(invalid="ignore", over="ignore"):
             back = cells.astype(narrow).astype(cells.dtype)
@@ -103,7 +100,7 @@ def _narrowest(cells: NDArray[Any]) -> np.dtype[Any]:
 
 
 class Writer:
-    """Writes a Dataset to a folder, table by table; all of them have the columns of the first."""
+    """Writes a Dataset to a folder, table by table. All tables have the same columns."""
 
     def __init__(self, folder: Path, names: Sequence[str], roles: Mapping[str, str]) -> None:
         self._folder, self._roles = folder, dict(roles)
@@ -111,24 +108,26 @@ class Writer:
         self._columns = [
             ColumnWriter(folder / "columns" / f"{k}.bin", name) for k, name in enumerate(names)
         ]
-        self.n_rows = self._waiting = 0
+        self.n_rows = self._unwritten = 0
 
     def add(self, table: Table, where: str) -> None:
+        """Add the rows of a table; `where` names it in messages."""
         for column in self._columns:
-            column.add(table.piece(column.unified.name), where)
+            column.add(table.chunk(column.unified.name), where)
         self.n_rows += table.n_rows
-        self._waiting += table.n_rows
-        while self._waiting >= PIECE:
-            self._flush(PIECE)
+        self._unwritten += table.n_rows
+        while self._unwritten >= PIECE_ROWS:
+            self._flush(PIECE_ROWS)
 
     def _flush(self, n: int) -> None:
         for column in self._columns:
             column.flush(n)
-        self._waiting -= n
+        self._unwritten -= n
 
     def finish(self) -> None:
-        if self._waiting:
-            self._flush(self._waiting)
+        """Write what is left, and the index."""
+        if self._unwritten:
+            self._flush(self._unwritten)
         columns = [column.finish() for column in self._columns]
         said = {"format": FORMAT, "version": VERSION, "n_rows": self.n_rows, "roles": self._roles}
         text = _with_checksum(said | {"columns": columns})
@@ -138,7 +137,7 @@ class Writer:
             os.fsync(stream.fileno())
 
     def close(self) -> None:
-        """Closes the files, whatever has been written."""
+        """Close the files, also if writing failed."""
         for column in self._columns:
             column.close()
 
@@ -154,17 +153,17 @@ def _with_checksum(said: dict[str, Any]) -> str:
 
 
 class SavedFolder:
-    """A Dataset in a folder."""
+    """A saved Dataset, opened for reading."""
 
     def __init__(self, folder: Any) -> None:
-        recover(folder)
+        recover_folder(folder)
         self.folder = Path(folder).resolve()
         said = _read_index(self.folder)
         self.n_rows: int = said["n_rows"]
         self.roles: dict[str, str] = said["roles"]
         self._said = {each["name"]: each for each in said["columns"]}
         self.names = tuple(self._said)
-        self._sound: set[Any] = set()  # columns and bins whose checksum has been compared
+        self._verified: set[Any] = set()  # columns and bins whose checksum has been compared
         for name, each in self._said.items():
             path = self._path(each)
             if not path.is_file() or path.stat().st_size != each["bytes"]:
@@ -178,7 +177,7 @@ class SavedFolder:
         return self.folder / "columns" / str(said["file"])
 
     def column(self, name: str) -> Column:
-        """All cells of a column."""
+        """Return all cells of a column."""
         text = "levels" in self._said[name]
         out: NDArray[Any] = np.empty(self.n_rows, np.int64 if text else np.float64)
         begin = 0
@@ -188,7 +187,7 @@ class SavedFolder:
         return self._column(name, out)
 
     def head(self, name: str) -> Column:
-        """The first cells of a column."""
+        """Return the first cells of a column."""
         cells = np.asarray(next(self._pieces(name), np.empty(0)))
         return self._column(name, cells)
 
@@ -199,16 +198,16 @@ class SavedFolder:
         return Numbers(name, cells.astype(np.float64, copy=False), said["boolean"], said["exact"])
 
     def _pieces(self, name: str) -> Iterator[NDArray[Any]]:
-        """Floats, or codes of levels, piece by piece."""
+        """Yield floats, or codes of levels, piece by piece."""
         said = self._said[name]
         to = np.array([*said["level"], -1]) if "levels" in said else None
-        at, check, sound = 0, 0, name in self._sound
+        at, check, verified = 0, 0, name in self._verified
         try:
-            data = _mapped(self._path(said))
+            data = map_file(self._path(said))
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{self.folder}: the folder of the Dataset, or its file of column {name!r}, is "
-                "gone; save the Dataset again, and open it"
+                f"{self.folder}: the folder of the Dataset, or its file of column {name!r}, no "
+                "longer exists; save the Dataset again and open it"
             ) from None
         for narrow, n in said["pieces"]:
             if narrow == MISSING:
@@ -216,32 +215,36 @@ class SavedFolder:
                 continue
             raw = data[at : at + n * np.dtype(narrow).itemsize]
             at += len(raw)
-            check = 0 if sound else zlib.crc32(raw, check)
+            check = 0 if verified else zlib.crc32(raw, check)
             cells = np.frombuffer(raw, narrow)
-            yield cells if to is None else to.take(cells, mode="wrap")  # -1 is the last
-        if not sound and check != said["crc32"]:
+            yield (
+                cells if to is None else to.take(cells, mode="wrap")
+            )  # -1, missing, reads the last
+        if not verified and check != said["crc32"]:
             raise ValueError(
-                f"{self._path(said)}: damaged: the checksum of column {name!r} is not that of its "
-                "cells; save the Dataset again"
+                f"{self._path(said)}: damaged: the cells of column {name!r} do not match their "
+                "checksum; save the Dataset again"
             )
-        self._sound.add(name)
+        self._verified.add(name)
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
-        """Some columns of all rows, piece by piece."""
+        """Yield some columns of all rows, piece by piece."""
         iterators = [self._pieces(name) for name in names]
         for _, n in next(iter(self._said.values()))["pieces"] if self._said else ():
             cells = dict(zip(names, map(next, iterators), strict=True))
             made = {name: self._column(name, each) for name, each in cells.items()}
-            yield Table(names, n, made.__getitem__)
+            yield Table(names, n, ComputedColumns(made.__getitem__))
         for pieces in iterators:
             next(pieces, None)  # compares the checksum
 
-    def shelf(self, sample: Sample) -> BinCache:
-        return BinCache(self.folder / "bins", sample, self.n_rows, self._sound)
+    @property
+    def bin_folder(self) -> BinFolder:
+        """Where the bins of fits are stored."""
+        return BinFolder(self.folder / "bins", self._verified)
 
 
-def _mapped(path: Path) -> memoryview:
-    """The bytes of a file where they lie."""
+def map_file(path: Path) -> memoryview:
+    """Return the bytes of a file, mapped into memory."""
     if path.stat().st_size == 0:
         return memoryview(b"")
     with path.open("rb") as stream:
@@ -252,7 +255,7 @@ def _read_index(folder: Path) -> Any:
     path = folder / INDEX
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder}: there is no saved Dataset (no {INDEX} in it); see Dataset.save"
+            f"{folder}: not a saved Dataset: the folder has no {INDEX}; see Dataset.save"
         )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -261,92 +264,12 @@ def _read_index(folder: Path) -> Any:
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: damaged, or not written by Dataset.save") from None
     if said.get("format") != FORMAT or not isinstance(said.get("version"), int):
-        raise ValueError(f"{path}: not a Dataset of cwboost")
+        raise ValueError(f"{path}: not a saved Dataset of cwboost")
     if said["version"] > VERSION:
         raise ValueError(
-            f"{path}: written by a later cwboost (version {said['version']} of the format, this "
-            f"one knows {VERSION}); update cwboost"
+            f"{path}: written by a later cwboost (format version {said['version']}; this "
+            f"one reads up to {VERSION}); update cwboost"
         )
     if not same:
-        raise ValueError(f"{path}: damaged: its checksum is another; save the Dataset again")
+        raise ValueError(f"{path}: damaged: it does not match its checksum; save the Dataset again")
     return said
-
-
-# --- bins -----------------------------------------------------------------------------------------
-
-
-def _check_of(said: Mapping[str, Any]) -> int:
-    """A checksum to go on from: of what is said of bins."""
-    return zlib.crc32(json.dumps(said).encode())
-
-
-class BinCache:
-    """Where the bins of a sample of the rows are kept: those of all rows, and of the last split.
-
-    A disk that is full or cannot be written to keeps nothing, and the bins stay in memory.
-    """
-
-    def __init__(self, folder: Path, sample: Sample, n_rows: int, sound: set[Any]) -> None:
-        self._bins, self._n_rows, self._sound = folder, n_rows, sound
-        digest = hashlib.sha256()
-        for part in (sample.marks, sample.weights):
-            digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
-        alike = sample.marks is None and sample.weights is None
-        self._folder = folder / ("all" if alike else f"split-{digest.hexdigest()[:16]}")
-
-    def find(self, key: str) -> IndexSet | None:
-        """Bins that were kept; None: none were, or they are damaged."""
-        path = self._path(key)
-        try:
-            said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-            data = _mapped(path)
-            if said["key"] != key or said["n_rows"] != self._n_rows:
-                return None
-            check = said.pop("crc32")
-            if (path, check) not in self._sound:
-                if zlib.crc32(data, _check_of(said)) != check:
-                    return None
-                self._sound.add((path, check))
-            n_bins, index = said["n_bins"], np.dtype(said["dtype"])
-            values = np.frombuffer(data[: 8 * n_bins], np.float64)
-            return IndexSet(np.frombuffer(data[8 * n_bins :], index), values)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-
-    def keep(self, key: str, bins: IndexSet) -> IndexSet:
-        """The same bins, mapped from the disk if they can be kept there."""
-        path = self._path(key)
-        try:
-            self._make_room()
-            said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
-            said["dtype"] = bins.index.dtype.str
-            check = _check_of(said)
-            with whole(path) as temporary, temporary.open("wb") as stream:
-                for array in (bins.values, bins.index):
-                    raw = np.ascontiguousarray(array).data.cast("B")
-                    stream.write(raw)
-                    check = zlib.crc32(raw, check)
-            with whole(path.with_suffix(".json")) as temporary:
-                temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
-        except OSError as error:
-            warnings.warn(
-                f"{self._folder}: bins are not kept for later fits ({error.strerror})",
-                UserWarning,
-                stacklevel=2,
-            )
-            return bins
-        self._sound.add((path, check))
-        return self.find(key) or bins
-
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.bin"
-
-    def _make_room(self) -> None:
-        if self._folder.is_dir():
-            return
-        splits = sorted(self._bins.glob("split-*"), key=lambda p: p.stat().st_mtime)
-        if self._folder.name != "all":
-            for old in splits[: len(splits) + 1 - SPLITS]:
-                shutil.rmtree(old, ignore_errors=True)
-        self._bins.mkdir(exist_ok=True)  # not the Dataset's folder, if somebody has removed it
-        self._folder.mkdir(exist_ok=True)

@@ -287,8 +287,7 @@ class Model:
         >>> cb.fit({"x": x}, 3 * x, n_iter=200).predict({"x": [0.5]}).round(3)
         array([1.5])
         """
-        if kind not in ("response", "score"):
-            raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
+        self.loss.check_kind(kind)
         check_threads(n_threads)
         found, unseen = self._predicted(read(table), kind, offset, exposure, n_threads)
         if unseen:
@@ -307,9 +306,7 @@ class Model:
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
                 "far away from the training rows"
             )
-        if kind == "response":
-            return self.loss.response(score), found.unseen
-        return score[:, 0] if self.n_outputs == 1 else score, found.unseen
+        return self.loss.predict(score, kind), found.unseen
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
         """What each chosen term adds to the score of every row, centred: intercept + offset + their

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._core import StopReason as StopReason
 from cwboost.frames.table import Floats
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 
 Ints = NDArray[np.int32]
+# A path that ended for one of these cannot go on.
+FINAL_REASONS = (StopReason.nothing_left_to_gain, StopReason.diverged)
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,8 @@ def with_coefficients(
     """The terms with the coefficients of iteration m of a path."""
     q = len(model.start_vector)
     sizes = [term.plan.basis.n_coef for term in terms.values()]
-    flat = _core.replay(path.to_core(sizes, q), m, optimizer.core(), sizes, q, model.scale)
+    problem = _core.ReplayProblem(optimizer.core(), sizes, q, scale=model.scale)
+    flat = _core.replay(problem, path.to_core(sizes, q), m)
     paths = (path, model.path)  # what neither has moved is zero, and stays
     moved = {int(k) for p in paths for k in np.union1d(p.choices, p.corrections)}
     begin = np.cumsum([0, *sizes]) * q

@@ -20,7 +20,7 @@ from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
-from cwboost.model.pieces import link_of, outputs_of
+from cwboost.model.pieces import outputs_of
 
 Scale = Literal["score", "response", "ratio"]
 
@@ -151,7 +151,7 @@ class Scaled:
 
     @property
     def link(self) -> str | None:
-        return link_of(self.model.loss)
+        return self.model.loss.link
 
     @property
     def outputs(self) -> list[str]:

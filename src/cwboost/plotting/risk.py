@@ -114,7 +114,7 @@ class RiskDisplay:
             self.ax_.plot(at, risk, **style)
             return
         back, switch = path.rewound_to, path.switched_after
-        trained = name == "validation" and getattr(self.model.optimizer, "then", "") == "all"
+        trained = name == "validation" and self.model.optimizer.ends_on_all_rows
         self.ax_.plot(at[: back + 1], risk[: back + 1], **style)
         self.ax_.plot(at[back : switch + 1], risk[back : switch + 1], **pale)
         later = np.append(risk[back], risk[switch + 1 :])
@@ -141,7 +141,7 @@ class RiskDisplay:
             add_note(ax, text, (best, risk), (side[1], 11), ha=side[0], fontsize="small",
                   color=blend(ax, 0.85), zorder=6)  # fmt: skip
         if path.switched_after >= 0:
-            switch, on_all = path.switched_after, getattr(model.optimizer, "then", "") == "all"
+            switch, on_all = path.switched_after, model.optimizer.ends_on_all_rows
             ax.axvline(switch, color=blend(ax, 0.5), linewidth=1, linestyle=(0, (1, 2)))
             then = "plain, on all rows" if on_all else "plain"
             for text, side, shift in (("accelerated", "right", -5), (then, "left", 5)):

@@ -1,8 +1,8 @@
-"""The report: one HTML file in which people look at a model, without server or network.
+"""The report: one HTML file that shows a model, without a server or network.
 
-Knows how the page is put together from its parts in `assets`; what it shows is made by
-report_data.py, how it looks and moves is the business of the assets. Names and levels are data:
-they stand in a JSON block in which no tag can begin, and the script shows them as text only.
+Puts the page together from the files in `assets`; what the page shows is made by contents.py.
+Column names and levels are data: they are in a JSON block in which no tag can begin, and the script
+shows them only as text.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import warnings
 from importlib.resources import files
 from typing import Any
 
-from cwboost._utils.atomic_files import check_file, whole
+from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
 from cwboost.explain.effects import importance
-from cwboost.explain.quality import EvaluatedRows, evaluate_rows
+from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.table import Table, read
+from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
 
-from .contents import contents, frames
+from .contents import GivenRows, contents, shown_terms
+from .packed_terms import pack_terms
+from .path_frames import path_frames
 
-MOST = 3_000_000  # bytes of the file
-SCRIPTS = (  # in this order, as one script
+MAX_BYTES = 3_000_000
+SCRIPTS = (  # joined into one script, in this order
     "evaluate.js", "elements.js", "charts.js", "model.js", "overview.js", "growth.js", "effects.js",
     "prediction.js", "page.js",
 )  # fmt: skip
@@ -47,26 +50,27 @@ def report(
     """See Model.report."""
     check_file(file)
     others = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
-    lone = [name for name, value in (others | {"rows": rows or None}).items() if value is not None]
-    if table is None and lone:
-        raise TypeError(f"report: {', '.join(lone)} needs table= as well")
+    given = others | {"rows": rows or None}
+    needs_table = [name for name, value in given.items() if value is not None]
+    if table is None and needs_table:
+        raise TypeError(f"report: {', '.join(needs_table)} can only be used together with table=")
     if not is_whole(rows) or rows < 0:
         raise ValueError(f"report: rows must be a whole number >= 0, got {rows!r}")
     data = None if table is None else read(table)
     if data is not None:
         _check_columns(model, data)
-    with warnings.catch_warnings():  # levels never seen are in order here
+    with warnings.catch_warnings():  # the report does not warn of unseen levels
         warnings.filterwarnings("ignore", message="levels never seen")
         judged = None if data is None else _judged(model, data, **others)
         shares = None
         if model.shares is None and judged is not None and data is not None:
-            given = others | {"y": model.settings.target if y is None else y, "table": data}
-            shares = importance(model, "integral", given)
+            known = others | {"y": model.settings.target if y is None else y, "table": data}
+            shares = importance(model, "integral", known)
     if title is None:
         target = model.settings.target
         title = "cwboost model" if target is None else f"Model of {target}"
-    page = _page(model, contents(model, data, judged, shares, rows, title), title)
-    with whole(file) as temporary:
+    page = _page(model, GivenRows(data, judged, shares, rows), title)
+    with replace_file(file) as temporary:
         temporary.write_text(page, encoding="utf-8", newline="\n")
 
 
@@ -75,13 +79,13 @@ def _check_columns(model: Model, data: Table) -> None:
     lacking = [name for name in needed if name not in data]
     if lacking:
         shown = ", ".join(map(repr, lacking[:10])) + ", ..." * (len(lacking) > 10)
-        raise ValueError(f"report: the table lacks {shown}; it has {data.shown}")
+        raise ValueError(f"report: the table lacks the columns {shown}; it has {data.shown}")
 
 
 def _judged(
     model: Model, data: Table, y: Any, weights: Any, offset: Any, exposure: Any
 ) -> EvaluatedRows | None:
-    """The rows predicted, if y is among them."""
+    """Return the rows with their predictions, if y is known."""
     if y is None:
         y = model.settings.target
         if y is None or y not in data:
@@ -91,8 +95,8 @@ def _judged(
     return evaluate_rows(model, data, y, weights, offset, exposure)
 
 
-def _page(model: Model, data: dict[str, Any], title: str) -> str:
-    """The whole file; as many frames of the path as there is room for."""
+def _page(model: Model, rows: GivenRows, title: str) -> str:
+    """Return the whole file, with as many key frames of the path as there is room for."""
     folder = files("cwboost.report") / "assets"
     style = (folder / "report.css").read_text(encoding="utf-8")
     script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
@@ -112,13 +116,16 @@ def _page(model: Model, data: dict[str, Any], title: str) -> str:
     def filled() -> str:
         return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
-    room = MOST - len(filled().encode()) - len(_json(data)) - 20_000
-    parts["data"] = _json(data | {"path": frames(model, room)})
+    terms = pack_terms(model, shown_terms(model))
+    data = contents(model, terms, rows, title)
+    room = MAX_BYTES - len(filled().encode()) - len(_json(data)) - 20_000
+    parts["data"] = _json(data | {"path": path_frames(model, terms, room)})
     page = filled()
-    if len(page.encode()) > MOST:
+    size = len(page.encode())
+    if size > MAX_BYTES:
         warnings.warn(
-            f"the report has {len(page.encode()) / 1e6:.1f} MB, since the model has so many "
-            "coefficients or such long names; it may open slowly",
+            f"the report has {size / 1e6:.1f} MB and may open slowly, because the model has many "
+            "coefficients or long names",
             UserWarning,
             stacklevel=4,
         )
@@ -126,12 +133,12 @@ def _page(model: Model, data: dict[str, Any], title: str) -> str:
 
 
 def _json(data: Any) -> str:
-    """JSON in which no tag and no comment of HTML can begin."""
+    """Return JSON in which no HTML tag and no HTML comment can begin."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _hash(text: str) -> str:
-    """What the page's policy knows its own script and style by."""
+    """Return the hash by which the page's policy allows its own script or style."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -27,7 +27,8 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
-from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
+from cwboost.model.path import FINAL_REASONS, StopReason
+from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
 from .folds import Fold, as_folds, watch
@@ -38,7 +39,6 @@ MATTERS = 1e-4  # of what a path gains in all: less in its last iterations is no
 LONGEST = 8  # times the iterations asked for: as far as paths are continued
 WATCHED = 0.2  # of the training rows of a fold, for a Hybrid to know when to switch
 EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric is computed
-FINAL = ("nothing left to gain", "diverged")  # why a path cannot go on
 LEAST_POINTS = 50  # of a path at which it is computed all the same
 
 
@@ -305,7 +305,6 @@ def cv(
     """
     bar = as_progress(progress)
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
-    optimizer = type(optimizer)(**optimizer.get_params())
     check_counts(n_iter, None, None, n_threads)
     most = _most(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
@@ -317,10 +316,13 @@ def cv(
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
     made = as_folds(folds, data, groups, seed)
     watched: list[Any] = [None] * len(made)
-    if isinstance(optimizer, Hybrid):
+    if optimizer.needs_validation:
         watched = watch(made, folds, data, _share(validation), groups, seed)
     elif validation is not None:
-        raise ValueError("validation: only a Hybrid watches rows; leave it out")
+        raise ValueError(
+            f"validation: {type(optimizer).__name__} uses no validation rows within a fold; "
+            "it applies only to optimizers that switch, such as cb.Hybrid()"
+        )
     parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
     threads = threads_for(n_threads)
     step = _step(every, n_iter, made)
@@ -490,7 +492,7 @@ class Run:
             self.binned.data.loss,
             self.optimizer,
             asked,
-            all(r.model.stopped in FINAL for r in ran),
+            all(r.model.stopped in FINAL_REASONS for r in ran),
             _distinct([part.fold for part in self.parts]),
         )
         best = found.best_iteration
@@ -542,11 +544,11 @@ def _distinct(folds: Sequence[Fold]) -> float:
 
 def _padded(risk: Floats, n_iter: int, model: Model) -> Floats:
     """(n_iter + 1,) the risk of a path that may have ended before."""
-    last = np.inf if model.stopped == "diverged" else risk[-1]
+    last = np.inf if model.stopped == StopReason.diverged else risk[-1]
     return np.append(risk, np.full(n_iter + 1 - len(risk), last))
 
 
 def _on_grid(found: dict[int, float], grid: Any, model: Model, metric: Metric) -> list[float]:
     worst = -np.inf if metric.greater else np.inf
-    last = worst if model.stopped == "diverged" else found[model.n_iter]
+    last = worst if model.stopped == StopReason.diverged else found[model.n_iter]
     return [found.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]

@@ -16,6 +16,7 @@ from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
 from cwboost.fitting.repeat import check_again, pose_again
 from cwboost.model.model import Model
+from cwboost.model.path import StopReason
 from cwboost.progress import as_progress
 
 from .grouping import By, names_by
@@ -89,7 +90,7 @@ def deselect(
     kept = _kept(model, importance(model, "integral", known), threshold, by, method)
     problem = pose_again(model, given, "deselect", n_threads, kept)
     if n_iter is None:
-        ended = model.stopped == "no better validation risk"
+        ended = model.stopped == StopReason.no_better_validation_risk
         n_iter = model.n_iter * (LONGER if ended else 1)
     found = problem.fit(n_iter, patience=model.settings.patience, bar=bar)
     dropped = [name for name, term in model.terms.items() if term.chosen and name not in kept]

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.explain.quality import auc
 from cwboost.fitting.input_data import FitData
 from cwboost.frames.table import Floats
-from cwboost.losses import Binomial, Loss
+from cwboost.losses import Loss, auc, risk
 
 RISK = "risk"  # the loss's own: no metric, but may be named beside them
 GREATER = ("score", "auc", "accuracy", "r2")  # endings of names that mean "the more the better"
@@ -41,8 +40,7 @@ class HeldOutRows:
     @cached_property
     def codes(self) -> NDArray[np.intp]:
         """(n,) numbers of the classes."""
-        values = (self.y > 0) if isinstance(self.loss, Binomial) else self.y
-        return values.astype(np.intp)
+        return self.loss.class_codes(self.y)
 
     @cached_property
     def labels(self) -> NDArray[Any]:
@@ -164,8 +162,6 @@ def _metric(
 
 
 def _risk(tested: HeldOutRows, score: Floats) -> float:
-    from cwboost.explain.quality import risk
-
     return risk(tested.loss, tested.y, score, tested.weights)
 
 
@@ -186,16 +182,17 @@ def _is_greater(*names: str) -> bool:
 
 
 def _auc(tested: HeldOutRows, score: Floats) -> float:
-    if isinstance(tested.loss, Binomial):
-        return auc(tested.y > 0, score[:, 0], tested.weights)
+    if score.shape[1] == 1:
+        return auc(tested.codes == 1, score[:, 0], tested.weights)
     shares = tested.loss.response(score)
     each = [auc(tested.codes == k, p, tested.weights) for k, p in enumerate(shares.T)]
     return float(np.mean(each))
 
 
 def _log_loss(tested: HeldOutRows, score: Floats) -> float:
-    if isinstance(tested.loss, Binomial):
-        return tested.mean(np.logaddexp(0.0, -tested.y * score[:, 0]))
+    if score.shape[1] == 1:
+        sign = np.where(tested.codes == 1, 1.0, -1.0)
+        return tested.mean(np.logaddexp(0.0, -sign * score[:, 0]))
     own = score[np.arange(len(score)), tested.codes]
     return tested.mean(np.logaddexp.reduce(score, axis=1) - own)
 

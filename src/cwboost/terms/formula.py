@@ -296,9 +296,7 @@ class _Parser:
         others = {self.target, *exclude, *bare, *single, *(token.text for token in removed)}
         rest = [name for name in self.table.names if dotted and name not in others]
         some = [name for name in self.table.names if name in bare or name in rest]
-        made = make_learners(
-            Table(some, self.table.n_rows, self.table.__getitem__, head=self.table.head)
-        )
+        made = make_learners(self.table.select(some))
         out: list[Learner] = []
         for token, item in found:
             names = rest if item is None else [item]

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
 from cwboost.explain.effects import Columns
-from cwboost.explain.quality import risk
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed
@@ -28,7 +27,7 @@ from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.fitting.scores import score_batch
 from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats, Table, read
-from cwboost.losses import Quantile
+from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
 from cwboost.optimizers import Plain
 from cwboost.progress import as_progress
@@ -157,7 +156,7 @@ class IntervalTask:
         watched = model.settings.validation != "none"
         if tau is not None:
             binned = replace(binned, data=replace(binned.data, loss=Quantile(tau)))
-            optimizer = optimizer if isinstance(optimizer, Plain) else Plain()
+            optimizer = Plain() if optimizer.has_momentum else optimizer
             n_iter, patience, watched = QUANTILE_ITER, PATIENCE, True
         elif watched:
             n_iter *= 2  # it may take longer; patience ends it

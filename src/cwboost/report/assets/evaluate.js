@@ -1,7 +1,8 @@
-// Evaluates a model: bases, means, terms, links and the frames of the path, as the package does.
-// Knows numbers and how they are packed; knows nothing of the page.
+// Evaluates the model: finds the piece that a value falls in, and evaluates a polynomial there.
+// A term is a piecewise polynomial in one or two columns, whatever its learner. Does not know about
+// the page.
 
-/** Numbers from base64 (little-endian, as all browsers are). */
+/** Read numbers from base64 (little-endian, as all browsers are). */
 function decode(text, Type = Float64Array) {
   const raw = atob(text);
   const bytes = new Uint8Array(raw.length);
@@ -9,7 +10,7 @@ function decode(text, Type = Float64Array) {
   return new Type(bytes.buffer);
 }
 
-/** How many of the increasing numbers lie below x, or with `orAt` at x too. */
+/** Count the increasing numbers below x, or with `orAt` at or below x. */
 function countBelow(numbers, x, orAt = false) {
   let low = 0;
   let high = numbers.length;
@@ -21,77 +22,122 @@ function countBelow(numbers, x, orAt = false) {
   return low;
 }
 
-// --- bases: the row of a basis at a code, as {at: positions, value: numbers} ----------------------
+// --- terms ----------------------------------------------------------------------------------------
 
-/** A row that is the training rows' mean, for what a basis cannot evaluate. */
-function meanRow(spec) {
-  return { at: Array.from(spec.mean, (_, i) => i), value: Array.from(spec.mean) };
-}
-
-/** The degree + 1 B-splines that are not zero between knots `span` and `span` + 1, at x. */
-function bsplines(knots, degree, span, x) {
-  const values = [1];
-  for (let d = 1; d <= degree; d++) {
-    let saved = 0;
-    for (let r = 0; r < d; r++) {
-      const right = knots[span + r + 1];
-      const left = knots[span + 1 - d + r];
-      const share = right === left ? 0 : values[r] / (right - left);
-      values[r] = saved + (right - x) * share;
-      saved = (x - left) * share;
-    }
-    values.push(saved);
+/**
+ * One column of a term, cut into pieces: intervals or levels, then missing cells, then (for levels)
+ * all other levels. On a piece every basis function is a polynomial in t = (x - origin) / width.
+ */
+class Axis {
+  constructor(packed, column, polynomials) {
+    Object.assign(this, packed);
+    this.column = column;
+    for (const key of ["breaks", "origin", "width"])
+      this[key] = packed[key] === null ? null : decode(packed[key]);
+    let at = 0;
+    this.pieces = packed.count.map((n) => {
+      const functions = packed.coef.slice(at, at + n).map((coef, i) => ({
+        coef,
+        polynomial: polynomials[packed.polynomial[at + i]],
+      }));
+      at += n;
+      return functions;
+    });
+    const sizes = this.pieces.flat().map(({ polynomial }) => polynomial.length);
+    this.powers = sizes.reduce((a, b) => Math.max(a, b), 1);
   }
-  return values;
-}
 
-/** Their slopes. */
-function bsplineSlopes(knots, degree, span, x) {
-  const lower = bsplines(knots, degree - 1, span, x);
-  const slopes = [];
-  for (let r = 0; r <= degree; r++) {
-    const i = span - degree + r;
-    const rise = r > 0 ? lower[r - 1] / (knots[i + degree] - knots[i] || 1) : 0;
-    const fall = r < degree ? lower[r] / (knots[i + degree + 1] - knots[i + 1] || 1) : 0;
-    slopes.push(degree * (rise - fall));
+  /** Return the piece of a value, and t. */
+  place(value) {
+    if (Number.isNaN(value)) return { piece: this.known, t: 0 };
+    if (!this.breaks) return { piece: this.pieceOfLevel(value), t: 0 };
+    const piece = countBelow(this.breaks, value, !this.closed_above);
+    return { piece, t: this.origin ? (value - this.origin[piece]) / this.width[piece] : 0 };
   }
-  return slopes;
+
+  pieceOfLevel(value) {
+    const level = this.column.numeric ? this.column.numbers.indexOf(value) : value;
+    if (level < 0) return this.pieces.length - 1;
+    return this.levels ? this.levels[level] : level;
+  }
+
+  /** Whether the effect may jump at the breaks. */
+  get stepped() {
+    return this.breaks !== null && this.origin === null;
+  }
+
+  /** Return a break, and the number on its other side. */
+  sidesOf(at) {
+    const step = Math.max(Math.abs(at) * 2 ** -52, Number.MIN_VALUE);
+    return this.closed_above ? [at, at + step] : [at - step, at];
+  }
+
+  /** Whether every basis function is there on all pieces, so that they do not say where rows are. */
+  get everywhere() {
+    return this.pieces.slice(0, this.known).every((functions) => functions.length === this.size);
+  }
 }
 
-const BASES = {
-  spline(spec, x) {
-    const { knots, degree } = spec;
-    const n = knots.length - degree - 1;
-    if (Number.isNaN(x)) return spec.missing ? { at: [n], value: [1] } : meanRow(spec);
-    const low = knots[degree];
-    const high = knots[n];
-    const inside = Math.min(Math.max(x, low), high);
-    const span = Math.min(Math.max(countBelow(knots, inside, true) - 1, degree), n - 1);
-    const value = bsplines(knots, degree, span, inside);
-    if (x !== inside && spec.linear && degree > 0) {
-      const slopes = bsplineSlopes(knots, degree, span, inside);
-      for (let r = 0; r <= degree; r++) value[r] += (x - inside) * slopes[r];
+/** The second axis of a term of one column: one piece, on which the one function is 1. */
+const NO_AXIS = { size: 1, powers: 1, pieces: [[{ coef: 0, polynomial: [1] }]] };
+const NO_PLACE = { piece: 0, t: 0 };
+
+/** A term with some coefficients: a polynomial per output on every piece, or pair of pieces. */
+class Effect {
+  constructor(axes, beta, q, mean) {
+    [this.a, this.b = NO_AXIS] = axes;
+    Object.assign(this, { beta, q, made: new Map() });
+    this.middle = new Array(q).fill(0); // what is subtracted to centre the effect
+    if (mean)
+      mean.forEach((m, i) => {
+        for (let o = 0; o < q; o++) this.middle[o] += m * beta[i * q + o];
+      });
+  }
+
+  /** Return the coefficients (powers of a, powers of b, outputs) of the polynomials on a piece. */
+  polynomials(i, j) {
+    const key = i * this.b.pieces.length + j;
+    if (!this.made.has(key)) this.made.set(key, this.multiply(this.a.pieces[i], this.b.pieces[j]));
+    return this.made.get(key);
+  }
+
+  multiply(first, second) {
+    const { q, beta } = this;
+    const out = new Float64Array(this.a.powers * this.b.powers * q);
+    for (const f of first) {
+      for (const g of second) {
+        const from = (f.coef * this.b.size + g.coef) * q;
+        for (let r = 0; r < f.polynomial.length; r++) {
+          for (let s = 0; s < g.polynomial.length; s++) {
+            const factor = f.polynomial[r] * g.polynomial[s];
+            const to = (r * this.b.powers + s) * q;
+            for (let o = 0; o < q; o++) out[to + o] += factor * beta[from + o];
+          }
+        }
+      }
     }
-    return { at: value.map((_, r) => span - degree + r), value };
-  },
-  powers(spec, x) {
-    if (Number.isNaN(x)) return meanRow(spec);
-    const z = (x - spec.center) / spec.scale;
-    const value = [];
-    for (let i = 0; i < spec.size; i++) value.push(z ** (spec.first + i));
-    return { at: value.map((_, i) => i), value };
-  },
-  levels(spec, code) {
-    if (Number.isNaN(code)) return spec.missing ? { at: [spec.levels], value: [1] } : meanRow(spec);
-    return code >= 0 ? { at: [code], value: [1] } : meanRow(spec);
-  },
-  mark(spec, code) {
-    const missing = Number.isNaN(code);
-    if (spec.level === null) return { at: [0], value: [missing ? 1 : 0] };
-    if (!(code >= 0 || (missing && spec.missing))) return meanRow(spec);
-    return { at: [0], value: [code === spec.level ? 1 : 0] };
-  },
-};
+    for (let o = 0; o < q; o++) out[o] -= this.middle[o];
+    return out;
+  }
+
+  /** Return the effect at a place per column: a number per output, by Horner's rule. */
+  at([first, second = NO_PLACE]) {
+    const { q } = this;
+    const found = this.polynomials(first.piece, second.piece);
+    const out = new Array(q);
+    for (let o = 0; o < q; o++) {
+      let sum = 0;
+      for (let r = this.a.powers - 1; r >= 0; r--) {
+        let inner = 0;
+        for (let s = this.b.powers - 1; s >= 0; s--)
+          inner = inner * second.t + found[(r * this.b.powers + s) * q + o];
+        sum = sum * first.t + inner;
+      }
+      out[o] = sum;
+    }
+    return out;
+  }
+}
 
 // --- the model ------------------------------------------------------------------------------------
 
@@ -109,7 +155,7 @@ const LINKS = {
 
 /**
  * A fitted model. A row is an array with a value per column: a number, or for text the number of
- * its level (-1: never seen in training); NaN where the cell is missing.
+ * its level (-1 for a level that training did not have); NaN where the cell is missing.
  */
 class Model {
   constructor(data) {
@@ -130,81 +176,38 @@ class Model {
             },
       position: new Map(column.levels.map((level, i) => [level, i])),
     }));
+    this.polynomials = readPolynomials(data.polynomials);
     this.terms = data.terms.map((term) => this.readTerm(term));
     this.path = new Path(data.path, this.terms, this.q);
   }
 
   readTerm(term) {
-    const axes = term.axes.map(({ encoder, basis }, i) => {
-      const column = this.columns[term.columns[i]];
-      const out = { basis: { ...basis, mean: decode(basis.mean) } };
-      if (basis.knots) out.basis.knots = decode(basis.knots);
-      if (encoder.cuts !== undefined) out.cuts = decode(encoder.cuts);
-      if (encoder.levels) {
-        const codes = new Map(encoder.levels.map((level, code) => [level, code]));
-        out.codes = encoder.levels.length ? column.levels.map((l) => codes.get(l) ?? -1) : [];
-      }
-      return out;
-    });
-    return { ...term, axes, mean: decode(term.mean), beta: decode(term.beta) };
-  }
-
-  /** What the basis of a term's axis is evaluated at. */
-  encode(axis, column, value) {
-    if (axis.cuts) return Number.isNaN(value) ? NaN : countBelow(axis.cuts, value);
-    if (!axis.codes || Number.isNaN(value)) return value;
-    if (!axis.codes.length) return -1;
-    const level = column.numeric ? column.numbers.indexOf(value) : value;
-    return level >= 0 ? axis.codes[level] : -1;
-  }
-
-  /** The row of a term's basis; of two columns the products of both. */
-  basisRow(term, values) {
-    const rows = term.axes.map((axis, i) => {
-      const column = this.columns[term.columns[i]];
-      return BASES[axis.basis.kind](axis.basis, this.encode(axis, column, values[i]));
-    });
-    if (rows.length === 1) return rows[0];
-    const [a, b] = rows;
-    const size = term.axes[1].basis.size;
-    const out = { at: [], value: [] };
-    a.at.forEach((i, r) =>
-      b.at.forEach((j, s) => {
-        out.at.push(i * size + j);
-        out.value.push(a.value[r] * b.value[s]);
-      }),
+    const axes = term.axes.map(
+      (axis, i) => new Axis(axis, this.columns[term.columns[i]], this.polynomials),
     );
-    return out;
+    const mean = term.mean === null ? null : decode(term.mean);
+    const size = axes.reduce((n, axis) => n * axis.size, 1);
+    const made = { ...term, axes, mean, size };
+    made.effect = this.effectOf(made, decode(term.beta));
+    return made;
   }
 
-  /** The centred effect: (row - mean) beta, one number per output. */
-  dot(term, row, beta = term.beta) {
-    const out = new Array(this.q).fill(0);
-    for (let o = 0; o < this.q; o++) {
-      let sum = 0;
-      for (let r = 0; r < row.at.length; r++) sum += row.value[r] * beta[row.at[r] * this.q + o];
-      out[o] = sum - this.meanOf(term, o, beta);
-    }
-    return out;
+  /** Return a term with other coefficients: those of an iteration. */
+  effectOf(term, beta) {
+    return new Effect(term.axes, beta, this.q, term.mean);
   }
 
-  meanOf(term, output, beta = term.beta) {
-    if (beta === term.beta && term.means) return term.means[output];
-    const means = [];
-    for (let o = 0; o < this.q; o++) {
-      let sum = 0;
-      for (let i = 0; i < term.mean.length; i++) sum += term.mean[i] * beta[i * this.q + o];
-      means.push(sum);
-    }
-    if (beta === term.beta) term.means = means;
-    return means[output];
+  /** Return where values of the columns of a term lie. */
+  places(term, values) {
+    return term.axes.map((axis, i) => axis.place(values[i]));
   }
 
+  /** Return the centred effect of a term, a number per output. */
   effect(term, values) {
-    return this.dot(term, this.basisRow(term, values));
+    return term.effect.at(this.places(term, values));
   }
 
-  /** What every term adds to the score of a row. */
+  /** Return what every term adds to the score of a row. */
   contributions(row) {
     return this.terms.map((term) =>
       term.chosen
@@ -216,7 +219,7 @@ class Model {
     );
   }
 
-  /** The fixed part of the score: (q) offsets plus the logarithm of the exposure. */
+  /** Return the fixed part of the score: (q) offsets plus the logarithm of the exposure. */
   fixed({ offset = [], exposure = 1 } = {}) {
     return Array.from({ length: this.q }, (_, o) => (offset[o] ?? 0) + Math.log(exposure));
   }
@@ -232,10 +235,16 @@ class Model {
     return out;
   }
 
-  /** Scores in the units of the target; as they are if only Python knows how. */
+  /** Return scores in the units of the target; unchanged if only Python knows the link. */
   response(score) {
     return LINKS[this.data.link ?? "identity"](score);
   }
+}
+
+function readPolynomials({ sizes, numbers }) {
+  const all = decode(numbers);
+  let at = 0;
+  return sizes.map((size) => all.subarray(at, (at += size)));
 }
 
 // --- the path -------------------------------------------------------------------------------------
@@ -246,22 +255,22 @@ class Path {
     this.terms = data.terms.map((packed, k) => ({
       ...packed,
       frames: decode(packed.frames, Int16Array),
-      size: terms[k].mean.length * q,
+      size: terms[k].size * q,
     }));
     this.start = decode(data.start);
   }
 
-  /** The frame at or before an iteration, and how far it is to the next (0 to 1). */
+  /** Return the key frame at or before an iteration, and the share of the way to the next. */
   place(iteration) {
     const frame = Math.max(0, countBelow(this.at, iteration, true) - 1);
     const next = Math.min(frame + 1, this.at.length - 1);
     const gap = this.at[next] - this.at[frame];
-    // Going back at the switch is a leap, nothing lies in between.
+    // The rewind at the switch is a jump: nothing lies between these two frames.
     const leap = this.at[frame] === this.switched_after && this.rewound_to !== this.switched_after;
     return { frame, next, share: gap && !leap ? (iteration - this.at[frame]) / gap : 0 };
   }
 
-  /** Coefficients of a term at an iteration, between frames on a straight line. */
+  /** Return the coefficients of a term at an iteration, interpolated between key frames. */
   beta(k, iteration) {
     const { frame, next, share } = this.place(iteration);
     const { frames, size, unit } = this.terms[k];
@@ -273,7 +282,7 @@ class Path {
     return out;
   }
 
-  /** A risk at an iteration; null where it is not known. */
+  /** Return a risk at an iteration; null where it is not known. */
   riskAt(risks, iteration) {
     const i = Math.max(0, countBelow(this.points, iteration, true) - 1);
     const j = Math.min(i + 1, this.points.length - 1);
@@ -282,7 +291,7 @@ class Path {
     return risks[i] + ((iteration - this.points[i]) / gap) * (risks[j] - risks[i]);
   }
 
-  /** How often a term had been "chosen" or "corrected". */
+  /** Return how often a term was "chosen" or "corrected" up to an iteration. */
   count(k, iteration, what) {
     return this.terms[k][what][this.place(iteration).frame];
   }

@@ -45,30 +45,26 @@ class Group {
     return b ? a.at.flatMap((x) => b.at.map((y) => [x, y])) : a.at.map((x) => [x]);
   }
 
-  get rows() {
-    this.kept ??= this.points.map((values) =>
-      this.terms.map((k) => model.basisRow(model.terms[k], values)),
+  /** Where all points lie on the axes of every term. */
+  get places() {
+    this.placesKept ??= this.points.map((values) =>
+      this.terms.map((k) => model.places(model.terms[k], values)),
     );
-    return this.kept;
+    return this.placesKept;
   }
 
-  /** The effect at all points: an array of outputs for each; of an iteration, if it is given. */
+  /** Return the effect at all points, an array of outputs each; at an iteration, if one is given. */
   effects(iteration = null) {
-    const beta = this.terms.map((k) =>
-      iteration === null ? model.terms[k].beta : model.path.beta(k, iteration),
-    );
-    const means = this.terms.map((k, t) =>
-      Array.from({ length: model.q }, (_, o) => model.meanOf(model.terms[k], o, beta[t])),
-    );
-    return this.rows.map((rows) => {
+    const effects = this.terms.map((k) => {
+      const term = model.terms[k];
+      return iteration === null ? term.effect : model.effectOf(term, model.path.beta(k, iteration));
+    });
+    return this.places.map((places) => {
       const out = new Array(model.q).fill(0);
-      rows.forEach((row, t) => {
-        for (let o = 0; o < model.q; o++) {
-          let sum = -means[t][o];
-          for (let r = 0; r < row.at.length; r++)
-            sum += row.value[r] * beta[t][row.at[r] * model.q + o];
-          out[o] += sum;
-        }
+      places.forEach((place, t) => {
+        effects[t].at(place).forEach((e, o) => {
+          out[o] += e;
+        });
       });
       return out;
     });
@@ -94,15 +90,15 @@ class Group {
     return { points: Array.from(decode(packed.at), (x, i) => [x, ...pair(i)]), missing };
   }
 
-  /** Of a surface: whether training rows are near each point. */
+  /** For a surface: whether training rows are near each point. */
   get near() {
     if (!this.nearKept) {
-      const term = model.terms[this.terms[0]];
-      const everywhere = term.axes.some(({ basis }) => basis.kind === "powers");
-      const mass = this.rows.map(([row]) =>
-        row.at.reduce((sum, i, r) => sum + row.value[r] * Math.abs(term.mean[i]), 0),
-      );
+      const { axes, mean } = model.terms[this.terms[0]];
+      // The mean of a basis function over the rows says how many rows are where it is not zero.
+      const density = mean && new Effect(axes, mean.map(Math.abs), 1, null);
+      const mass = this.places.map(([place]) => (density ? density.at(place)[0] : 1));
       const least = 2e-4 * Math.max(...mass);
+      const everywhere = axes.some((axis) => axis.everywhere);
       this.nearKept = mass.map((m) => everywhere || m > least);
     }
     return this.nearKept;
@@ -112,8 +108,6 @@ class Group {
     return this.terms.reduce((sum, k) => sum + (parts[k] ? parts[k][output] : 0), 0);
   }
 }
-
-const after = (x) => x + Math.max(Math.abs(x) * 2 ** -52, Number.MIN_VALUE);
 
 /** Where an effect is shown: numbers from the least to the largest, or levels. */
 function axisOf(column, terms, pair) {
@@ -138,18 +132,17 @@ function axisOf(column, terms, pair) {
   }
   const { low, high } = column;
   const mine = terms.map((k) => model.terms[k]);
-  const cuts = mine.flatMap((t) =>
-    t.axes
-      .filter((_, i) => model.columns[t.columns[i]] === column)
-      .flatMap((a) => Array.from(a.cuts ?? [])),
-  );
-  const stepped = mine.every((t) => t.axes.every((a) => a.cuts)) && !pair;
+  const steps = mine
+    .flatMap((t) => t.axes.filter((_, i) => model.columns[t.columns[i]] === column))
+    .filter((axis) => axis.stepped);
+  const sides = steps.flatMap((axis) => Array.from(axis.breaks, axis.sidesOf, axis).flat());
+  const stepped = !pair && mine.every((t) => t.axes.every((axis) => axis.stepped));
   const n = pair ? SURFACE : GRID;
   const at = stepped
     ? [low, high]
     : Array.from({ length: n }, (_, i) => low + (i / (n - 1)) * (high - low));
   at[at.length - 1] = high;
-  if (!pair) at.push(...cuts.flatMap((c) => [c, after(c)]), ...(column.numbers ?? []));
+  if (!pair) at.push(...sides, ...(column.numbers ?? []));
   const sorted = [...new Set(at)].filter((x) => x >= low && x <= high).sort((x, y) => x - y);
   return {
     name: column.name,

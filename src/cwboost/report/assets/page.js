@@ -57,9 +57,10 @@ function repeat() {
 
 const api = {
   model,
-  /** Score and response of a row, given as {column: value}. */
   rowFrom,
+  /** Return score and response of a row, given as {column: value}. */
   predict(cells, fixed) {
+    if (data.cannot_predict) throw new Error(data.cannot_predict);
     const score = model.score(rowFrom(cells), fixed);
     return { score, response: model.response(score) };
   },

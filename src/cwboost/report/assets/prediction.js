@@ -42,7 +42,11 @@ function rowFrom(cells) {
   });
 }
 
+const PREDICTION = "One prediction";
+
+/** The section of live predictions; only a sentence if the page cannot compute them. */
 function onePrediction() {
+  if (data.cannot_predict) return section("prediction", PREDICTION, data.cannot_predict, null);
   const answer = h("div", { class: "answer", "aria-live": "polite" });
   const waterfall = h("div", { class: "waterfall-holder" });
   let order = null;
@@ -137,7 +141,7 @@ function onePrediction() {
 
   return section(
     "prediction",
-    "One prediction",
+    PREDICTION,
     "Change the row and see what moves. It is computed here, in this file, as the model computes it; numbers beyond the training range, missing cells and levels never seen included.",
     [part ? search : null, picker, reset].filter(Boolean),
     h(

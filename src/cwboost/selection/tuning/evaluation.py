@@ -25,7 +25,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.optimizers import Hybrid, Optimizer
+from cwboost.optimizers import Optimizer
 from cwboost.selection.folds import Fold, as_folds, watch
 from cwboost.selection.metrics import RISK, HeldOutRows, Metric, as_metrics, first_best
 
@@ -81,12 +81,14 @@ class Evaluator:
     default: PreparedRows  # for configurations that do not say how to bin
     space: Space
     folds: Sequence[Fold]
-    held: Sequence[NDArray[np.bool_]]  # per fold the training rows that a Hybrid watches
+    # per fold: the training rows that decide when an optimizer switches
+    held: Sequence[NDArray[np.bool_]]
     share: float  # of them
     seed: int
     metric: Metric
     by_rule: dict[str, PreparedRows] = field(default_factory=dict)
-    splits: dict[tuple[int, bool], Split] = field(default_factory=dict)  # fold, of a Hybrid
+    # by fold and whether the optimizer needs validation rows
+    splits: dict[tuple[int, bool], Split] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -114,7 +116,7 @@ class Evaluator:
             raise ValueError(f"metric: expected one, got {len(judges)}; only one can decide")
         parts = as_folds(folds, data, groups, seed)
         held = []
-        if any(isinstance(optimizer, Hybrid) for optimizer in chosen.optimizers()):
+        if any(optimizer.needs_validation for optimizer in chosen.optimizers()):
             held = watch(parts, folds, data, validation, groups, seed)
         return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
 
@@ -161,7 +163,7 @@ class Evaluator:
             "n_iter": n_iter,
             "bins": self.space.value(parameters, "bins", self.given["bins"]),
         }
-        if isinstance(optimizer, Hybrid):
+        if optimizer.needs_validation:
             out |= {"validation": self.share, "random_state": self.seed}
         return out
 
@@ -175,16 +177,16 @@ class Evaluator:
 
     def split(self, fold: int, optimizer: Optimizer) -> Split:
         """How a fold weighs the rows, the same for all configurations: test rows are watched where
-        their risk is the metric, but not by a Hybrid, which learns from what it watches."""
-        hybrid = isinstance(optimizer, Hybrid)
-        if (fold, hybrid) not in self.splits:
-            split = replace(self._split(fold, hybrid), crosses=_core.Crosses())
-            self.splits.setdefault((fold, hybrid), split)  # another thread may have been faster
-        return self.splits[fold, hybrid]
+        their risk is the metric, but not by an optimizer that learns from validation rows."""
+        switches = optimizer.needs_validation
+        if (fold, switches) not in self.splits:
+            split = replace(self._split(fold, switches), crosses=_core.Crosses())
+            self.splits.setdefault((fold, switches), split)  # another thread may have been faster
+        return self.splits[fold, switches]
 
-    def _split(self, fold: int, hybrid: bool) -> Split:
+    def _split(self, fold: int, switches: bool) -> Split:
         weights, chosen = self.data.weights, self.folds[fold]
-        if hybrid:
+        if switches:
             return chosen.split(weights, self.held[fold])
         if self.by_risk:
             return chosen.split(weights)
@@ -217,7 +219,7 @@ class Evaluator:
         """The metric on the test rows after since + 1 to `budget` iterations, or at some of them;
         NaN where the fit ended before."""
         chosen = self.folds[fold]
-        if self.by_risk and not isinstance(model.optimizer, Hybrid):
+        if self.by_risk and not model.optimizer.needs_validation:
             assert model.validation_risk is not None
             at, known = np.arange(since + 1, budget + 1), model.validation_risk[since + 1 :]
             return Curve(at, np.append(known, np.full(len(at) - len(known), np.nan)))

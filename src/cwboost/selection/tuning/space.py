@@ -17,7 +17,7 @@ import numpy as np
 from cwboost._utils.checks import is_number
 from cwboost.binning.rules import as_bins
 from cwboost.fitting.design import Plan
-from cwboost.optimizers import OPTIMIZERS, Accelerated, Hybrid, Optimizer, Plain
+from cwboost.optimizers import OPTIMIZERS, Optimizer, Plain, TuningRange, as_optimizer
 from cwboost.terms.learners import LEARNERS, Category, Centered, Learner, Spline, Step, Tensor
 
 ABOVE_FREE = 0.01  # df above what the penalty leaves free, at the least
@@ -104,7 +104,6 @@ DEFAULT_DF = {
     "Centered": Uniform(0.5, 5),
     "Tensor": Uniform(4, 20),
 }
-DEFAULT_RATE = LogUniform(0.01, 0.5)
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,8 @@ class Space:
         if given is None:
             kinds = dict.fromkeys(type(x).__name__ for x in learners if _is_open(x))
             df = {f"df.{kind}": DEFAULT_DF[kind] for kind in kinds}
-            return cls(df | {"rate": DEFAULT_RATE})
+            rates = {name: LogUniform(r.low, r.high) for name, r in Plain.tuned.items()}
+            return cls({**df, **rates})
         if not isinstance(given, Mapping) or not given:
             raise TypeError(
                 "space: expected a mapping such as {'df.Spline': (2, 10), 'rate': "
@@ -130,19 +130,22 @@ class Space:
         made = cls({name: _distribution(name, values) for name, values in given.items()})
         for name, distribution in made.parameters.items():
             _check(name, distribution, learners)
-        if "momentum" in made.parameters and not any(
-            hasattr(optimizer, "momentum") for optimizer in made.optimizers()
-        ):
-            raise ValueError(
-                "space: momentum is for cb.Accelerated and cb.Hybrid, and there is no such "
-                "'optimizer' in the space"
-            )
+        optimizers = made.optimizers()
+        for name in made.parameters.keys() & _optimizer_parameters():
+            if not any(name in optimizer.tuned for optimizer in optimizers):
+                takers = [f"cb.{key}" for key, cls in OPTIMIZERS.items() if name in cls.tuned]
+                raise ValueError(
+                    f"space: {name} is a parameter of {', '.join(takers)}, and the space has no "
+                    f"such 'optimizer'; add for instance 'optimizer': '{takers[0][3:].lower()}'"
+                )
         return made
 
     def optimizers(self) -> list[Optimizer]:
         """All that a configuration can have, before rate and momentum."""
         choice = self.parameters.get("optimizer")
-        return [_optimizer(v) for v in choice.values] if isinstance(choice, Choice) else [Plain()]
+        return (
+            [_as_optimizer(v) for v in choice.values] if isinstance(choice, Choice) else [Plain()]
+        )
 
     def draw(self, rng: np.random.Generator) -> Configuration:
         """A configuration at random."""
@@ -168,14 +171,14 @@ class Space:
     def size(self) -> float:
         """How many different configurations there are."""
         counts = {name: d.size for name, d in self.parameters.items()}
-        momenta, optimizers = counts.pop("momentum", 1), self.optimizers()
         counts.pop("optimizer", None)
-        each = sum(momenta if hasattr(x, "momentum") else 1 for x in optimizers)
-        return math.prod(counts.values()) * each
+        own = {name: counts.pop(name) for name in _optimizer_parameters() if name in counts}
+        each = [math.prod(own[n] for n in own if n in x.tuned) for x in self.optimizers()]
+        return math.prod(counts.values()) * sum(each)
 
     def matters(self, name: str, parameters: Configuration) -> bool:
         """Whether a parameter makes a difference beside others: Plain has no momentum."""
-        return name != "momentum" or hasattr(self.optimizer(parameters), "momentum")
+        return name not in _optimizer_parameters() or name in self.optimizer(parameters).tuned
 
     def value(self, parameters: Configuration, name: str, default: Any = None) -> Any:
         """What a parameter stands for."""
@@ -185,11 +188,8 @@ class Space:
         return distribution.value(value) if isinstance(distribution, Choice) else value
 
     def optimizer(self, parameters: Configuration) -> Optimizer:
-        made = _optimizer(self.value(parameters, "optimizer", "plain"))
-        own = {name: parameters[name] for name in ("rate", "momentum") if name in parameters}
-        return type(made)(
-            **(made.get_params() | {n: v for n, v in own.items() if hasattr(made, n)})
-        )
+        made = _as_optimizer(self.value(parameters, "optimizer", "plain"))
+        return made.with_params(**{n: parameters[n] for n in made.tuned if n in parameters})
 
     def learner(self, parameters: Configuration, plan: Plan) -> Learner:
         """A term's learner with the df that the parameters give it, at least what it can have."""
@@ -223,18 +223,13 @@ def _df_names(learner: Learner) -> list[str]:
     return [*names, "df"] if _is_open(learner) else names
 
 
-def _optimizer(value: Any) -> Optimizer:
-    known = {name.lower(): cls for name, cls in OPTIMIZERS.items()}
-    if isinstance(value, str) and value.lower() in known:
-        return known[value.lower()]()
-    if isinstance(value, type) and issubclass(value, Plain | Accelerated | Hybrid):
-        return value()
-    if isinstance(value, Plain | Accelerated | Hybrid):
-        return value
-    raise TypeError(
-        f"space, 'optimizer': expected {', '.join(map(repr, known))} or such as "
-        f"cb.Accelerated(), got {value!r}"
-    )
+def _as_optimizer(value: Any) -> Optimizer:
+    return as_optimizer(value, "space, 'optimizer'")
+
+
+def _optimizer_parameters() -> dict[str, TuningRange]:
+    """Return the parameters of all optimizers that can be tuned."""
+    return {name: found for cls in OPTIMIZERS.values() for name, found in cls.tuned.items()}
 
 
 def _distribution(name: Any, given: Any) -> Distribution:
@@ -268,18 +263,19 @@ def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -
             as_bins(value)
     elif name == "optimizer":
         for value in ends:
-            _optimizer(value).core()
-    elif name in ("rate", "momentum") or name == "df" or str(name).startswith("df."):
-        least = -np.inf if name != "momentum" else 0.0
+            _as_optimizer(value)
+    elif name in _optimizer_parameters() or name == "df" or str(name).startswith("df."):
+        found = _optimizer_parameters().get(name)
+        zero = found is not None and found.may_be_zero
         for value in ends:
-            if not is_number(value) or not (value > 0 or value == least):
+            if not is_number(value) or not (value > 0 or (zero and value == 0)):
                 raise ValueError(f"space, {name!r}: expected positive numbers, got {value!r}")
-        if name not in ("rate", "momentum"):
+        if found is None:
             _check_df(name, learners)
     else:
         raise ValueError(
-            f"space: expected rate, momentum, optimizer, bins, df, df.KIND or df.COLUMN, got "
-            f"{name!r}"
+            f"space: expected {', '.join(_optimizer_parameters())}, optimizer, bins, df, df.KIND "
+            f"or df.COLUMN, got {name!r}"
         )
 
 

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.fingerprint import digest, does
+from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.table import Labels
-from cwboost.losses import described
 from cwboost.model.model import Model
 from cwboost.progress import Progress
 from cwboost.selection.metrics import Metric
@@ -281,12 +280,12 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
 
     learners = [repr(plan.learner) for plan in bench.default.plans]
     return {
-        "data": digest(chain([data.y, data.weights, data.offset], columns())),
-        "learners": digest(learners),
-        "loss": described(data.loss),
+        "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
+        "learners": fingerprint(learners),
+        "loss": data.loss.identity(),
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
-        "folds": digest(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
+        "folds": fingerprint(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
         "metric": _metric(bench.metric),
         "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in climb.brackets for r in bracket),
         "random_state": str(bench.seed),
@@ -297,5 +296,5 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
 def _metric(metric: Metric) -> str:
     """Its name, which way is better, and of a function a short name of what it does."""
     asked = getattr(metric.of, "__self__", None)
-    text = digest(does(getattr(asked, "function", getattr(asked, "scorer", ""))))
+    text = fingerprint(describe_code(getattr(asked, "function", getattr(asked, "scorer", ""))))
     return f"{metric.name} {'more' if metric.greater else 'less'} {text}"

@@ -1,0 +1,281 @@
+// Python bindings of the row side: losses, verbs, replies, index sets and rows.
+#include <nanobind/trampoline.h>
+
+#include "bind_common.hpp"
+#include "local_rows.hpp"
+
+namespace cwboost {
+namespace {
+
+// --- losses -------------------------------------------------------------------------------------
+
+// A loss in Python: evaluate(score (q, n), want_residual, want_loss) -> (residual (q, n), loss
+// (n)), None where not wanted. Shapes are checked in losses.py.
+class PythonLoss final : public Loss {
+ public:
+  PythonLoss(nb::callable evaluate, Size n_outputs)
+      : evaluate_(std::move(evaluate)), n_outputs_(n_outputs) {}
+  Size n_outputs() const override { return n_outputs_; }
+  bool whole() const override { return true; }
+  void evaluate(Size n, const Real*, Planes<const Real> score,
+                const Wanted& wanted) const override {
+    const nb::gil_scoped_acquire gil;
+    auto block = to_numpy(Vec(score.at, score.at + n * n_outputs_), {n_outputs_, n});
+    const bool residual(wanted.residual);
+    const auto out = nb::cast<nb::tuple>(evaluate_(block, residual, wanted.value != nullptr));
+    copy(out[0], wanted.residual.at, n * n_outputs_);
+    copy(out[1], wanted.value, n);
+  }
+
+ private:
+  static void copy(nb::handle from, Real* to, Size n) {
+    if (!to) return;
+    const auto array = nb::cast<nb::ndarray<const Real, nb::c_contig, nb::device::cpu>>(from);
+    if (array.size() != n) throw std::invalid_argument("a loss returned an array of a wrong size");
+    std::copy(array.data(), array.data() + n, to);
+  }
+  nb::callable evaluate_;
+  Size n_outputs_;
+};
+
+// --- rows ---------------------------------------------------------------------------------------
+
+struct NumpySet {
+  RowSet set;
+  nb::object keep;
+};
+struct NumpyMoments : NumpySet {};
+
+struct NumpyRows final : LocalRows {
+  using LocalRows::LocalRows;
+  std::vector<nb::object> keep;
+};
+
+struct PythonRows final : Rows {
+  NB_TRAMPOLINE(Rows, 7);
+  Size n_outputs() const override { NB_OVERRIDE_PURE(n_outputs); }
+  std::vector<Reply> run(const std::vector<Verb>& batch) override { NB_OVERRIDE_PURE(run, batch); }
+  Size n_rows() const override { NB_OVERRIDE(n_rows); }
+  bool far() const override { NB_OVERRIDE(far); }
+  bool linear() const override { NB_OVERRIDE(linear); }
+  bool knows_cross() const override { NB_OVERRIDE(knows_cross); }
+  Real weight(Part part) const override { NB_OVERRIDE(weight, part); }
+};
+
+// A basis that a cross-Gram is asked for by rows elsewhere.
+struct NumpyBasis {
+  Basis basis;
+  nb::object keep;
+};
+
+// Verbs and replies travel as what their constructors take.
+template <class Class, class Parts>
+void travels(Class& cls, Parts parts) {
+  cls.def("__reduce__", [parts](nb::handle self) {
+    return nb::make_tuple(self.type(), parts(nb::cast<const typename Class::Type&>(self)));
+  });
+}
+
+template <class T>
+void bind_index(nb::class_<NumpySet>& cls) {
+  cls.def(
+      "__init__",
+      [](NumpySet* self, Array<T> index, Size n_bins) {
+        new (self) NumpySet{IndexSet{view(index), n_bins}, nb::cast(index)};
+      },
+      "index"_a.noconvert(), "n_bins"_a);
+}
+
+void make_rows(NumpyRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
+               const std::vector<const NumpySet*>& sets,
+               const std::vector<std::variant<Array<bool>, Reals>>& parts, Size n_threads,
+               std::shared_ptr<Crosses> crosses) {
+  std::vector<RowSet> index;
+  std::vector<Weights> weights;
+  std::vector<nb::object> keep{nb::cast(y)};
+  for (const auto* set : sets) {
+    if (!set) throw nb::type_error("sets: expected index sets, got None");
+    index.push_back(set->set);
+    keep.push_back(set->keep);
+  }
+  for (const auto& part : parts) {
+    if (const auto* marks = std::get_if<Array<bool>>(&part))  // true is the byte 1
+      weights.emplace_back(
+          std::span(reinterpret_cast<const std::uint8_t*>(marks->data()), marks->size()));
+    else
+      weights.emplace_back(view(std::get<Reals>(part)));
+    keep.push_back(std::visit([](const auto& array) { return nb::cast(array); }, part));
+  }
+  if (offset) keep.push_back(nb::cast(*offset));
+  new (self) NumpyRows(std::move(loss), view(y), offset ? view(*offset) : In{}, std::move(index),
+                       std::move(weights), n_threads, std::move(crosses));
+  self->keep = std::move(keep);
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& m) {
+  nb::class_<Loss>(m, "Loss", "A loss on one row.").def_prop_ro("n_outputs", &Loss::n_outputs);
+  m.def("make_loss", &make_loss, "name"_a, "parameter"_a = 0.0);
+  m.def(
+      "python_loss",
+      [](nb::callable evaluate, Size n_outputs) -> std::shared_ptr<Loss> {
+        return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs);
+      },
+      "evaluate"_a, "n_outputs"_a = 1,
+      nb::sig("def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss"));
+
+  m.attr("NO_SLOT") = no_slot;
+  m.attr("ONES_SLOT") = ones_slot;
+  m.attr("PASSING_SLOT") = passing_slot;
+  nb::class_<Fill> fill(m, "Fill", "out = offset + start");
+  travels(fill, [](const Fill& v) { return nb::make_tuple(v.out, v.start); });
+  fill.def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
+      .def_ro("out", &Fill::out)
+      .def_ro("start", &Fill::start);
+  nb::class_<Residual> residual(m, "Residual",
+                                "out = -dloss/dscore at `at` -> moved, risk per part");
+  travels(residual, [](const Residual& v) { return nb::make_tuple(v.at, v.out, v.parts, v.risk); });
+  residual
+      .def(nb::init<Slot, Slot, std::vector<Part>, bool>(), "at"_a, "out"_a, "parts"_a,
+           "risk"_a = true)
+      .def_ro("risk", &Residual::risk)
+      .def_ro("at", &Residual::at)
+      .def_ro("out", &Residual::out)
+      .def_ro("parts", &Residual::parts);
+  nb::class_<MeanResidual> mean(m, "MeanResidual",
+                                "out = residual averaged from one score to another");
+  travels(mean, [](const MeanResidual& v) { return nb::make_tuple(v.from, v.to, v.out, v.part); });
+  mean.def(nb::init<Slot, Slot, Slot, std::optional<Part>>(), "start"_a, "to"_a, "out"_a,
+           "part"_a = nb::none())
+      .def_ro("start", &MeanResidual::from)
+      .def_ro("to", &MeanResidual::to)
+      .def_ro("out", &MeanResidual::out)
+      .def_ro("part", &MeanResidual::part);
+  nb::class_<BinSums> bin_sums(m, "BinSums",
+                               "sums of w x per bin -> sums, slot by slot, set by set");
+  travels(bin_sums, [](const BinSums& v) { return nb::make_tuple(v.slots, v.sets, v.part); });
+  bin_sums.def(nb::init<std::vector<Slot>, std::vector<Set>, Part>(), "slots"_a, "sets"_a, "part"_a)
+      .def_ro("slots", &BinSums::slots)
+      .def_ro("sets", &BinSums::sets)
+      .def_ro("part", &BinSums::part);
+  nb::class_<NumpyBasis>(m, "Basis", "A basis over bins, in compressed rows.")
+      .def(
+          "__init__",
+          [](NumpyBasis* self, Array<std::int64_t> begin, Array<std::int32_t> column, Reals value,
+             Size n_coef) {
+            new (self) NumpyBasis{Basis(view(begin), view(column), view(value), n_coef),
+                                  nb::make_tuple(begin, column, value)};
+          },
+          "begin"_a.noconvert(), "column"_a.noconvert(), "value"_a.noconvert(), "n_coef"_a);
+  using CrossTuple = std::tuple<Set, Set, const NumpyBasis*, const NumpyBasis*>;
+  nb::class_<Cross>(m, "Cross", "cross-Grams of pairs of bases -> sums, pair by pair")
+      .def(
+          "__init__",  // whoever asks keeps the bases until the answer
+          [](Cross* self, const std::vector<CrossTuple>& pairs, Part part) {
+            Cross cross{{}, part};
+            for (const auto& [a, b, x, y] : pairs) {
+              if (!x || !y) throw nb::type_error("pairs: expected bases, got None");
+              cross.pairs.push_back({a, b, &x->basis, &y->basis});
+            }
+            new (self) Cross(std::move(cross));
+          },
+          "pairs"_a, "part"_a)
+      .def_prop_ro("pairs",
+                   [](const Cross& self) {  // two sets, and keys of two bases
+                     std::vector<std::tuple<Set, Set, std::uintptr_t, std::uintptr_t>> out;
+                     for (const auto& pair : self.pairs)
+                       out.emplace_back(pair.a, pair.b, key_of(*pair.basis_a),
+                                        key_of(*pair.basis_b));
+                     return out;
+                   })
+      .def_ro("part", &Cross::part);
+  nb::class_<Add> add(m, "Add", "slot[i] += bin_values[bin[i]]");
+  travels(add, [](const Add& v) {
+    return nb::make_tuple(v.slot, v.set, to_numpy(Vec(v.bin_values)), v.within);
+  });
+  add.def(
+         "__init__",
+         [](Add* self, Slot slot, Set set, const Reals& values, std::optional<Part> within) {
+           new (self) Add{slot, set, Vec(values.data(), values.data() + values.size()), within};
+         },
+         "slot"_a, "set"_a, "bin_values"_a, "within"_a = nb::none())
+      .def_ro("within", &Add::within)
+      .def_ro("slot", &Add::slot)
+      .def_ro("set", &Add::set)
+      .def_prop_ro(
+          "bin_values", [](const Add& self) { return to_numpy(Vec(self.bin_values)); },
+          nb::rv_policy::move);
+  nb::class_<Mix> mix(m, "Mix", "out = a x + b y");
+  travels(mix, [](const Mix& v) { return nb::make_tuple(v.out, v.a, v.x, v.b, v.y); });
+  mix.def(nb::init<Slot, Real, Slot, Real, Slot>(), "out"_a, "a"_a, "x"_a, "b"_a, "y"_a)
+      .def_ro("out", &Mix::out)
+      .def_ro("a", &Mix::a)
+      .def_ro("x", &Mix::x)
+      .def_ro("b", &Mix::b)
+      .def_ro("y", &Mix::y);
+  nb::class_<Reply> reply(m, "Reply", "What a verb answers.");
+  travels(reply, [](const Reply& v) {
+    std::vector<nb::ndarray<nb::numpy, Real>> sums;
+    for (const Vec& s : v.sums) sums.push_back(to_numpy(Vec(s)));
+    return nb::make_tuple(v.moved, v.risk, sums);
+  });
+  reply
+      .def(
+          "__init__",
+          [](Reply* self, Real moved, Vec risk, const std::vector<Reals>& sums) {
+            new (self) Reply{moved, std::move(risk), {}};
+            for (const auto& s : sums) self->sums.emplace_back(s.data(), s.data() + s.size());
+          },
+          "moved"_a = 0.0, "risk"_a = Vec{}, "sums"_a = nb::list())
+      .def_ro("moved", &Reply::moved)
+      .def_ro("risk", &Reply::risk)
+      .def_prop_ro(
+          "sums",
+          [](const Reply& self) {
+            std::vector<nb::ndarray<nb::numpy, Real>> out;
+            for (const Vec& s : self.sums) out.push_back(to_numpy(Vec(s)));
+            return out;
+          },
+          nb::rv_policy::move);
+
+  nb::class_<NumpySet> index(m, "IndexSet", "A bin index of 8, 16 or 32 bits.");
+  bind_index<std::uint8_t>(index);
+  bind_index<std::uint16_t>(index);
+  bind_index<std::uint32_t>(index);
+  index.def_prop_ro("n_bins", [](const NumpySet& self) { return bins_of(self.set); });
+  nb::class_<NumpyMoments, NumpySet>(
+      m, "MomentSet", "Pieces, and places t in them; bin 4 p + q stands for t^q on piece p.")
+      .def(
+          "__init__",
+          [](NumpyMoments* self, Array<std::uint16_t> piece, Reals t, Size n_pieces) {
+            const MomentSet set{view(piece), view(t), n_pieces * n_powers};
+            new (self) NumpyMoments{{set, nb::make_tuple(piece, t)}};
+          },
+          "piece"_a.noconvert(), "t"_a.noconvert(), "n_pieces"_a);
+
+  nb::class_<Rows, PythonRows>(m, "Rows", "The row side, behind its verbs; may be subclassed.")
+      .def(nb::init<>())
+      .def("n_outputs", &Rows::n_outputs)
+      .def("n_rows", &Rows::n_rows)
+      .def("far", &Rows::far)
+      .def("linear", &Rows::linear)
+      .def("knows_cross", &Rows::knows_cross)
+      .def("weight", &Rows::weight, "part"_a)
+      .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Crosses>(m, "Crosses", "Cross-Grams that rows with the same weights and bins share.")
+      .def(nb::init<>())
+      .def("__len__", &Crosses::size);
+  nb::class_<NumpyRows, Rows>(m, "LocalRows", "Rows in this process.")
+      .def("__init__", &make_rows, "loss"_a, "y"_a.noconvert(), "offset"_a.noconvert().none(),
+           "sets"_a, "parts"_a.noconvert(), "n_threads"_a = 1, "crosses"_a.none() = nb::none())
+      .def(
+          "read",
+          [](const NumpyRows& self, Slot slot) {
+            const In values = self.read(slot);
+            return to_numpy(Vec(values.begin(), values.end()), {self.n_outputs(), self.n_rows()});
+          },
+          "slot"_a);
+}
+
+}  // namespace cwboost

@@ -1,0 +1,119 @@
+// The verbs: all that the engine may ask of rows, and the abstract `Rows` that answers them.
+// Does not know where the rows are (see local_rows.hpp), nor about learners or optimizers.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "basis.hpp"
+#include "types.hpp"
+
+namespace cwboost {
+
+using Slot = int;   // a block (rows, outputs) that the rows keep: a score or a residual
+using Part = Size;  // a weight vector over the rows
+using Set = Size;   // a bin index, or the pieces and places of moments
+
+constexpr Slot no_slot = -1;       // residual: only the risk is wanted
+constexpr Slot ones_slot = -2;     // bin_sums: the bin weights themselves
+constexpr Slot passing_slot = -3;  // lives only from one verb of a batch to the next ones
+constexpr Slot max_slots = 16;
+
+// The verbs. A batch of them is sent in one call, so that far rows need few round trips and near
+// rows go through the memory once.
+struct Fill {  // out = offset + start
+  Slot out;
+  Vec start;  // one number per output
+};
+struct Residual {  // out = -dloss/dscore at `at`; replies how far out moved, and the risks
+  Slot at;
+  Slot out;
+  std::vector<Part> parts;  // out is 0 outside the first, which weighs `moved`
+  bool risk = true;         // of each part
+};
+struct MeanResidual {  // out = the residual averaged along the straight line between two scores
+  Slot from;
+  Slot to;
+  Slot out;
+  std::optional<Part> part = {};  // out is 0 outside
+};
+struct BinSums {  // per slot and set: sum of w x over the rows of each bin
+  std::vector<Slot> slots;
+  std::vector<Set> sets;
+  Part part;
+};
+struct Cross {  // per pair of sets the cross-Gram B_a' C B_b, C the weights of the joint bins
+  struct Pair {
+    Set a, b;
+    const Basis *basis_a, *basis_b;
+  };
+  std::vector<Pair> pairs;
+  Part part;
+};
+struct Add {  // slot[i] += bin_values[bin[i]]; of moments: the cubic of the row's piece
+  Slot slot;
+  Set set;
+  Vec bin_values;                    // (n_bins) per output
+  std::optional<Part> within = {};   // only rows of this part
+  std::optional<Size> learner = {};  // whose bin values these are,
+  Vec theta = {};                    // and at which coefficients: for rows that keep no rows
+};
+struct Mix {  // out = a x + b y
+  Slot out;
+  Real a;
+  Slot x;
+  Real b;
+  Slot y;
+};
+using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Cross, Add, Mix>;
+
+template <class... Verbs>
+std::vector<Verb> batch_of(Verbs&&... verbs) {
+  std::vector<Verb> out;
+  (out.emplace_back(std::forward<Verbs>(verbs)), ...);
+  return out;
+}
+
+struct Reply {
+  Real moved = 0.0;       // Residual: weighted norm of the change of `out`
+  Vec risk;               // Residual: weighted mean loss, per part
+  std::vector<Vec> sums;  // BinSums: slot by slot, set by set; Cross: per pair (n_coef a, n_coef b)
+};
+
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  virtual Size n_outputs() const = 0;
+  virtual std::vector<Reply> run(const std::vector<Verb>& batch) = 0;
+  // What a pass over one set costs, in rows; 0: nothing is gained by asking for few of them.
+  virtual Size n_rows() const { return 0; }
+  virtual bool far() const { return false; }          // asking takes longer than a pass
+  virtual bool linear() const { return false; }       // residual = y - score
+  virtual bool knows_cross() const { return false; }  // the verb Cross
+  virtual bool by_theta() const { return false; }     // Add is read by its learner and theta
+  virtual Real weight(Part) const {                   // sum of a part; of rows that know Cross
+    throw std::logic_error("rows that do not tell their weights");
+  }
+
+  // Called now and then from the thread that called run; throws to give up (Ctrl-C).
+  std::function<void()> poll;
+};
+
+// Rows that are not there: what a recorded path needs to be replayed.
+class NoRows final : public Rows {
+ public:
+  explicit NoRows(Size n_outputs) : n_outputs_(n_outputs) {}
+  Size n_outputs() const override { return n_outputs_; }
+  std::vector<Reply> run(const std::vector<Verb>& batch) override {
+    return std::vector<Reply>(batch.size(), Reply{0.0, {0.0, 0.0, 0.0}, {}});
+  }
+
+ private:
+  Size n_outputs_;
+};
+
+}  // namespace cwboost

@@ -1,0 +1,109 @@
+"""Bins of a saved Dataset, stored in its folder for later fits.
+
+Does not know how bins are made (see fitting/index_sets.py) or what a saved Dataset looks like (see
+frames/saved_folder.py).
+
+    bins/SAMPLE/KEY.bin    the value of every bin (float64), then the bin of every row
+    bins/SAMPLE/KEY.json   the number of bins and rows, and a checksum
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import warnings
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cwboost._utils.atomic_files import replace_file
+from cwboost.frames.saved_folder import map_file
+from cwboost.frames.table import BinFolder
+
+from .index_sets import IndexSet
+from .summary import Sample
+
+SPLITS = 1  # splits into training and validation rows whose bins are stored, besides all rows
+
+
+class BinCache:
+    """The stored bins of one sample: of all rows, or of the latest split.
+
+    If the disk is full or read-only nothing is stored, and bins stay in memory.
+    """
+
+    def __init__(self, folder: BinFolder, sample: Sample, n_rows: int) -> None:
+        self._bins, self._verified = folder
+        self._n_rows = n_rows
+        digest = hashlib.sha256()
+        for part in (sample.marks, sample.weights):
+            digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
+        alike = sample.marks is None and sample.weights is None
+        self._folder = self._bins / ("all" if alike else f"split-{digest.hexdigest()[:16]}")
+
+    def find(self, key: str) -> IndexSet | None:
+        """Return the bins that were stored under a key; None if absent or damaged."""
+        path = self._path(key)
+        try:
+            said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            data = map_file(path)
+            if said["key"] != key or said["n_rows"] != self._n_rows:
+                return None
+            check = said.pop("crc32")
+            if (path, check) not in self._verified:
+                if zlib.crc32(data, _checksum(said)) != check:
+                    return None
+                self._verified.add((path, check))
+            n_bins, index = said["n_bins"], np.dtype(said["dtype"])
+            values = np.frombuffer(data[: 8 * n_bins], np.float64)
+            return IndexSet(np.frombuffer(data[8 * n_bins :], index), values)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def store(self, key: str, bins: IndexSet) -> IndexSet:
+        """Store bins under a key; return them mapped from disk, or as they are if that fails."""
+        path = self._path(key)
+        try:
+            self._make_folder()
+            said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
+            said["dtype"] = bins.index.dtype.str
+            check = _checksum(said)
+            with replace_file(path) as temporary, temporary.open("wb") as stream:
+                for array in (bins.values, bins.index):
+                    raw = np.ascontiguousarray(array).data.cast("B")
+                    stream.write(raw)
+                    check = zlib.crc32(raw, check)
+            with replace_file(path.with_suffix(".json")) as temporary:
+                temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
+        except OSError as error:
+            warnings.warn(
+                f"{self._folder}: bins cannot be stored for later fits ({error.strerror})",
+                UserWarning,
+                stacklevel=2,
+            )
+            return bins
+        self._verified.add((path, check))
+        return self.find(key) or bins
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.bin"
+
+    def _make_folder(self) -> None:
+        """Make the folder of the sample; remove the folders of earlier splits."""
+        if self._folder.is_dir():
+            return
+        splits = sorted(self._bins.glob("split-*"), key=lambda p: p.stat().st_mtime)
+        if self._folder.name != "all":
+            for old in splits[: len(splits) + 1 - SPLITS]:
+                shutil.rmtree(old, ignore_errors=True)
+        self._bins.mkdir(exist_ok=True)  # fails if the Dataset's folder has been removed
+        self._folder.mkdir(exist_ok=True)
+
+
+def _checksum(said: Mapping[str, Any]) -> int:
+    """Return the checksum of the description of bins; the checksum of their bytes continues it."""
+    return zlib.crc32(json.dumps(said).encode())

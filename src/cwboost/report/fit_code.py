@@ -1,0 +1,79 @@
+"""The call that fits a model again, as Python code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cwboost.model.model import Model
+
+
+def fit_code(model: Model) -> str:
+    """Return Python code that fits the model again and repeats its edits.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
+    >>> print(fit_code(model))
+    import cwboost as cb
+    <BLANKLINE>
+    model = cb.fit(
+        table,
+        y,
+        learners=[
+            cb.Category('g'),
+        ],
+        loss='squared',
+        optimizer=cb.Plain(rate=0.1),
+        n_iter=200,
+        bins='auto',
+        patience=50,
+    )
+    """
+    settings = model.settings
+    learners = list(dict.fromkeys(_learner_code(t.learner) for t in model.terms.values()))
+    lines = ["table", "y" if settings.target is None else repr(settings.target), "learners=["]
+    lines += [f"    {learner}," for learner in learners]
+    lines += [
+        "]",
+        f"loss={model.loss.code()}",
+        f"optimizer=cb.{model.optimizer!r}",
+        f"n_iter={model.n_iter if model.bags is None else max(model.bags.n_iter)}",
+        f"bins={_bins_code(settings.bins)}",
+    ]
+    for role in ("weights", "offset", "exposure"):
+        if getattr(settings, role) is not None:
+            lines.append(f"{role}={getattr(settings, role)!r}")
+    if settings.needs_offset:
+        lines.append("offset=offset")
+    if settings.validation == "fraction":
+        lines += [f"validation={settings.fraction!r}", f"random_state={settings.seed}"]
+    elif settings.validation == "rows":
+        held = "held_out" if settings.held is None else repr(settings.held)
+        lines += [f"validation={held}"] if model.bags is None else []
+    if model.bags is not None:
+        lines.append(
+            "bags=" + (f"{len(model.bags)}" if settings.validation == "fraction" else "bags")
+        )
+    lines.append(f"patience={settings.patience}")
+    ended = [x if x.endswith(("[", ",")) else f"{x}," for x in lines]
+    code = ["import cwboost as cb", "", "model = cb.fit(", *(f"    {x}" for x in ended), ")"]
+    if model.stopped == "shortened":
+        code.append(f"model = model.at({model.best_iteration})")
+    for edit in model.edits:
+        values = "".join(f", {k}={v!r}" for k, v in edit.parameters)
+        code.append(f"model = model.edit({edit.what!r}, {edit.term!r}{values})")
+    return "\n".join(code)
+
+
+def _bins_code(bins: Any) -> str:
+    return repr(bins.n) if bins.points == "equal" else f"cb.{bins!r}"
+
+
+def _learner_code(learner: Any) -> str:
+    """Return the learner as code, with cb. before every class, also in a Tensor's margins."""
+    text = f"cb.{learner!r}"
+    for margin in (getattr(learner, "a", None), getattr(learner, "b", None)):
+        if margin is not None and not isinstance(margin, str):
+            text = text.replace(repr(margin), f"cb.{margin!r}", 1)
+    return text.replace("bins=Bins(", "bins=cb.Bins(")
