@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from cwboost._utils.atomic_files import replace_file
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
-from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.losses import LOSSES, Loss, is_registered
 from cwboost.model.model import Model
@@ -40,6 +39,7 @@ from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.terms.bases import BASES, Basis
 from cwboost.terms.encoders import ENCODERS, Encoder
 from cwboost.terms.learners import LEARNERS, Learner
+from cwboost.terms.plan import Plan
 
 FORMAT, VERSION = "cwboost model", 3
 READABLE = (1, 2, 3)

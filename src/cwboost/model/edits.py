@@ -28,9 +28,9 @@ from cwboost._utils.checks import is_number, is_whole
 from cwboost.binning.min_rows import UNSEEN
 from cwboost.explain.effects import _terms_of
 from cwboost.explain.effects import effect as effect_table
-from cwboost.fitting.design import core_learner
-from cwboost.fitting.pair_systems import solve_pairs
-from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
+from cwboost.fitting.pair_systems import PairTask, solve_pairs
+from cwboost.fitting.smoothing import Aim, factorize, find_smoothing, spectrum
+from cwboost.fitting.systems import core_learner
 from cwboost.frames.table import Floats, format_number
 from cwboost.terms.bases import (
     Basis,
@@ -176,8 +176,8 @@ def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
     n = len(masses)
     rows = BasisRows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n))
     free, trace_h = term.plan.basis.null_dim, term.learner.df_kind == "df1"
-    aim = np.nan, float(df), False, trace_h, free
-    system = solve_pairs([(term.plan.basis, rows, masses, aim)])[0]
+    aim = Aim(np.nan, float(df), False, trace_h, free)
+    system = solve_pairs([PairTask(term.plan.basis, rows, masses, aim)])[0]
     if system is None:
         raise ValueError(
             f"smoothed, term {term.name!r}: df must be above {free:g}, which the penalty leaves "

@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from typing import TypeVar
 
 from .base import Learner
 from .category import Category
@@ -25,7 +25,10 @@ LEARNERS: dict[str, type[Learner]] = {
 }
 
 
-def register_learner(cls: type[Learner]) -> type[Learner]:
+L = TypeVar("L", bound=type[Learner])
+
+
+def register_learner(cls: L) -> L:
     """Make a learner known by name, so that models with it can be saved and loaded.
 
     It may be used as a decorator. A learner that is not registered can be fitted, but not saved.
@@ -50,9 +53,9 @@ def register_learner(cls: type[Learner]) -> type[Learner]:
     >>> LEARNERS.pop("Curve") is Curve
     True
     """
-    name = cls.__name__
-    if not (isinstance(cls, type) and issubclass(cls, Learner) and is_dataclass(cls)):
+    if "__dataclass_fields__" not in vars(cls) or not hasattr(cls, "functions"):
         raise TypeError(f"register_learner: expected a dataclass derived from Learner, got {cls!r}")
+    name = cls.__name__
     if LEARNERS.get(name, cls).__qualname__ != cls.__qualname__:
         raise ValueError(f"register_learner: the name {name!r} belongs to another learner")
     taken = formula_functions()

@@ -97,9 +97,7 @@ class Tensor(Learner):
     def axis_rules(self, default: Bins) -> tuple[Bins, ...]:
         """Return the rules of both columns: the margin's, else the Tensor's, else the default."""
         rule = self.bin_rule(default)
-        return tuple(
-            m.bin_rule(rule) if isinstance(m, Learner) else rule for m in (self.a, self.b)
-        )
+        return tuple(m.bin_rule(rule) if isinstance(m, Learner) else rule for m in (self.a, self.b))
 
     def margins(
         self, n_levels: Callable[[str], int | None], n_rows: int
