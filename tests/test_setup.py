@@ -23,7 +23,7 @@ from cwboost._utils.memory import SMALL, ArrayPool, garbage_collection_paused
 from cwboost._utils.threads import map_in_threads
 from cwboost.binning.rules import Bins, nearest
 from cwboost.binning.summary import Sample, summarize
-from cwboost.fitting import design
+from cwboost.fitting import index_sets, systems, term_plans
 from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 from cwboost.frames.table import Numbers, read
 from cwboost.terms.bases import difference_penalty
@@ -597,8 +597,9 @@ def test_columns_of_arrays_are_views_or_not_kept():
 
 def test_threads_set_up_the_same_fit(monkeypatch):
     """Columns surveyed, binned and decomposed side by side: the same bits for any number."""
-    for name in ("MIN_PASS_ROWS", "MIN_SORT_ROWS"):
-        monkeypatch.setattr(design, name, 1)
+    for module in (index_sets, systems, term_plans):
+        for name in {"MIN_PASS_ROWS", "MIN_SORT_ROWS"} & vars(module).keys():
+            monkeypatch.setattr(module, name, 1)
     rng = np.random.default_rng(8)
     n = 2500
     table = {f"x{j}": rng.normal(size=n) for j in range(6)} | {"g": rng.choice(list("abc"), n)}

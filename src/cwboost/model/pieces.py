@@ -1,7 +1,5 @@
-"""Terms as piecewise polynomials: the exact form that SQL, ONNX and the score tables share.
-
-Knows how every basis is cut into pieces on which it is a polynomial, and what a model adds to its
-terms (offset, link); knows nothing of how the pieces are written down.
+"""Terms as piecewise polynomials: the exact form that SQL, ONNX, the score tables and the report
+share.
 
 Every column of a term is an `Axis`. The pieces of numbers are intervals, then missing cells; those
 of levels are the levels, then missing cells, then all levels never seen in training. On a piece
@@ -16,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.table import Floats
-from cwboost.losses.links import INVERSE_LINKS
 from cwboost.terms.bases import Basis
 from cwboost.terms.encoders import Encoder
 
@@ -179,67 +175,3 @@ def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
         width=found.width,
         blocks=found.blocks,
     )
-
-
-# --- what stands around the terms -----------------------------------------------------------------
-
-
-def checked_link(model: Model, kind: str) -> str | None:
-    """Return the name of the link; raise if `kind` is a prediction that only Python can compute."""
-    if kind not in ("response", "score"):
-        raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
-    link = model.loss.link
-    if kind == "response" and link not in INVERSE_LINKS:
-        what = "is a Python function" if link is None else f"has the link {link!r}"
-        raise TypeError(
-            f"the response of the {model.loss.name} loss {what}, which cannot be exported; use "
-            "kind='score'"
-        )
-    return link
-
-
-def outputs_of(model: Model) -> list[str]:
-    """Labels of the outputs: the classes, numbers, or one empty label."""
-    if model.n_outputs == 1:
-        return [""]
-    return [str(x) for x in model.classes or range(model.n_outputs)]
-
-
-@dataclass(frozen=True)
-class FixedColumns:
-    """Columns that are added to the score as they are: offsets, and the log of the exposure."""
-
-    offset: tuple[str, ...]  # none, one, or one per output
-    exposure: str | None
-
-
-def fixed_columns(model: Model, offset: Any, exposure: Any) -> FixedColumns:
-    """The columns given, or those that the model was fitted with by name."""
-    settings = model.settings
-    if settings.needs_offset and offset is None and exposure is None:
-        raise ValueError(
-            "the model was fitted with an offset (or exposure) for every row; pass the name of "
-            "its column as offset= or exposure=, or offset=0 for none"
-        )
-    offset = settings.offset if offset is None else offset
-    exposure = settings.exposure if exposure is None else exposure
-    names: tuple[str, ...]
-    if offset is None or _is(offset, 0):
-        names = ()
-    elif isinstance(offset, str):
-        names = (offset,)
-    elif isinstance(offset, Sequence) and all(isinstance(name, str) for name in offset):
-        names = tuple(offset)
-    else:
-        raise TypeError(f"offset: expected the name of a column, or 0 for none, got {offset!r}")
-    if exposure is None or _is(exposure, 1):
-        return FixedColumns(names, None)
-    if not isinstance(exposure, str):
-        raise TypeError(f"exposure: expected the name of a column, or 1 for none, got {exposure!r}")
-    if not model.loss.log_link:
-        raise ValueError(f"exposure: the {model.loss.name} loss has no log link; use offset")
-    return FixedColumns(names, exposure)
-
-
-def _is(value: Any, number: int) -> bool:
-    return isinstance(value, int | float) and value == number
