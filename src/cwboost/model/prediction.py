@@ -186,7 +186,7 @@ def _merge_group(group: list[Sum]) -> list[Sum]:
 def _moved(
     axis: Axis, coef: Floats, piece: NDArray[np.intp], origin: Floats, width: Floats
 ) -> Floats:
-    """Return the polynomials, in t = (x - axis.origin) / axis.width, as polynomials in another unit.
+    """Return the polynomials in t = (x - axis.origin) / axis.width as polynomials in new units.
 
     The new variable is s = (x - origin) / width.
     """
