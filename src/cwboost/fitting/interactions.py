@@ -165,7 +165,7 @@ def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
     """(n, q) minus the gradient of the loss at the model's scores."""
     q = model.n_outputs
     score = data.offset + model._constant
-    model._lookup.add(data.table, score, n_threads)
+    model._predictor.add(data.table, score, n_threads)
     rows = _core.LocalRows(
         data.loss.core(data.y),
         data.y,

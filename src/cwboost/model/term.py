@@ -55,6 +55,11 @@ class Term:
         return bool(np.any(self.beta))
 
     @property
+    def outputs(self) -> tuple[int, ...]:
+        """The outputs that the term moves: all, or with separate choices some of them."""
+        return tuple(np.flatnonzero(self.beta.any(axis=0)).tolist())
+
+    @property
     def coef(self) -> Floats:
         """Coefficients (n_coef,), or (n_coef, q) with several outputs.
 
