@@ -22,11 +22,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask import delayed
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster
 from sklearn.base import clone
 
 import cwboost as cb
 import cwboost.dask as cd
+from cwboost.distributed.dask_shards import DaskShards
 from cwboost.progress import Progress
 from problems import LOSSES, make_loss, make_table, make_target, make_weights
 
@@ -361,18 +362,18 @@ def test_client_that_is_closed_meanwhile(client, monkeypatch):
         other.close()
         raise UnboundLocalError("result")
 
-    monkeypatch.setattr(cd.Future, "result", closed)
+    monkeypatch.setattr(Future, "result", closed)
     refused(ConnectionError, r"client was closed .* client\.restart", other, spread(frame()), "y")
 
 
 def test_partition_that_is_computed_again(client):
     """Lost for now is not lost; forgotten by the scheduler is."""
-    shards = cd.DaskShards(client, None, 10.0)
+    shards = DaskShards(client, None, 10.0)
     shards.partitions = {"partition 0": client.submit(time.sleep, 0, pure=False)}
     shards.partitions["partition 0"].result()
     shards.partitions["partition 0"]._state.lose()
     shards._check_partitions()
-    shards.partitions = {"partition 1": cd.Future("never heard of", client)}
+    shards.partitions = {"partition 1": Future("never heard of", client)}
     shards.partitions["partition 1"]._state.lose()
     with pytest.raises(ConnectionError, match="partition 1 is lost and cannot be computed again"):
         shards._check_partitions()
@@ -382,7 +383,7 @@ def test_estimator_without_a_client(monkeypatch):
     def none():
         raise ValueError("No global client found")
 
-    monkeypatch.setattr(cd, "get_client", none)
+    monkeypatch.setattr("cwboost.estimators.dask.get_client", none)
     with pytest.raises(ValueError, match=r"no current client; .* client="):
         cd.DaskCWBRegressor().fit(da.zeros((9, 2)), da.zeros(9))
 
@@ -392,16 +393,16 @@ def test_asynchronous_client(client):
         async with Client(
             client.scheduler.address, asynchronous=True, set_as_default=False
         ) as other:
-            refused(TypeError, "not asynchronous", other, spread(frame()), "y")
+            refused(TypeError, "synchronous client", other, spread(frame()), "y")
 
     asyncio.run(work())
 
 
 def test_cluster_without_workers(monkeypatch):
-    monkeypatch.setattr(cd, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr("cwboost.distributed.dask_shards.LOOK_AGAIN", 0.1)
     with cluster(0, False) as local, Client(local) as client:
         refused(
-            ConnectionError, "no worker, and none has come for 0.5", client, spread(frame()), "y",
+            ConnectionError, "no worker, and none has joined for 0.5", client, spread(frame()), "y",
             timeout=0.5,
         )  # fmt: skip
 

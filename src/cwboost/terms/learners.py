@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.binning.numbers import mean, numbers_of, quantiles
+from cwboost.binning.numbers import numbers_of, statistics_of
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.table import Table
@@ -180,7 +180,7 @@ class Linear(Learner):
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
-            center, first = mean(numbers_of(table[self.column]), sample), 1
+            center, first = statistics_of(table[self.column]).mean(sample), 1
         scale = max(abs(low - center), abs(high - center))
         return PowerBasis(center=center, scale=scale, degree=1, first=first)
 
@@ -290,7 +290,7 @@ class Spline(Learner):
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            ranks = quantiles(numbers_of(table[self.column]), sample, shares)
+            ranks = statistics_of(table[self.column]).quantiles(sample, shares)
             inner = np.unique(np.concatenate([[low], ranks, [high]]))
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(
@@ -382,7 +382,7 @@ class Step(Learner):
         return default
 
     def encoder(self, table: Table, seen: ColumnSummary, sample: Sample) -> Encoder:  # noqa: ARG002
-        return Cuts.make(numbers_of(table[self.column]), sample, self.bins)
+        return Cuts.make(statistics_of(table[self.column]), sample, self.bins)
 
     def basis(self, table: Table, encoder: Encoder, seen: ColumnSummary, sample: Sample) -> Basis:  # noqa: ARG002
         assert isinstance(encoder, Cuts)

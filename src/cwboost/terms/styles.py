@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.binning.numbers import counts_rows, distinct, mostly_one
+from cwboost.binning.numbers import statistics_of
 from cwboost.frames.table import Labels, Numbers, Table
 
 from .learners import STEP_BINS, Category, Centered, Learner, Linear, Missing, Spline, Step
@@ -27,11 +27,11 @@ def _auto(column: Numbers) -> list[Learner]:
     Where most rows have one value, the others are exceptions: no curve, and spikes where there are
     so few that each of them may mean something.
     """
-    name, found = column.name, distinct(column.values, None, STEP_BINS)
+    name, found = column.name, statistics_of(column).distinct(None, STEP_BINS)
     n_values = np.inf if found is None else len(found)
     if n_values <= FEW:
         return [Linear(name) if n_values <= 2 else Step(name)]
-    if not mostly_one(column.values):
+    if not statistics_of(column).mostly_one():
         return [Spline(name), Step(name)]
     spikes = [Step(name, kind="spikes")] if 2 * FEW < n_values <= STEP_BINS else []
     return [Step(name), *spikes]
@@ -120,7 +120,7 @@ def _enough_of(table: Table, name: str, terms: str) -> Numbers | Labels:
     if (
         isinstance(head, Numbers)
         and not head.missing.all()
-        and not counts_rows(head.values, table.n_rows)
+        and not statistics_of(head).counts_rows(table.n_rows)
     ):
         return head
     return table.unchecked(name)
@@ -140,7 +140,7 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
                 stacklevel=4,
             )
         return
-    if counts_rows(column.values, n):
+    if statistics_of(column).counts_rows(n):
         warnings.warn(
             f"column {column.name!r} has another whole number in every row, like a count of the "
             "rows: it gets a curve over them; exclude it if it only names the rows",
