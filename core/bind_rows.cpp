@@ -9,22 +9,63 @@ namespace {
 
 // --- losses -------------------------------------------------------------------------------------
 
-// A loss in Python: evaluate(score (q, n), want_residual, want_loss) -> (residual (q, n), loss
-// (n)), None where not wanted. Shapes are checked in losses.py.
+// What a loss in Python is given; valid during the call only.
+struct PythonInput {
+  const LossInput* input;
+  Size n_targets, n_outputs;
+
+  const LossInput& at() const {
+    if (!input) throw std::runtime_error("a LossInput can be read only while the loss is called");
+    return *input;
+  }
+  nb::ndarray<nb::numpy, Real> y() const { return planes(at().y, n_targets); }
+  nb::ndarray<nb::numpy, Real> score() const { return planes(at().score, n_outputs); }
+  nb::ndarray<nb::numpy, Real> state() const {
+    return to_numpy(Vec(at().state.begin(), at().state.end()));
+  }
+  std::optional<nb::ndarray<nb::numpy, Real>> weights() const {
+    if (!at().weights) return {};
+    Vec out(input->n);
+    for (Size i = 0; i < out.size(); ++i) out[i] = (*input->weights)[input->first_row + i];
+    return to_numpy(std::move(out));
+  }
+
+ private:
+  nb::ndarray<nb::numpy, Real> planes(Planes<const Real> from, Size n_planes) const {
+    Vec out;
+    out.reserve(n_planes * input->n);
+    for (Size p = 0; p < n_planes; ++p) out.insert(out.end(), from[p], from[p] + input->n);
+    return to_numpy(std::move(out), {n_planes, input->n});
+  }
+};
+
+// A loss in Python: evaluate(input, want_residual, want_loss) -> (residual (q, n), loss (n)), None
+// where not wanted. The Python class of user-defined losses checks shapes.
 class PythonLoss final : public Loss {
  public:
-  PythonLoss(nb::callable evaluate, Size n_outputs)
-      : evaluate_(std::move(evaluate)), n_outputs_(n_outputs) {}
+  PythonLoss(nb::callable evaluate, Size n_outputs, Size n_targets, Size n_state)
+      : evaluate_(std::move(evaluate)),
+        n_outputs_(n_outputs),
+        n_targets_(n_targets),
+        n_state_(n_state) {
+    if (n_outputs == 0 || n_targets == 0)
+      throw std::invalid_argument("a loss needs at least one output and one target");
+  }
   Size n_outputs() const override { return n_outputs_; }
+  Size n_targets() const override { return n_targets_; }
+  Size n_state() const override { return n_state_; }
   bool whole() const override { return true; }
-  void evaluate(Size n, const Real*, Planes<const Real> score,
-                const Wanted& wanted) const override {
+  void evaluate(const LossInput& at, const LossOutput& out) const override {
     const nb::gil_scoped_acquire gil;
-    auto block = to_numpy(Vec(score.at, score.at + n * n_outputs_), {n_outputs_, n});
-    const bool residual(wanted.residual);
-    const auto out = nb::cast<nb::tuple>(evaluate_(block, residual, wanted.value != nullptr));
-    copy(out[0], wanted.residual.at, n * n_outputs_);
-    copy(out[1], wanted.value, n);
+    const nb::object given = nb::cast(PythonInput{&at, n_targets_, n_outputs_});
+    struct Expiry {  // Python may keep the object, in a traceback for instance
+      PythonInput& given;
+      ~Expiry() { given.input = nullptr; }
+    } const expiry{nb::cast<PythonInput&>(given)};
+    const bool want_residual(out.residual);
+    const auto found = nb::cast<nb::tuple>(evaluate_(given, want_residual, out.value != nullptr));
+    copy(found[0], out.residual.at, at.n * n_outputs_);
+    copy(found[1], out.value, at.n);
   }
 
  private:
@@ -35,7 +76,7 @@ class PythonLoss final : public Loss {
     std::copy(array.data(), array.data() + n, to);
   }
   nb::callable evaluate_;
-  Size n_outputs_;
+  Size n_outputs_, n_targets_, n_state_;
 };
 
 // --- rows ---------------------------------------------------------------------------------------
@@ -86,13 +127,16 @@ void bind_index(nb::class_<NumpySet>& cls) {
       "index"_a.noconvert(), "n_bins"_a);
 }
 
-void make_rows(NumpyRows* self, std::shared_ptr<Loss> loss, Reals y, std::optional<Block> offset,
-               const std::vector<const NumpySet*>& sets,
+void make_rows(NumpyRows* self, std::shared_ptr<Loss> loss, const std::variant<Reals, Block>& y,
+               std::optional<Block> offset, const std::vector<const NumpySet*>& sets,
                const std::vector<std::variant<Array<bool>, Reals>>& parts, Size n_threads,
                std::shared_ptr<Crosses> crosses) {
   std::vector<RowSet> index;
   std::vector<Weights> weights;
-  std::vector<nb::object> keep{nb::cast(y)};
+  std::vector<nb::object> keep{std::visit([](const auto& array) { return nb::cast(array); }, y)};
+  const auto* const planes = std::get_if<Block>(&y);
+  if (planes && planes->shape(0) != loss->n_targets())
+    throw std::invalid_argument("y must be (n,) or (n_targets, n)");
   for (const auto* set : sets) {
     if (!set) throw nb::type_error("sets: expected index sets, got None");
     index.push_back(set->set);
@@ -107,23 +151,35 @@ void make_rows(NumpyRows* self, std::shared_ptr<Loss> loss, Reals y, std::option
     keep.push_back(std::visit([](const auto& array) { return nb::cast(array); }, part));
   }
   if (offset) keep.push_back(nb::cast(*offset));
-  new (self) NumpyRows(std::move(loss), view(y), offset ? view(*offset) : In{}, std::move(index),
-                       std::move(weights), n_threads, std::move(crosses));
+  new (self) NumpyRows(std::move(loss), planes ? view(*planes) : view(std::get<Reals>(y)),
+                       offset ? view(*offset) : In{}, std::move(index), std::move(weights),
+                       n_threads, std::move(crosses));
   self->keep = std::move(keep);
 }
 
 }  // namespace
 
 void bind_rows(nb::module_& m) {
-  nb::class_<Loss>(m, "Loss", "A loss on one row.").def_prop_ro("n_outputs", &Loss::n_outputs);
+  nb::class_<Loss>(m, "Loss", "A loss on one row.")
+      .def_prop_ro("n_outputs", &Loss::n_outputs)
+      .def_prop_ro("n_targets", &Loss::n_targets)
+      .def_prop_ro("n_state", &Loss::n_state);
+  nb::class_<PythonInput>(m, "LossInput", "What a loss in Python is given: arrays by plane.")
+      .def_prop_ro("y", &PythonInput::y, nb::rv_policy::move, "(n_targets, n)")
+      .def_prop_ro("score", &PythonInput::score, nb::rv_policy::move, "(n_outputs, n)")
+      .def_prop_ro("state", &PythonInput::state, nb::rv_policy::move, "(n_state,)")
+      .def_prop_ro("weights", &PythonInput::weights, nb::rv_policy::move,
+                   "(n,) of the part that is fitted, or None");
   m.def("make_loss", &make_loss, "name"_a, "parameter"_a = 0.0);
   m.def(
       "python_loss",
-      [](nb::callable evaluate, Size n_outputs) -> std::shared_ptr<Loss> {
-        return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs);
+      [](nb::callable evaluate, Size n_outputs, Size n_targets,
+         Size n_state) -> std::shared_ptr<Loss> {
+        return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs, n_targets, n_state);
       },
-      "evaluate"_a, "n_outputs"_a = 1,
-      nb::sig("def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss"));
+      "evaluate"_a, "n_outputs"_a = 1, "n_targets"_a = 1, "n_state"_a = 0,
+      nb::sig("def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]],"
+              " n_outputs: int = 1, n_targets: int = 1, n_state: int = 0) -> Loss"));
 
   m.attr("NO_SLOT") = no_slot;
   m.attr("ONES_SLOT") = ones_slot;
@@ -135,19 +191,24 @@ void bind_rows(nb::module_& m) {
       .def_ro("start", &Fill::start);
   nb::class_<Residual> residual(m, "Residual",
                                 "out = -dloss/dscore at `at` -> moved, risk per part");
-  travels(residual, [](const Residual& v) { return nb::make_tuple(v.at, v.out, v.parts, v.risk); });
+  travels(residual,
+          [](const Residual& v) { return nb::make_tuple(v.at, v.out, v.parts, v.risk, v.state); });
   residual
-      .def(nb::init<Slot, Slot, std::vector<Part>, bool>(), "at"_a, "out"_a, "parts"_a,
-           "risk"_a = true)
+      .def(nb::init<Slot, Slot, std::vector<Part>, bool, Vec>(), "at"_a, "out"_a, "parts"_a,
+           "risk"_a = true, "state"_a = Vec{})
+      .def_ro("state", &Residual::state)
       .def_ro("risk", &Residual::risk)
       .def_ro("at", &Residual::at)
       .def_ro("out", &Residual::out)
       .def_ro("parts", &Residual::parts);
   nb::class_<MeanResidual> mean(m, "MeanResidual",
                                 "out = residual averaged from one score to another");
-  travels(mean, [](const MeanResidual& v) { return nb::make_tuple(v.from, v.to, v.out, v.part); });
-  mean.def(nb::init<Slot, Slot, Slot, std::optional<Part>>(), "start"_a, "to"_a, "out"_a,
-           "part"_a = nb::none())
+  travels(mean, [](const MeanResidual& v) {
+    return nb::make_tuple(v.from, v.to, v.out, v.part, v.state);
+  });
+  mean.def(nb::init<Slot, Slot, Slot, std::optional<Part>, Vec>(), "start"_a, "to"_a, "out"_a,
+           "part"_a = nb::none(), "state"_a = Vec{})
+      .def_ro("state", &MeanResidual::state)
       .def_ro("start", &MeanResidual::from)
       .def_ro("to", &MeanResidual::to)
       .def_ro("out", &MeanResidual::out)
@@ -190,16 +251,21 @@ void bind_rows(nb::module_& m) {
                      return out;
                    })
       .def_ro("part", &Cross::part);
-  nb::class_<Add> add(m, "Add", "slot[i] += bin_values[bin[i]]");
+  m.attr("ALL_OUTPUTS") = all_outputs;
+  nb::class_<Add> add(m, "Add", "slot[i] += bin_values[bin[i]], for all outputs or for one");
   travels(add, [](const Add& v) {
-    return nb::make_tuple(v.slot, v.set, to_numpy(Vec(v.bin_values)), v.within);
+    return nb::make_tuple(v.slot, v.set, to_numpy(Vec(v.bin_values)), v.within, v.output);
   });
   add.def(
          "__init__",
-         [](Add* self, Slot slot, Set set, const Reals& values, std::optional<Part> within) {
-           new (self) Add{slot, set, Vec(values.data(), values.data() + values.size()), within};
+         [](Add* self, Slot slot, Set set, const Reals& values, std::optional<Part> within,
+            int output) {
+           new (self)
+               Add{slot, set,   Vec(values.data(), values.data() + values.size()), within, {},
+                   {},   output};
          },
-         "slot"_a, "set"_a, "bin_values"_a, "within"_a = nb::none())
+         "slot"_a, "set"_a, "bin_values"_a, "within"_a = nb::none(), "output"_a = all_outputs)
+      .def_ro("output", &Add::output)
       .def_ro("within", &Add::within)
       .def_ro("slot", &Add::slot)
       .def_ro("set", &Add::set)

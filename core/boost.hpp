@@ -33,6 +33,7 @@ struct BoostProblem {
   std::vector<Size> n_coef = {};           // per learner
   Vec start = {};                          // per output
   Real scale = 1.0;                        // factor of every step
+  Vec state = {};                          // of the loss, see Loss::n_state
   Parts parts = {};
   SearchMode search = SearchMode::automatic;
   bool other_rows = false;  // the history is followed on other rows than those of its fit
@@ -82,7 +83,7 @@ class Boost {
   explicit Boost(const BoostProblem& problem)
       : problem_(problem),
         optimizer_(problem.optimizer->clone()),
-        point_(*problem.rows, problem.parts, problem.n_coef, problem.scale) {}
+        point_(*problem.rows, problem.parts, problem.n_coef, problem.scale, problem.state) {}
 
   // Follows `history` and continues from its end. If this throws, `path` is valid up to there.
   void run(const Path& history, const RunOptions& options) {

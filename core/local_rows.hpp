@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -118,12 +119,15 @@ class LocalRows : public Rows {
             std::vector<Weights> parts, Size n_threads, std::shared_ptr<Crosses> crosses = {})
       : loss_(std::move(loss)),
         y_(y),
+        n_rows_(y.size() / loss_->n_targets()),
         offset_(offset),
         sets_(std::move(sets)),
         parts_(std::move(parts)),
         crosses_(std::move(crosses)),
         workers_(n_threads) {
-    const Size n = y_.size(), q = loss_->n_outputs();
+    const Size n = n_rows(), q = loss_->n_outputs();
+    if (y_.size() != n * loss_->n_targets())
+      throw std::invalid_argument("y must have one value per row and target of the loss");
     if (!offset_.empty() && offset_.size() != n * q)
       throw std::invalid_argument("offset must have one value per row and output");
     for (const Weights& part : parts_)
@@ -131,7 +135,7 @@ class LocalRows : public Rows {
     for (const auto& set : sets_) std::visit([&](const auto& s) { check(s); }, set);
   }
 
-  Size n_rows() const override { return y_.size(); }
+  Size n_rows() const override { return n_rows_; }
   Size n_outputs() const override { return loss_->n_outputs(); }
   bool linear() const override { return loss_->linear(); }
   bool knows_cross() const override { return true; }
@@ -258,6 +262,7 @@ class LocalRows : public Rows {
   void prepare(const Residual& verb) {
     read_any(verb.at);
     for (const Part p : verb.parts) part(p);
+    check_state(verb.state);
     if (verb.out == no_slot) return;
     if (verb.out == passing_slot || verb.parts.empty())
       throw std::invalid_argument("residual: a slot that stays, and a part, are needed");
@@ -265,8 +270,11 @@ class LocalRows : public Rows {
     set_inside(verb.out, verb.parts[0]);
   }
   void prepare(const Add& verb) {
-    if (verb.bin_values.size() != bins_of(sets_.at(verb.set)) * n_outputs())
-      throw std::invalid_argument("add: one value per bin and output");
+    const bool one = verb.output != all_outputs;
+    if (one && (verb.output < 0 || static_cast<Size>(verb.output) >= n_outputs()))
+      throw std::invalid_argument("add: the loss does not have this output");
+    if (verb.bin_values.size() != bins_of(sets_.at(verb.set)) * (one ? 1 : n_outputs()))
+      throw std::invalid_argument("add: expected one value per bin and output");
     if (verb.within) part(*verb.within);
     write_any(verb.slot);
     if (verb.slot >= 0 && inside_[static_cast<Size>(verb.slot)] != verb.within)
@@ -297,6 +305,12 @@ class LocalRows : public Rows {
   void read_any(Slot slot) const {
     if (slot != passing_slot) read(slot);
   }
+  void check_state(const Vec& state) const {
+    if (state.size() != loss_->n_state())
+      throw std::invalid_argument("residual: expected " + std::to_string(loss_->n_state()) +
+                                  " numbers for the state of the loss, got " +
+                                  std::to_string(state.size()));
+  }
   void set_inside(Slot slot, std::optional<Part> p) { inside_[static_cast<Size>(slot)] = p; }
 
   Planes<Real> rows_of(Slot slot, RowRange rows, const Desk& desk) {
@@ -325,7 +339,9 @@ class LocalRows : public Rows {
     const auto out = rows_of(verb.slot, rows, desk);
     const Size m = rows.end - rows.begin, n_bins = bins_of(sets_[verb.set]);
     const auto kind = verb.within ? part(*verb.within).kind : Weights::Kind::ones;
-    for (Size o = 0; o < n_outputs(); ++o) {
+    const Size first = verb.output == all_outputs ? 0 : static_cast<Size>(verb.output);
+    const Size last = verb.output == all_outputs ? n_outputs() : first + 1;
+    for (Size o = first; o < last; ++o) {
       const auto add = [&](auto value) {
         if (kind == Weights::Kind::ones)
           add_values(m, value, out[o]);
@@ -334,7 +350,7 @@ class LocalRows : public Rows {
         else
           add_values_within(m, value, &part(*verb.within).numbers[rows.begin], out[o]);
       };
-      const Real* const values = verb.bin_values.data() + o * n_bins;
+      const Real* const values = verb.bin_values.data() + (o - first) * n_bins;
       std::visit([&](const auto& set) { with_values(set, values, rows.begin, add); },
                  sets_[verb.set]);
     }
@@ -343,7 +359,7 @@ class LocalRows : public Rows {
   void on(const Residual& verb, RowRange rows, Desk& desk, Tally& tally) {
     const Size m = rows.end - rows.begin;
     const bool out_wanted = verb.out != no_slot;
-    Wanted at;  // where the block's residuals and losses are
+    LossOutput at;  // the block's residuals and losses
     if (loss_->whole()) {
       if (out_wanted) at.residual = {fresh_.data() + rows.begin, n_rows()};
       if (verb.risk) at.value = losses_.data() + rows.begin;
@@ -352,7 +368,9 @@ class LocalRows : public Rows {
       if (verb.risk) at.value = desk.value.get();
       if (verb.risk && loss_->has_factor()) at.factor = desk.factor.get();
       const auto score = rows_of(verb.at, rows, desk);
-      loss_->evaluate(m, y_.data() + rows.begin, {score.at, score.stride}, at);
+      LossInput input = input_at(rows, {score.at, score.stride}, verb.state);
+      if (!verb.parts.empty()) input.weights = &part(verb.parts[0]);
+      loss_->evaluate(input, at);
     }
     tally.risk.resize(verb.risk ? verb.parts.size() : 0);
     for (Size p = 0; p < tally.risk.size(); ++p) {
@@ -374,7 +392,7 @@ class LocalRows : public Rows {
     }
   }
 
-  Real loss_of(Part p, RowRange rows, const Wanted& at) const {
+  Real loss_of(Part p, RowRange rows, const LossOutput& at) const {
     const Size m = rows.end - rows.begin;
     const Weights& w = part(p);
     switch (w.kind) {
@@ -394,18 +412,25 @@ class LocalRows : public Rows {
   void evaluate_whole(const Verb& only) {
     const auto* verb = std::get_if<Residual>(&only);
     if (!verb) return;
-    Wanted wanted;
+    LossOutput out;
     const Size n = n_rows();
     if (verb->out != no_slot) {
       fresh_.resize(n * n_outputs());
-      wanted.residual = {fresh_.data(), n};
+      out.residual = {fresh_.data(), n};
     }
     if (verb->risk) {
       losses_.resize(n);
-      wanted.value = losses_.data();
+      out.value = losses_.data();
     }
     const Real* const score = verb->at == passing_slot ? passing_.data() : read(verb->at).data();
-    loss_->evaluate(n, y_.data(), {score, n}, wanted);
+    LossInput input = input_at({0, n}, {score, n}, verb->state);
+    if (!verb->parts.empty()) input.weights = &part(verb->parts[0]);
+    loss_->evaluate(input, out);
+  }
+
+  LossInput input_at(RowRange rows, Planes<const Real> score, const Vec& state) const {
+    const Planes<const Real> y{y_.data() + rows.begin, n_rows()};
+    return {rows.end - rows.begin, y, score, state, nullptr, rows.begin};
   }
 
   // --- the other verbs
@@ -418,6 +443,7 @@ class LocalRows : public Rows {
     read(verb.to);
     write(verb.out);
     if (verb.part) part(*verb.part);
+    check_state(verb.state);
     set_inside(verb.out, verb.part);
     if (loss_->whole()) {
       average_residual(verb, {0, n_rows()});
@@ -441,20 +467,26 @@ class LocalRows : public Rows {
       return Planes<Real>{slots_[static_cast<Size>(slot)].data() + rows.begin, n_rows()};
     };
     const Planes<Real> from = of(verb.from), to = of(verb.to), out = of(verb.out);
+    LossInput input = input_at(rows, {}, verb.state);
+    if (verb.part) input.weights = &part(*verb.part);
+    const auto evaluate = [&](Planes<const Real> score, const LossOutput& result) {
+      input.score = score;
+      loss_->evaluate(input, result);
+    };
     Vec point(m * q), residual(m * q), fall(m), factor(loss_->has_factor() ? m : 0), value(m);
     for (Size o = 0; o < q; ++o) std::fill_n(out[o], m, 0.0);
     for (Size k = 0; k < at.size(); ++k) {
       for (Size o = 0; o < q; ++o)
         for (Size i = 0; i < m; ++i)
           point[o * m + i] = from[o][i] + at[k] * (to[o][i] - from[o][i]);
-      loss_->evaluate(m, y_.data() + rows.begin, {point.data(), m}, {{residual.data(), m}});
+      evaluate({point.data(), m}, {{residual.data(), m}});
       for (Size o = 0; o < q; ++o)
         for (Size i = 0; i < m; ++i) out[o][i] += weight[k] * residual[o * m + i];
     }
     for (const Real sign : {1.0, -1.0}) {  // the loss at `from` minus that at `to`
       const Planes<Real>& score = sign > 0.0 ? from : to;
-      loss_->evaluate(m, y_.data() + rows.begin, {score.at, score.stride},
-                      {{}, value.data(), factor.empty() ? nullptr : factor.data()});
+      evaluate({score.at, score.stride},
+               {{}, value.data(), factor.empty() ? nullptr : factor.data()});
       for (Size i = 0; i < m; ++i)
         fall[i] += sign * (value[i] + (factor.empty() ? 0.0 : std::log(factor[i])));
     }
@@ -638,7 +670,8 @@ class LocalRows : public Rows {
   };
 
   std::shared_ptr<Loss> loss_;
-  In y_;       // (n)
+  In y_;  // (n) per target
+  Size n_rows_;
   In offset_;  // (n) per output, or empty
   std::vector<RowSet> sets_;
   std::vector<Weights> parts_;

@@ -15,6 +15,7 @@
 
 #include "kernels.hpp"
 #include "types.hpp"
+#include "weights.hpp"
 
 namespace cwboost {
 
@@ -27,26 +28,41 @@ struct Planes {
   T* operator[](Size o) const { return at + o * stride; }
 };
 
-// What is wanted of a loss at some rows; what is null is not. The loss of a row is
-// value + log(factor), 1 <= factor <= 2: sums of such logs are cheap (log_product).
-struct Wanted {
+// Where a loss is evaluated: some rows with their y and scores.
+struct LossInput {
+  Size n;                            // rows
+  Planes<const Real> y;              // one plane per target
+  Planes<const Real> score;          // one plane per output
+  In state = {};                     // see Loss::n_state
+  const Weights* weights = nullptr;  // of the part that is fitted; null if there is none
+  Size first_row = 0;                // row i of this input has weight (*weights)[first_row + i]
+};
+
+// Where the results go; null: not needed. The loss of a row is value + log(factor), with
+// 1 <= factor <= 2: sums of such logs are cheap (log_product).
+struct LossOutput {
   Planes<Real> residual = {};
   Real* value = nullptr;
-  Real* factor = nullptr;  // only of losses that have one
+  Real* factor = nullptr;  // only for losses that have one
 };
 
 // A loss as the rows see it.
 class Loss {
  public:
   virtual ~Loss() = default;
-  virtual Size n_outputs() const { return 1; }
-  // True if the rows must be evaluated in one call from the calling thread (a loss in Python).
+  virtual Size n_outputs() const { return 1; }  // scores per row
+  virtual Size n_targets() const { return 1; }  // columns of y: 2 for (time, event)
+  // Numbers that the loss of every row depends on beside its score: a dispersion, thresholds, a
+  // table over bins of time. The verbs carry them and the loop keeps them fixed (BoostProblem). A
+  // loss that estimates them during the fit needs one more verb, which replies with sums over the
+  // rows, and an update from these sums on the column side (Point).
+  virtual Size n_state() const { return 0; }
+  // True if all rows must be evaluated in one call from the calling thread (a loss in Python).
   virtual bool whole() const { return false; }
   virtual bool has_factor() const { return false; }
-  // True if residual = y - score: then the rows are needed only for set-up (gram_rows.hpp).
+  // True if residual = y - score: the rows are then needed for set-up only (gram_rows.hpp).
   virtual bool linear() const { return false; }
-  virtual void evaluate(Size n, const Real* y, Planes<const Real> score,
-                        const Wanted& wanted) const = 0;
+  virtual void evaluate(const LossInput& at, const LossOutput& out) const = 0;
 };
 
 struct Row {  // what a loss says at one row; a compiler drops what is not asked for
@@ -149,14 +165,14 @@ class OneOutput final : public Loss {
   explicit OneOutput(OneRow row) : row_(row) {}
   bool has_factor() const override { return row_has_factor<OneRow>; }
   bool linear() const override { return std::is_same_v<OneRow, Squared>; }
-  void evaluate(Size n, const Real* y, Planes<const Real> score,
-                const Wanted& wanted) const override {
-    if (wanted.residual && wanted.value)
-      residuals_and_values(row_, n, y, score.at, wanted.residual.at, wanted.value, wanted.factor);
-    else if (wanted.residual)
-      residuals(row_, n, y, score.at, wanted.residual.at);
+  void evaluate(const LossInput& at, const LossOutput& out) const override {
+    const Real *const y = at.y[0], *const score = at.score[0];
+    if (out.residual && out.value)
+      residuals_and_values(row_, at.n, y, score, out.residual[0], out.value, out.factor);
+    else if (out.residual)
+      residuals(row_, at.n, y, score, out.residual[0]);
     else
-      values(row_, n, y, score.at, wanted.value, wanted.factor);
+      values(row_, at.n, y, score, out.value, out.factor);
   }
 
  private:
@@ -168,26 +184,25 @@ class Multinomial final : public Loss {
  public:
   explicit Multinomial(Size n_classes) : n_classes_(n_classes) {}
   Size n_outputs() const override { return n_classes_; }
-  void evaluate(Size n, const Real* y, Planes<const Real> score,
-                const Wanted& wanted) const override {
+  void evaluate(const LossInput& at, const LossOutput& out) const override {
+    const Real* const y = at.y[0];
     constexpr Size step = 256;  // rows at a time, so that loops run over rows
     Real top[step], sum[step], e[step];
-    for (Size begin = 0; begin < n; begin += step) {
-      const Size m = std::min(step, n - begin);
-      const auto plane = [&](Size o) { return score[o] + begin; };
+    for (Size begin = 0; begin < at.n; begin += step) {
+      const Size m = std::min(step, at.n - begin);
+      const auto plane = [&](Size o) { return at.score[o] + begin; };
       std::copy_n(plane(0), m, top);
       for (Size o = 1; o < n_classes_; ++o) raise(m, plane(o), top);
       std::fill_n(sum, m, 0.0);
       for (Size o = 0; o < n_classes_; ++o) {
-        Real* const out = wanted.residual ? wanted.residual[o] + begin : e;
-        add_exp(m, plane(o), top, out, sum);
+        Real* const to = out.residual ? out.residual[o] + begin : e;
+        add_exp(m, plane(o), top, to, sum);
       }
-      if (wanted.residual)
-        for (Size o = 0; o < n_classes_; ++o)
-          shares(m, o, y + begin, sum, wanted.residual[o] + begin);
-      if (wanted.value)
+      if (out.residual)
+        for (Size o = 0; o < n_classes_; ++o) shares(m, o, y + begin, sum, out.residual[o] + begin);
+      if (out.value)
         for (Size i = 0; i < m; ++i)
-          wanted.value[begin + i] =
+          out.value[begin + i] =
               top[i] + std::log(sum[i]) - plane(static_cast<Size>(y[begin + i]))[i];
     }
   }

@@ -146,7 +146,7 @@ class Accelerated final : public Optimizer {
   static std::vector<Verb> residual(const Point& point, int m) {  // r at g, of iteration m
     const Real v = weight(m);
     return batch_of(Mix{passing_slot, 1.0 - v, slot_f, v, slot_h},
-                    Residual{passing_slot, slot_r, {point.part()}, false});
+                    Residual{passing_slot, slot_r, {point.part()}, false, point.state});
   }
 
   Real rate_, momentum_;

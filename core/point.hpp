@@ -39,7 +39,11 @@ constexpr Real negligible_root = 1e-13;  // of a gain, as a share of the norm of
 
 struct Update {
   int learner = -1;
-  Vec theta;  // (n_coef) per output, in units of the residual: not yet times rate and scale
+  Vec theta;  // (n_coef) per output that moves, in units of the residual: before rate and scale
+  // The output that moves. The searches always move all of them together. A loss whose outputs are
+  // chosen one at a time (the parameters of a distribution) needs gains and bounds per output
+  // there; steps, paths and replays can do it already.
+  int output = all_outputs;
 };
 
 struct Move {  // all that one iteration decided
@@ -98,9 +102,15 @@ struct Path {
 
 class Point {
  public:
-  Point(Rows& rows, const Parts& parts, const std::vector<Size>& n_coef, Real step_scale)
-      : scale(step_scale), rows_(&rows), parts_(parts), part_(parts.training) {
-    for (const Size d : n_coef) begin_.push_back(begin_.back() + d * rows.n_outputs());
+  Point(Rows& rows, const Parts& parts, const std::vector<Size>& n_coef, Real step_scale,
+        Vec loss_state)
+      : scale(step_scale),
+        state(std::move(loss_state)),
+        rows_(&rows),
+        parts_(parts),
+        part_(parts.training),
+        n_outputs_(rows.n_outputs()) {
+    for (const Size d : n_coef) begin_.push_back(begin_.back() + d * n_outputs_);
     f.assign(begin_.back(), 0.0);
   }
 
@@ -115,7 +125,9 @@ class Point {
 
   void move(Vec& coef, const Update& update, Real step) const {
     const Size k = checked(update);
-    for (Size j = 0; j < update.theta.size(); ++j) coef[begin_[k] + j] += step * update.theta[j];
+    const Size skipped = update.output == all_outputs ? 0 : static_cast<Size>(update.output);
+    Real* const to = coef.data() + begin_[k] + skipped * update.theta.size();
+    for (Size j = 0; j < update.theta.size(); ++j) to[j] += step * update.theta[j];
   }
 
   // slot += step * learner, for a batch
@@ -123,10 +135,11 @@ class Point {
     const Size k = checked(update);
     if (!learners_) return Add{slot, 0, {}};
     const Learner& learner = *(*learners_)[k];
-    Add verb{slot, learner.set(), {}, within, k, update.theta};
+    Add verb{slot, learner.set(), {}, within, k, update.theta, update.output};
     for (Real& t : verb.theta) t *= step;
     if (rows_->by_theta()) return verb;
-    verb.bin_values = learner.bin_values(update.theta, rows_->n_outputs());
+    const Size n_moved = update.output == all_outputs ? n_outputs_ : 1;
+    verb.bin_values = learner.bin_values(update.theta, n_moved);
     for (Real& v : verb.bin_values) v *= step;
     return verb;
   }
@@ -150,7 +163,7 @@ class Point {
   Verb risks_at_f(Slot out) const {
     std::vector<Part> parts{part_, parts_.training};
     if (parts_.validation) parts.push_back(*parts_.validation);
-    return Residual{slot_f, out, parts};
+    return Residual{slot_f, out, parts, true, state};
   }
   Risks risks(const Reply& reply) const {
     Risks out{reply.risk.at(1)};
@@ -205,6 +218,7 @@ class Point {
 
   Vec f;
   Real scale;
+  Vec state;  // of the loss
 
  private:
   std::ptrdiff_t at(Size k) const { return static_cast<std::ptrdiff_t>(begin_[k]); }
@@ -212,8 +226,10 @@ class Point {
   // Number of the update's learner; a recorded update may be of other learners than these.
   Size checked(const Update& update) const {
     const auto k = static_cast<Size>(update.learner);
+    const bool one = update.output != all_outputs;
     if (update.learner < 0 || k + 1 >= begin_.size() ||
-        update.theta.size() != begin_[k + 1] - begin_[k])
+        (one && (update.output < 0 || static_cast<Size>(update.output) >= n_outputs_)) ||
+        update.theta.size() * (one ? n_outputs_ : 1) != begin_[k + 1] - begin_[k])
       throw std::invalid_argument("the path is not one of these learners");
     return k;
   }
@@ -227,6 +243,7 @@ class Point {
   Real moved_ = 0.0;
   Real start_ = 0.0, weight_ = 0.0;
   Size epoch_ = 0;
+  Size n_outputs_;
   std::vector<Size> begin_{0};
 };
 

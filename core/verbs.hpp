@@ -23,6 +23,8 @@ constexpr Slot ones_slot = -2;     // bin_sums: the bin weights themselves
 constexpr Slot passing_slot = -3;  // lives only from one verb of a batch to the next ones
 constexpr Slot max_slots = 16;
 
+constexpr int all_outputs = -1;  // an Add or an Update that moves every output
+
 // The verbs. A batch of them is sent in one call, so that far rows need few round trips and near
 // rows go through the memory once.
 struct Fill {  // out = offset + start
@@ -34,12 +36,14 @@ struct Residual {  // out = -dloss/dscore at `at`; replies how far out moved, an
   Slot out;
   std::vector<Part> parts;  // out is 0 outside the first, which weighs `moved`
   bool risk = true;         // of each part
+  Vec state = {};           // of the loss, see Loss::n_state
 };
 struct MeanResidual {  // out = the residual averaged along the straight line between two scores
   Slot from;
   Slot to;
   Slot out;
   std::optional<Part> part = {};  // out is 0 outside
+  Vec state = {};                 // of the loss
 };
 struct BinSums {  // per slot and set: sum of w x over the rows of each bin
   std::vector<Slot> slots;
@@ -61,6 +65,7 @@ struct Add {  // slot[i] += bin_values[bin[i]]; of moments: the cubic of the row
   std::optional<Part> within = {};   // only rows of this part
   std::optional<Size> learner = {};  // whose bin values these are,
   Vec theta = {};                    // and at which coefficients: for rows that keep no rows
+  int output = all_outputs;          // or the only one that moves; bin_values are then (n_bins)
 };
 struct Mix {  // out = a x + b y
   Slot out;

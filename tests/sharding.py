@@ -65,9 +65,7 @@ def split_rows(table, arrays, n_parts=5, n_shards=2, held=()):
         rows = {name: column[a:b] for name, column in table.items()}
         parts.append(Partition(k, rows, {r: np.asarray(x)[a:b] for r, x in arrays.items()}))
     parts += list(held)
-    return LocalShards(
-        [[p for i, p in enumerate(parts) if i % n_shards == s] for s in range(n_shards)]
-    )
+    return LocalShards([parts[s::n_shards] for s in range(n_shards)])
 
 
 def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bins="auto",

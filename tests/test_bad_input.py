@@ -301,14 +301,14 @@ def test_everything_missing_at_prediction():
     case(ValueError, "y is zero in all training rows", TABLE, np.zeros(N), loss="tweedie"),
     case(
         ValueError,
-        "y has one class only, 1; the binomial loss needs at least two",
+        "y has only one class, 1; the binomial loss needs at least two",
         TABLE,
         np.ones(N),
         loss="binomial",
     ),
     case(
         ValueError,
-        "y has one class only, 'a'; the multinomial",
+        "y has only one class, 'a'; the multinomial",
         TABLE,
         ["a"] * N,
         loss="multinomial",
@@ -322,7 +322,7 @@ def test_everything_missing_at_prediction():
     ),
     case(
         ValueError,
-        "training rows have one class only, so the start would be infinite; choose",
+        "training rows have only one class, so the start would be infinite; choose",
         TABLE,
         HELD,
         loss="binomial",

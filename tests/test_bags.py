@@ -374,7 +374,7 @@ def test_the_command_line_has_bags(tmp_path, capsys):
     assert (len(model.bags), model.settings.fraction) == (3, 0.3)
     with pytest.raises(SystemExit):
         main([*call, "--bags", "3", "--validation", "last"])
-    assert "can only say which share" in capsys.readouterr().err
+    assert "can only be their share" in capsys.readouterr().err
 
 
 def test_the_rows_are_binned_once(monkeypatch):

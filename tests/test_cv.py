@@ -16,7 +16,7 @@ from sklearn.metrics import make_scorer
 
 import cwboost as cb
 from cwboost.cli.main import main
-from cwboost.selection.metrics import NAMED, as_metrics
+from cwboost.selection.metrics import METRICS, as_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore:cv. the best iteration, ")  # short paths
 
@@ -291,9 +291,9 @@ def test_metrics_are_those_of_scikit_learn(loss):
         for m in (0, 12):
             expected = fold_scores(y, function, m, loss=loss)
             np.testing.assert_allclose(found.metrics[name][:, m], expected, rtol=1e-8, err_msg=name)
-    greater = {name: more for name, (_, more, _) in NAMED.items()}
+    greater = {name: metric.greater_is_better for name, metric in METRICS.items()}
     for metric in as_metrics(list(known), None, cb.Squared(), ("a",) if loss != "squared" else ()):
-        assert metric.greater == greater.get(metric.name, True)
+        assert metric.greater_is_better == greater.get(metric.name, True)
 
 
 def test_functions_and_scorers():
@@ -354,8 +354,8 @@ def test_large_test_parts_are_judged_less_often():
         ({"metric": []}, "the list is empty"),
         ({"metric": ["mae", "mae"]}, "not all different"),
         ({"metric": "auc"}, "metric 'auc' is for classes, not for the squared loss"),
-        ({"metric": lambda y, _: y.sum()}, "is more better\\? Say greater_is_better"),
-        ({"metric": "mae", "greater_is_better": True}, "for functions only"),
+        ({"metric": lambda y, _: y.sum()}, "pass greater_is_better=True or False"),
+        ({"metric": "mae", "greater_is_better": True}, "applies only to functions"),
         ({"n_iter": -1}, "n_iter must be a whole number"),
         ({"n_iter": 20, "extend": 10}, "extend: expected True, False or the most iterations"),
         ({"extend": "yes"}, "extend: expected True"),
@@ -379,7 +379,7 @@ def test_metrics_that_are_no_numbers_are_refused():
     folds = [(np.setdiff1d(np.arange(N), only), only)]
     with pytest.raises(ValueError, match="metric 'auc' is not a number on the test rows"):
         cb.cv(TABLE, LABEL, loss="binomial", folds=folds, metric="auc", n_iter=5)
-    with pytest.raises(ValueError, match="the rows have weights, and it does not take them"):
+    with pytest.raises(ValueError, match="the rows have weights, which it does not take"):
         cb.cv(TABLE, Y, weights=W, metric=lambda y, p: 0.0, greater_is_better=True, n_iter=5)
 
 

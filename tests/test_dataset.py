@@ -208,7 +208,7 @@ def test_a_classifier_takes_classes_of_text(frame, tmp_path):
     with pytest.raises(ValueError, match="class king does not occur in the training rows"):
         a.extend(1, other)
     one = cb.Dataset.from_batches([{"x": [1.0, 2.0], "job": ["king", "king"]}], y="job")
-    with pytest.raises(ValueError, match="y has one class only, king"):
+    with pytest.raises(ValueError, match="y has only one class, king"):
         cb.CWBClassifier().fit(one)
     with pytest.raises(ValueError, match="could not convert string to float"):
         cb.CWBRegressor().fit(dataset)

@@ -43,10 +43,10 @@ def make(loss, weighted, n=300):
 def test_own_scorers_are_those_of_scikit_learn(name, loss, weighted):
     tested, score = make(loss, weighted)
     (own,) = as_metrics(name, None, tested.loss, tested.classes)
-    assert (own.name, own.greater) == (name, True)
-    assert not isinstance(getattr(own.of, "__self__", None), ScorerMetric)  # it is not asked
-    theirs = ScorerMetric(get_scorer(name), bool(tested.classes)).value(tested, score)
-    assert own.of(tested, score) == pytest.approx(theirs, rel=1e-12)
+    assert (own.name, own.greater_is_better) == (name, True)
+    assert not isinstance(own.function, ScorerMetric)  # it is not asked
+    theirs = ScorerMetric(get_scorer(name), bool(tested.classes))(tested, score)
+    assert own.function(tested, score) == pytest.approx(theirs, rel=1e-12)
 
 
 def test_all_own_scorers_were_compared():
@@ -57,7 +57,7 @@ def test_all_own_scorers_were_compared():
 def test_others_are_asked_of_scikit_learn(name):
     """Of more than two classes they are other numbers, or none."""
     (found,) = as_metrics(name, None, as_loss("multinomial"), (1, 2, 5))
-    assert isinstance(found.of.__self__, ScorerMetric)
+    assert isinstance(found.function, ScorerMetric)
 
 
 def test_scorers_choose_as_metrics_do():

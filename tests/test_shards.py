@@ -742,7 +742,7 @@ def test_a_class_that_only_the_validation_table_has():
 def test_a_class_that_no_training_row_has():
     table, _ = simple()
     y = np.array(list("ab") * 50)
-    same_error(table, y, loss="binomial", validation=y == "b", match="one class only")
+    same_error(table, y, loss="binomial", validation=y == "b", match="only one class")
 
 
 def test_columns_differ():

@@ -16,9 +16,34 @@ class Loss:
     @property
     def n_outputs(self) -> int: ...
 
+    @property
+    def n_targets(self) -> int: ...
+
+    @property
+    def n_state(self) -> int: ...
+
+class LossInput:
+    """What a loss in Python is given: arrays by plane."""
+
+    @property
+    def y(self) -> NDArray[numpy.float64]:
+        """(n_targets, n)"""
+
+    @property
+    def score(self) -> NDArray[numpy.float64]:
+        """(n_outputs, n)"""
+
+    @property
+    def state(self) -> NDArray[numpy.float64]:
+        """(n_state,)"""
+
+    @property
+    def weights(self) -> NDArray[numpy.float64] | None:
+        """(n,) of the part that is fitted, or None"""
+
 def make_loss(name: str, parameter: float = 0.0) -> Loss: ...
 
-def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss: ...
+def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]], n_outputs: int = 1, n_targets: int = 1, n_state: int = 0) -> Loss: ...
 
 NO_SLOT: int = -1
 
@@ -42,9 +67,12 @@ class Fill:
 class Residual:
     """out = -dloss/dscore at `at` -> moved, risk per part"""
 
-    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True) -> None: ...
+    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True, state: Sequence[float] = []) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
 
     @property
     def risk(self) -> bool: ...
@@ -61,9 +89,12 @@ class Residual:
 class MeanResidual:
     """out = residual averaged from one score to another"""
 
-    def __init__(self, start: int, to: int, out: int, part: int | None = None) -> None: ...
+    def __init__(self, start: int, to: int, out: int, part: int | None = None, state: Sequence[float] = []) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
 
     @property
     def start(self) -> int: ...
@@ -109,12 +140,17 @@ class Cross:
     @property
     def part(self) -> int: ...
 
-class Add:
-    """slot[i] += bin_values[bin[i]]"""
+ALL_OUTPUTS: int = -1
 
-    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], within: int | None = None) -> None: ...
+class Add:
+    """slot[i] += bin_values[bin[i]], for all outputs or for one"""
+
+    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], within: int | None = None, output: int = -1) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def output(self) -> int: ...
 
     @property
     def within(self) -> int | None: ...
@@ -215,7 +251,7 @@ class Crosses:
 class LocalRows(Rows):
     """Rows in this process."""
 
-    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
+    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
 
     def read(self, slot: int) -> NDArray[numpy.float64]: ...
 
@@ -254,7 +290,10 @@ class Path:
     def __init__(self) -> None: ...
 
     @overload
-    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    @property
+    def outputs(self) -> NDArray[numpy.int32]: ...
 
     @property
     def choices(self) -> NDArray[numpy.int32]: ...
@@ -334,7 +373,7 @@ class SearchMode(enum.Enum):
 class BoostProblem:
     """Rows, learners and optimizer of a fit."""
 
-    def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
+    def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, state: Sequence[float] = [], all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
 
 class RunOptions:
     """How far a run goes, and what it calls on its way."""

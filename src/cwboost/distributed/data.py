@@ -93,7 +93,7 @@ def read_sharded(
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
-    if loss.name in ("binomial", "multinomial"):
+    if loss.target == "classes":
         classes = find_classes(shards, reading)
         loss = loss.with_classes(classes)
         reading = reading._replace(loss=loss, classes=classes)

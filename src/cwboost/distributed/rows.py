@@ -47,7 +47,7 @@ class ShardedRows(_core.Rows):
         return True
 
     def linear(self) -> bool:
-        return self.data.loss.name == "squared"
+        return self.data.loss.linear
 
     def knows_cross(self) -> bool:
         """With cross-Grams fewer bin sums are asked for, but in more round trips."""

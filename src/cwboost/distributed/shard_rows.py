@@ -153,8 +153,7 @@ class ShardRows:
         self.weights = self.weights * of_class[np.searchsorted(self._class_values(), self.y)]
 
     def _class_values(self) -> list[float]:
-        n = len(self.options.classes or ())
-        return [-1.0, 1.0] if self.loss.name == "binomial" else [float(c) for c in range(n)]
+        return list(map(float, self.loss.class_values(len(self.options.classes or ()))))
 
     # --- validation rows --------------------------------------------------------------------------
 

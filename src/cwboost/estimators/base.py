@@ -391,7 +391,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         by_name = isinstance(self.optimizer, str)
         if by_name and self.optimizer.lower() == "hybrid" and watched:
             many = self.bags is not None or self.interactions is not None
-            large = many and self._loss().name == "binomial"
+            large = many and self._loss().large_steps
             steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
             return Hybrid(*steps, then="training")
         found = as_optimizer(self.optimizer)

@@ -16,7 +16,8 @@ from sklearn.utils.validation import (
 
 from cwboost.fitting.input_data import class_weights
 from cwboost.frames.table import Floats, Labels
-from cwboost.losses import Loss, as_loss
+from cwboost.losses import Loss, loss_for_classes
+from cwboost.losses.classes import code_array
 
 from .base import CWBEstimator
 from .input import check_y
@@ -81,7 +82,7 @@ time_limit, random_state, n_jobs, verbose
         )  # fmt: skip
 
     def _loss(self) -> Loss:
-        return as_loss("binomial" if len(self.classes_) == 2 else "multinomial")
+        return loss_for_classes(len(self.classes_))
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         """Numbers of the classes, which are those of y if `reset`."""
@@ -97,14 +98,11 @@ time_limit, random_state, n_jobs, verbose
 
     def _numbers(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if reset:
-            self.classes_ = np.unique(y)
+            codes, self.classes_ = code_array(y)
             if len(self.classes_) < 2:
-                raise ValueError(f"y has one class only, {y[0]}; a classifier needs at least two")
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        known = self.classes_[codes] == y
-        if not np.all(known):
-            raise ValueError(f"y: class {y[~known][0]} does not occur in the training rows")
-        return np.asarray(codes)
+                raise ValueError(f"y has only one class, {y[0]}; a classifier needs at least two")
+            return codes
+        return code_array(y, self.classes_)[0]
 
     def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
         if self.class_weight is None:

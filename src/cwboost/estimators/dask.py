@@ -26,11 +26,10 @@ from cwboost.distributed.data import find_classes
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.partitions import ReadOptions
 from cwboost.distributed.shards import Shards
-from cwboost.explain.quality import explained
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import FitOptions, as_seed, check_counts
-from cwboost.losses import Loss, as_loss
+from cwboost.losses import Loss, as_loss, explained
 from cwboost.progress import as_progress
 
 from .base import CWBEstimator

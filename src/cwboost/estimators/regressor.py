@@ -11,9 +11,8 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from cwboost.explain.quality import explained
 from cwboost.frames.table import Floats
-from cwboost.losses import Loss, as_loss
+from cwboost.losses import Loss, as_loss, explained
 from cwboost.uncertainty.intervals import Intervals
 
 from .base import CWBEstimator
@@ -124,7 +123,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
 
     def _loss(self) -> Loss:
         loss = as_loss(self.loss)
-        if loss.name in ("binomial", "multinomial"):
+        if loss.target == "classes":
             raise ValueError(f"loss: {loss.name} is for classes; use CWBClassifier")
         return loss
 

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Column, Numbers, format_number, read
 from cwboost.model.model import Model
-
-from .effects import Columns
 
 INTERCEPT, OFFSET, SCORE = "(intercept)", "(offset)", "(score)"
 
 
 def explain(
     model: Model, table: Any, row: int = 0, *, offset: Any = None, exposure: Any = None
-) -> Columns:
+) -> ResultTable:
     """What every column adds to the score of one row, the largest first.
 
     Parameters
@@ -66,7 +65,7 @@ def explain(
         rows.append((OFFSET, known, fixed))
     score = model.predict(one, kind="score", offset=offset, exposure=exposure)
     rows.append((SCORE, "", np.atleast_1d(score[0])))
-    out = Columns(
+    out = ResultTable(
         column=np.array([r[0] for r in rows], dtype=object),
         value=np.array([r[1] for r in rows], dtype=object),
     )

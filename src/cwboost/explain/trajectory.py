@@ -15,7 +15,7 @@ from cwboost import _core
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 
-from .effects import term_points
+from .sizes import term_points
 
 FRAMES = 150  # iterations that a trace is computed at
 

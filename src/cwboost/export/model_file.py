@@ -30,16 +30,17 @@ from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
-from cwboost.losses import LOSSES, Loss, PythonLoss
+from cwboost.losses import LOSSES, Loss, is_registered
+from cwboost.model.edits import EDITS
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
 from cwboost.optimizers import OPTIMIZERS, Optimizer
-from cwboost.terms.bases import Basis, LevelBasis, MarkBasis, PowerBasis, SplineBasis, TensorBasis
-from cwboost.terms.encoders import ENCODERS, Cuts, Encoder, Levels, Values
-from cwboost.terms.learners import BASES, LEARNERS, Learner
+from cwboost.terms.bases import BASES, Basis
+from cwboost.terms.encoders import ENCODERS, Encoder
+from cwboost.terms.learners import LEARNERS, Learner
 
 FORMAT, VERSION = "cwboost model", 3
 READABLE = (1, 2, 3)
@@ -110,10 +111,11 @@ def to_dict(model: Model) -> dict[str, Any]:
     """The model as plain data."""
     from cwboost import __version__
 
-    if isinstance(model.loss, PythonLoss):
+    if not is_registered(model.loss):
         raise TypeError(
-            "a loss written in Python cannot be stored as JSON; pickle the model, or use a loss "
-            "of the library"
+            f"a model with the {model.loss.name} loss cannot be stored as JSON, because a file "
+            "cannot name a loss written in Python; pickle the model, or add the class of the loss "
+            "to cwboost.losses.LOSSES"
         )
     known = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = _record(model.path)
@@ -283,9 +285,8 @@ def _model(data: dict[str, Any]) -> Model:
     q = loss.n_outputs
     _require(q >= 1 and len(start) == q, "start", f"expected {q} numbers", data["start"])
     classes = _read(tuple[bool | int | float | str, ...], data["classes"], "classes")
-    n_classes = q if q > 1 else 2 if loss.name == "binomial" else 0
-    fits = len(classes) == len(set(classes)) == n_classes
-    _require(fits, "classes", f"expected {n_classes} different ones", data["classes"])
+    fits = len(classes) == len(set(classes)) == loss.n_classes
+    _require(fits, "classes", f"expected {loss.n_classes} different ones", data["classes"])
     optimizer: Optimizer = _read(Optimizer, data["optimizer"], "optimizer")
     scale: float = _read(float, data["scale"], "scale")
     _require(scale > 0, "scale", "expected a positive number", scale)
@@ -403,7 +404,7 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
         learner: Learner = _read(Learner, item["learner"], f"{where}.learner")
         encoders = _read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
         basis: Basis = _read(Basis, item["basis"], f"{where}.basis")
-        margins = [basis.a, basis.b] if isinstance(basis, TensorBasis) else [basis]
+        margins = basis.margins
         for what, found in (("encoders", encoders), ("basis", margins)):
             fits = len(found) == len(learner.columns)
             _require(fits, f"{where}.{what}", "expected one per column", item[what])
@@ -435,15 +436,10 @@ def _terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[st
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
     """A basis must know every value that the encoder can give, and the encoder its column."""
-    if isinstance(encoder, Values | Cuts):
+    if encoder.is_numeric:
         _require(column.kind == "numbers", where, "expected levels for a text column", encoder)
-    if isinstance(basis, SplineBasis | PowerBasis):
-        _require(isinstance(encoder, Values), where, "expected values", encoder)
-    elif isinstance(basis, MarkBasis):
-        _require(isinstance(encoder, Levels), where, "expected levels", encoder)
-    elif isinstance(basis, LevelBasis):
-        found = -1 if encoder.n_codes is None else encoder.n_codes
-        _require(found == basis.n_levels, where, f"expected {basis.n_levels} levels", found)
+    problem = basis.problem_with(encoder)
+    _require(problem is None, where, problem or "", encoder)
 
 
 def _path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
@@ -587,6 +583,9 @@ def _object(cls: Any, value: Any, where: str) -> Any:
     _check_keys(value, kinds, where)
     arguments = {key: _read(kind, value[key], f"{where}.{key}") for key, kind in kinds.items()}
     made = _built(where, lambda: cls(**arguments))
+    if isinstance(made, Basis | Encoder):
+        problem = _built(where, made.problem)
+        _require(problem is None, where, problem or "", value)
     for kind, good, expected in RULES:
         if isinstance(made, kind):
             _require(_built(where, lambda good=good: bool(good(made))), where, expected, value)
@@ -606,29 +605,11 @@ def _rising(numbers: tuple[float, ...] | Floats, strictly: bool) -> bool:
     return bool(np.all(steps > 0 if strictly else steps >= 0))
 
 
-def _mean_fits(basis: Basis) -> bool:
-    return basis.mean is not None and len(basis.mean) == basis.n_coef
-
-
 # What the classes do not check themselves, since only a file can have it wrong: in this order.
 RULES: tuple[tuple[Any, Any, str], ...] = (
     (Edit, lambda e: all(len(p) == 2 and isinstance(p[0], str) for p in e.parameters),
      "expected parameters as pairs of name and value"),
-    (Cuts, lambda e: _rising(e.cuts, True), "expected increasing cuts"),
-    (Levels, lambda e: len(set(e.levels)) == len(e.levels), "expected different levels"),
-    (SplineBasis, lambda b: 0 <= b.degree <= 10 and len(b.knots) >= 2 * b.degree + 2,
-     "expected degree + 1 knots on either side"),
-    (SplineBasis, lambda b: _rising(b.knots, False) and b.range[0] < b.range[1],
-     "expected increasing knots"),
-    (SplineBasis, lambda b: 0 < b.differences < b.n_splines, "expected fewer differences"),
-    (PowerBasis, lambda b: b.scale > 0 and b.first in (0, 1) and 1 <= b.degree <= 20,
-     "expected scale > 0, first 0 or 1, degree 1 to 20"),
-    (LevelBasis, lambda b: 0 <= b.differences <= 1 and 1 <= b.n_coef <= 2**31,
-     "expected levels, and differences 0 or 1"),
-    (MarkBasis, lambda b: b.level is None or b.level >= 0, "expected a level"),
-    (TensorBasis, lambda b: not any(isinstance(m, TensorBasis) for m in (b.a, b.b)),
-     "expected margins of one column"),
-    (Basis, _mean_fits, "expected a mean for every coefficient"),
+    (Edit, lambda e: e.what in EDITS, f"expected one of {', '.join(EDITS)}"),
     (ColumnFacts, lambda c: (c.low is None) == (c.high is None), "expected low and high"),
     (ColumnFacts, lambda c: c.low is None or c.low <= c.high, "expected low <= high"),
     (Spread, lambda s: s.rows > 0 and 0 <= s.missing <= 1, "expected rows > 0, missing 0 to 1"),

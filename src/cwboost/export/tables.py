@@ -24,17 +24,19 @@ import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, TermPieces, link_of, outputs_of, pieces_of
+from cwboost.model.pieces import Axis, TermPieces, pieces_of
+
+from .prediction import outputs_of
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
 EXACT = "exact"  # the folder of the exact tables
 
 
-def score_tables(model: Model, n: int = 20) -> dict[str, Columns]:
+def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
     """One table per chosen term, for reading, and the table "intercept" before them.
 
     Every row says where it holds and what it adds to the score; with a log link also the factor
@@ -73,7 +75,7 @@ def score_tables(model: Model, n: int = 20) -> dict[str, Columns]:
     return _tables(model, lambda pieces: _readable(model, pieces, n))
 
 
-def exact_tables(model: Model) -> dict[str, Columns]:
+def exact_tables(model: Model) -> dict[str, ResultTable]:
     """One table per chosen term that gives the model's own numbers, and the table "intercept".
 
     The score of a row is its offset, plus the intercept, plus for every term
@@ -92,7 +94,7 @@ def exact_tables(model: Model) -> dict[str, Columns]:
     return _tables(model, lambda pieces: _exact(model, pieces))
 
 
-def _tables(model: Model, make: Callable[[TermPieces], Columns]) -> dict[str, Columns]:
+def _tables(model: Model, make: Callable[[TermPieces], ResultTable]) -> dict[str, ResultTable]:
     out = {"intercept": _intercept(model)}
     for pieces in pieces_of(model):
         name = pieces.term.name
@@ -100,12 +102,12 @@ def _tables(model: Model, make: Callable[[TermPieces], Columns]) -> dict[str, Co
     return out
 
 
-def _intercept(model: Model) -> Columns:
+def _intercept(model: Model) -> ResultTable:
     values = np.atleast_1d(model.intercept)
-    out = Columns(intercept=values)
+    out = ResultTable(intercept=values)
     if model.n_outputs > 1:
-        out = Columns(output=np.array(outputs_of(model), dtype=object), intercept=values)
-    factor = FACTORS.get(str(link_of(model.loss)))
+        out = ResultTable(output=np.array(outputs_of(model), dtype=object), intercept=values)
+    factor = FACTORS.get(str(model.loss.link))
     if factor is not None:
         with np.errstate(over="ignore"):
             out["odds" if factor == "odds ratio" else factor] = np.exp(values)
@@ -115,7 +117,7 @@ def _intercept(model: Model) -> Columns:
 # --- one term -------------------------------------------------------------------------------------
 
 
-def _exact(model: Model, pieces: TermPieces) -> Columns:
+def _exact(model: Model, pieces: TermPieces) -> ResultTable:
     parts = [_described(axis, list(range(axis.n_pieces))) for axis in pieces.axes]
     for axis, part in zip(pieces.axes, parts, strict=True):
         if axis.degree > 0:
@@ -136,7 +138,7 @@ def _exact(model: Model, pieces: TermPieces) -> Columns:
     return out
 
 
-def _readable(model: Model, pieces: TermPieces, n: int) -> Columns:
+def _readable(model: Model, pieces: TermPieces, n: int) -> ResultTable:
     per_axis = n if len(pieces.axes) == 1 else max(1, n // 2)
     shown = [_shown(axis, model, per_axis) for axis in pieces.axes]
     out = _crossed([part for part, _ in shown])
@@ -145,7 +147,7 @@ def _readable(model: Model, pieces: TermPieces, n: int) -> Columns:
         pairs = _all_pairs([len(at) for at, _ in places])
         places = [(at[i], t[i]) for (at, t), i in zip(places, pairs, strict=True)]
     effect = pieces.effect(places)
-    factor = FACTORS.get(str(link_of(model.loss)))
+    factor = FACTORS.get(str(model.loss.link))
     for label, column in zip(outputs_of(model), effect.T, strict=True):
         out[_labelled("effect", label)] = column.copy()
         if factor is not None:
@@ -157,11 +159,11 @@ def _labelled(name: str, label: str) -> str:
     return f"{name}[{label}]" if label else name
 
 
-def _described(axis: Axis, which: list[int]) -> Columns:
+def _described(axis: Axis, which: list[int]) -> ResultTable:
     """Where pieces hold."""
     kinds = ["level" if axis.breaks is None else _interval(axis)] * axis.n_known
     kinds += ["missing", "other"]
-    out = Columns({f"{axis.column} is": np.array([kinds[i] for i in which], dtype=object)})
+    out = ResultTable({f"{axis.column} is": np.array([kinds[i] for i in which], dtype=object)})
     if axis.breaks is None:
         levels = [*axis.levels, None, None]
         out[axis.column] = np.array([levels[i] for i in which], dtype=object)
@@ -175,7 +177,7 @@ def _interval(axis: Axis) -> str:
     return "(from, to]" if axis.closed_above else "[from, to)"
 
 
-def _shown(axis: Axis, model: Model, n: int) -> tuple[Columns, tuple[Any, Floats]]:
+def _shown(axis: Axis, model: Model, n: int) -> tuple[ResultTable, tuple[Any, Floats]]:
     """Where the effect is shown, and the pieces and t that it is shown for."""
     if axis.degree == 0:
         every = np.arange(axis.n_pieces)
@@ -185,7 +187,7 @@ def _shown(axis: Axis, model: Model, n: int) -> tuple[Columns, tuple[Any, Floats
     assert facts.high is not None
     ends = round_ends(facts.low, facts.high, n)
     kinds = [_interval(axis)] * (len(ends) - 1) + ["missing"]
-    out = Columns({f"{axis.column} is": np.array(kinds, dtype=object)})
+    out = ResultTable({f"{axis.column} is": np.array(kinds, dtype=object)})
     out[f"{axis.column} from"] = np.append(ends[:-1], np.nan)
     out[f"{axis.column} to"] = np.append(ends[1:], np.nan)
     at, t = axis.place(ends[:-1] + np.diff(ends) / 2)
@@ -216,12 +218,12 @@ def _all_pairs(sizes: list[int]) -> list[Any]:
     return [index.ravel() for index in np.indices(sizes)]
 
 
-def _crossed(parts: list[Columns]) -> Columns:
+def _crossed(parts: list[ResultTable]) -> ResultTable:
     """The columns of one part, or of all pairs of rows of two."""
     if len(parts) == 1:
         return parts[0]
     pairs = _all_pairs([len(next(iter(part.values()))) for part in parts])
-    out = Columns()
+    out = ResultTable()
     for part, rows in zip(parts, pairs, strict=True):
         for name, column in part.items():
             out[name if name not in out else f"{name} (2)"] = column[rows]
@@ -231,26 +233,26 @@ def _crossed(parts: list[Columns]) -> Columns:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _facts(model: Model) -> Columns:
+def _facts(model: Model) -> ResultTable:
     """What a reader has to know beside the tables."""
     settings = model.settings
     facts = {
         "loss": model.loss.name,
-        "link": link_of(model.loss) or "a Python function",
+        "link": model.loss.link or "a Python function",
         "classes": "; ".join(map(str, model.classes)),
         "offset": settings.offset or ("given for every row" if settings.needs_offset else ""),
         "exposure": settings.exposure or "",
         "score": "offset + log(exposure) + intercept + the effects of all terms",
         "effect": "c0 + c1 t + c2 t^2 + ..., t = (x - origin) / width",
     }
-    return Columns(
+    return ResultTable(
         fact=np.array(list(facts), dtype=object), value=np.array(list(facts.values()), dtype=object)
     )
 
 
-def _index(model: Model, files: list[str]) -> Columns:
+def _index(model: Model, files: list[str]) -> ResultTable:
     terms = [pieces.term for pieces in pieces_of(model)]
-    return Columns(
+    return ResultTable(
         term=np.array([term.name for term in terms], dtype=object),
         learner=np.array([type(term.learner).__name__ for term in terms], dtype=object),
         file=np.array(files, dtype=object),
@@ -300,14 +302,14 @@ def _file_name(number: int, name: str) -> str:
     return f"{number:02d}_{plain[:60]}.csv"
 
 
-def _write_csv(file: Path, table: Columns) -> None:
+def _write_csv(file: Path, table: ResultTable) -> None:
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(list(table))
         writer.writerows(_rows(table))
 
 
-def _rows(table: Columns) -> Iterator[list[Any]]:
+def _rows(table: ResultTable) -> Iterator[list[Any]]:
     """Rows of plain values, None where there is none (NaN, infinite ends)."""
     for row in zip(*(column.tolist() for column in table.values()), strict=True):
         yield [None if isinstance(v, float) and not np.isfinite(v) else v for v in row]
@@ -375,7 +377,7 @@ class _Sheets:
             number += 1
 
 
-def _write_sheet(book: Any, title: str, tables: list[Columns]) -> None:
+def _write_sheet(book: Any, title: str, tables: list[ResultTable]) -> None:
     """Tables below each other, their heads in bold."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Font

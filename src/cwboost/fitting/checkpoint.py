@@ -26,7 +26,6 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.fingerprint import fingerprint
-from cwboost.losses import described
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.term import with_coefficients
@@ -61,7 +60,7 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
         held = f"{settings.fraction} of the rows by random_state {settings.seed}"
     before = fingerprint(getattr(model.path, name) for name in ARRAYS)
     return {
-        "loss": described(model.loss),
+        "loss": model.loss.identity(),
         "optimizer": repr(model.optimizer),
         "rows": str(n_rows),
         "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({fingerprint(made)})",

@@ -22,7 +22,7 @@ from cwboost._utils.threads import map_in_threads
 from cwboost.binning.min_rows import UNSEEN
 from cwboost.binning.summary import ColumnSummary, Sample, summarize
 from cwboost.frames.table import Column, Floats, Table
-from cwboost.terms.bases import Basis, BasisRows, LevelBasis, MarkBasis, PowerBasis, TensorBasis
+from cwboost.terms.bases import Basis, BasisRows, LevelBasis, MarkBasis, TensorBasis
 from cwboost.terms.encoders import Encoder, Levels, Values
 from cwboost.terms.learners import (
     Category,
@@ -349,39 +349,15 @@ def basis_rows(
     def rows_of(term: tuple[Plan, int]) -> tuple[Plan, BasisRows]:
         plan, number = term
         values, basis = sets.sets[number].values, plan.basis
-        if _knows_all(basis, values):
+        if not basis.needs_mean(values):
             return plan, basis.rows(values, room)
-        basis = _with_mean(basis, values, weights[number])
+        basis = basis.with_mean(values, weights[number])
         return replace(plan, basis=basis), basis.all_rows(values, room)
 
     terms = list(zip(plans, sets.of_term, strict=True))
     most = max((s.n_bins for s in sets.sets), default=0)
     found = map_in_threads(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
     return [plan for plan, _ in found], [rows for _, rows in found]
-
-
-def _knows_all(basis: Basis, values: Floats) -> bool:
-    """Whether a basis has rows for all bins without knowing its mean row."""
-    if isinstance(basis, TensorBasis):
-        return False
-    if isinstance(basis, PowerBasis):
-        return basis.first == 0 and not np.isnan(values[-1])  # the missing have the last bin
-    return bool(basis.known(values).all())
-
-
-def _with_mean(basis: Basis, values: Floats, w: Floats) -> Basis:
-    if basis.mean is not None:
-        return basis
-    if isinstance(basis, TensorBasis):
-        a, b = (_with_mean(m, values[:, j], w) for j, m in enumerate((basis.a, basis.b)))
-        basis = replace(basis, a=a, b=b)
-    known = basis.known(values) & (w != 0)
-    rows = basis.rows(values[known], ArrayPool())
-    weights = np.repeat(w[known], np.diff(rows.begin))
-    mean = np.bincount(rows.column, rows.value * weights, basis.n_coef) / w[known].sum()
-    if isinstance(basis, PowerBasis) and basis.first == 1:  # centred where the fit sees it
-        return replace(basis, center=basis.center + basis.scale * float(mean[0]), mean=np.zeros(1))
-    return replace(basis, mean=mean)
 
 
 def complete(plans: Sequence[Plan], systems: Sequence[System]) -> None:
@@ -414,7 +390,7 @@ def make_systems(
     of_size: dict[int, list[tuple[int, Any]]] = {}  # terms that the core can solve, and penalties
     pairs: list[int] = []  # terms without main effects
     for k, plan in enumerate(plans):
-        if isinstance(plan.basis, TensorBasis) and plan.basis.orthogonal:
+        if plan.basis.is_interaction:
             pairs.append(k)
             continue
         penalty = plan.basis.penalty()
@@ -456,7 +432,7 @@ def _aim(plan: Plan, given: float | None) -> tuple[float, float, bool, bool, int
     if df is not None:
         return np.nan, df + beside, False, trace, free
     net = plan.net_df or 0.0
-    if isinstance(plan.basis, TensorBasis) and plan.basis.orthogonal:
+    if plan.basis.is_interaction:
         net = max(net, free + 1.0)
     return np.nan, net + beside, not beside, trace, free
 

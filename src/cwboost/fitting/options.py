@@ -53,9 +53,10 @@ class FitOptions(NamedTuple):
 
     def check(self, loss: Loss, split: Split) -> None:
         """Refuses what cannot be done with these rows."""
-        if self.search == "row-free" and loss.name != "squared":
+        if self.search == "row-free" and not loss.linear:
             raise ValueError(
-                f"search: 'row-free' is for the squared loss, got {loss.name}; use 'auto'"
+                f"search: 'row-free' needs a loss with residual y - score, such as squared; "
+                f"got {loss.name}; use 'auto'"
             )
         check_validation(self.optimizer, split)
 

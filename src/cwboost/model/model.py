@@ -235,7 +235,7 @@ class Model:
         Parameters
         ----------
         what : "zero", "rounded", "smoothed", "monotone" or "set_level"
-            A function of `cwboost.edit`, where the parameters are explained.
+            A function of `cwboost.model.edits`, which documents its parameters.
         term : name of a term
         **parameters
             Of that function.
@@ -287,8 +287,7 @@ class Model:
         >>> cb.fit({"x": x}, 3 * x, n_iter=200).predict({"x": [0.5]}).round(3)
         array([1.5])
         """
-        if kind not in ("response", "score"):
-            raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
+        self.loss.check_kind(kind)
         check_threads(n_threads)
         found, unseen = self._predicted(read(table), kind, offset, exposure, n_threads)
         if unseen:
@@ -307,9 +306,7 @@ class Model:
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
                 "far away from the training rows"
             )
-        if kind == "response":
-            return self.loss.response(score), found.unseen
-        return score[:, 0] if self.n_outputs == 1 else score, found.unseen
+        return self.loss.predict(score, kind), found.unseen
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
         """What each chosen term adds to the score of every row, centred: intercept + offset + their
@@ -323,14 +320,14 @@ class Model:
         >>> float((model.intercept + model.contributions({"x": [0.5]})["x"]).round(3)[0])
         1.5
         """
-        from cwboost.explain.effects import Columns
+        from cwboost.frames.result_table import ResultTable
 
         data = read(table)
         effects = np.empty((len(self._lookup.terms), data.n_rows, self.n_outputs))
         self._write_effects(data, effects, n_threads)
         if self.n_outputs == 1:
             effects = effects[:, :, 0]
-        return Columns(zip(self._lookup.terms, effects, strict=True))
+        return ResultTable(zip(self._lookup.terms, effects, strict=True))
 
     def _write_effects(self, data: Table, effects: Floats, n_threads: int | None = None) -> None:
         """Writes the centred effects of the chosen terms to (terms, n, q), in any order of memory
@@ -544,7 +541,7 @@ class Model:
         >>> bool(np.all((band["lower"] <= band["effect"]) & (band["effect"] <= band["upper"])))
         True
         """
-        from cwboost.explain.effects import band
+        from cwboost.explain.bands import band
 
         return band(self, which, n, level, kind)
 
@@ -572,14 +569,14 @@ class Model:
         >>> bool(np.isclose(model.importance()["x"], model.risk[0] - model.risk[-1]))
         True
         """
-        from cwboost.explain.effects import importance
+        from cwboost.explain.importance import importance
 
         rows = {"table": table, "y": y, "weights": weights, "offset": offset, "exposure": exposure}
         return importance(self, kind, rows)
 
     def summary(self) -> str:
         """The model on a page, as text."""
-        from cwboost.explain.effects import summary
+        from cwboost.explain.summary import summary
 
         return summary(self)
 

@@ -1,7 +1,5 @@
-"""Terms as piecewise polynomials: the exact form that SQL, ONNX and the score tables share.
-
-Knows how every basis is cut into pieces on which it is a polynomial, and what a model adds to its
-terms (offset, link); knows nothing of how the pieces are written down.
+"""Terms as piecewise polynomials: the exact form that SQL, ONNX, the score tables and the report
+share.
 
 Every column of a term is an `Axis`. The pieces of numbers are intervals, then missing cells; those
 of levels are the levels, then missing cells, then all levels never seen in training. On a piece
@@ -16,24 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import factorial
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 
-from cwboost.binning.min_rows import UNSEEN
 from cwboost.frames.table import Floats
-from cwboost.losses import Binomial, Loss, Multinomial, PythonLoss
-from cwboost.terms.bases import Basis, PowerBasis, SplineBasis, TensorBasis
-from cwboost.terms.encoders import Cuts, Encoder, Levels
+from cwboost.terms.bases import Basis
+from cwboost.terms.encoders import Encoder
 
 from .model import Model
 from .records import ColumnFacts
 from .term import Term
-
-Link = Literal["identity", "log", "logit", "softmax"]
 
 
 class NoPiecesError(TypeError):
@@ -152,10 +143,9 @@ def term_axes(term: Term, columns: Mapping[str, ColumnFacts]) -> tuple[Axis, ...
     Raise NoPiecesError if the basis is not a piecewise polynomial.
     """
     basis, encoders = term.plan.basis, term.plan.encoders
-    parts = (basis.a, basis.b) if isinstance(basis, TensorBasis) else (basis,)
     return tuple(
-        _axis(column, columns[column].kind == "numbers", encoder, part)
-        for column, encoder, part in zip(term.columns, encoders, parts, strict=True)
+        _axis(column, columns[column].kind == "numbers", encoder, margin)
+        for column, encoder, margin in zip(term.columns, encoders, basis.margins, strict=True)
     )
 
 
@@ -167,148 +157,21 @@ def _product(a: Floats, b: Floats, beta: Floats) -> Floats:
 
 
 def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
-    if isinstance(encoder, Levels):
-        codes = np.array([*range(len(encoder.levels)), np.nan, UNSEEN])
-        return _constant(column, numeric, None, encoder.levels, basis, codes)
-    if isinstance(encoder, Cuts):
-        codes = np.array([*range(encoder.n_codes), np.nan])
-        return _constant(column, numeric, np.array(encoder.cuts), (), basis, codes)
-    if isinstance(basis, SplineBasis):
-        breaks, blocks = _spline(basis)
-        origin = np.append(breaks[:1], breaks)
-        width = np.concatenate([np.diff(breaks[:2]), np.diff(breaks), np.diff(breaks[-2:])])
-    elif isinstance(basis, PowerBasis):
-        breaks, origin, width = np.empty(0), np.array([basis.center]), np.array([basis.scale])
-        blocks = np.eye(basis.degree + 1)[None, :, basis.first :]
-    else:
+    found = basis.pieces(encoder.codes())
+    if found is None:
         raise NoPiecesError(
-            f"column {column!r}: a {type(basis).__name__} cannot be written as a piecewise "
-            "polynomial; export the model as JSON with model.save"
+            f"column {column!r}: a {type(basis).__name__} has no exact form as a piecewise "
+            "polynomial, which predictions outside of Python need; save the model as JSON with "
+            "model.save instead"
         )
-    missing = np.zeros((1, *blocks.shape[1:]))
-    cell = np.array([np.nan])
-    if basis.known(cell)[0]:
-        missing[0, 0] = basis.matrix(cell).toarray()[0]
-    elif basis.mean is not None:  # what `matrix` takes, at a tenth of the time
-        missing[0, 0] = basis.mean
+    coded = found.breaks is None
     return Axis(
         column,
         numeric,
-        breaks,
-        False,
-        (),
-        np.append(origin, 0.0),
-        np.append(width, 1.0),
-        np.concatenate([blocks, missing]),
+        breaks=np.array(encoder.cuts) if encoder.has_steps else found.breaks,
+        closed_above=coded or found.closed_above,  # as cuts are
+        levels=encoder.levels,
+        origin=found.origin,
+        width=found.width,
+        blocks=found.blocks,
     )
-
-
-def _constant(
-    column: str,
-    numeric: bool,
-    breaks: Floats | None,
-    levels: tuple[str, ...],
-    basis: Basis,
-    codes: Floats,
-) -> Axis:
-    """An axis whose pieces are the codes of steps or levels."""
-    rows = basis.matrix(codes).toarray()
-    n = len(codes)
-    return Axis(column, numeric, breaks, True, levels, np.zeros(n), np.ones(n), rows[:, None, :])
-
-
-def _spline(basis: SplineBasis) -> tuple[Floats, Floats]:
-    """Knots within the range, and polynomials below, between and above them."""
-    k, n = basis.degree, basis.n_splines
-    breaks = np.array(basis.knots[k : n + 1])
-    # In units of the range, so that powers of tiny or huge widths stay within floating point.
-    knots = (np.array(basis.knots) - breaks[0]) / (breaks[-1] - breaks[0])
-    splines, left, width = BSpline(knots, np.eye(n), k), knots[k:n], np.diff(knots[k : n + 1])
-    # Taylor at the left end of every interval: (intervals, powers, n_splines)
-    inner = np.stack(
-        [splines(left, nu=j) * width[:, None] ** j / factorial(j) for j in range(k + 1)], axis=1
-    )
-    outer = np.zeros((2, k + 1, n))
-    outer[0, 0], outer[1, 0] = inner[0, 0], inner[-1].sum(axis=0)
-    if basis.extrapolate == "linear" and k > 0:
-        outer[0, 1] = inner[0, 1]
-        outer[1, 1] = np.arange(k + 1) @ inner[-1]
-    blocks = np.zeros((len(breaks) + 1, k + 1, basis.n_coef))  # the last may be of missing cells
-    blocks[:, :, :n] = np.concatenate([outer[:1], inner, outer[1:]])
-    return breaks, blocks
-
-
-# --- what stands around the terms -----------------------------------------------------------------
-
-
-def link_of(loss: Loss) -> Link | None:
-    """How scores become responses; None: by a function of the user's."""
-    if isinstance(loss, Multinomial):
-        return "softmax"
-    if isinstance(loss, Binomial):
-        return "logit"
-    if isinstance(loss, PythonLoss):
-        return None if callable(getattr(loss.user, "response", None)) else "identity"
-    if loss.log_link:
-        return "log"
-    return "identity" if type(loss).response is Loss.response else None
-
-
-def checked_link(model: Model, kind: str) -> Link | None:
-    """The link, or an error if `kind` asks for what only Python can compute."""
-    if kind not in ("response", "score"):
-        raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
-    link = link_of(model.loss)
-    if kind == "response" and link is None:
-        raise TypeError(
-            f"the response of the {model.loss.name} loss is a Python function, which cannot be "
-            "exported; use kind='score'"
-        )
-    return link
-
-
-def outputs_of(model: Model) -> list[str]:
-    """Labels of the outputs: the classes, numbers, or one empty label."""
-    if model.n_outputs == 1:
-        return [""]
-    return [str(x) for x in model.classes or range(model.n_outputs)]
-
-
-@dataclass(frozen=True)
-class FixedColumns:
-    """Columns that are added to the score as they are: offsets, and the log of the exposure."""
-
-    offset: tuple[str, ...]  # none, one, or one per output
-    exposure: str | None
-
-
-def fixed_columns(model: Model, offset: Any, exposure: Any) -> FixedColumns:
-    """The columns given, or those that the model was fitted with by name."""
-    settings = model.settings
-    if settings.needs_offset and offset is None and exposure is None:
-        raise ValueError(
-            "the model was fitted with an offset (or exposure) for every row; pass the name of "
-            "its column as offset= or exposure=, or offset=0 for none"
-        )
-    offset = settings.offset if offset is None else offset
-    exposure = settings.exposure if exposure is None else exposure
-    names: tuple[str, ...]
-    if offset is None or _is(offset, 0):
-        names = ()
-    elif isinstance(offset, str):
-        names = (offset,)
-    elif isinstance(offset, Sequence) and all(isinstance(name, str) for name in offset):
-        names = tuple(offset)
-    else:
-        raise TypeError(f"offset: expected the name of a column, or 0 for none, got {offset!r}")
-    if exposure is None or _is(exposure, 1):
-        return FixedColumns(names, None)
-    if not isinstance(exposure, str):
-        raise TypeError(f"exposure: expected the name of a column, or 1 for none, got {exposure!r}")
-    if not model.loss.log_link:
-        raise ValueError(f"exposure: the {model.loss.name} loss has no log link; use offset")
-    return FixedColumns(names, exposure)
-
-
-def _is(value: Any, number: int) -> bool:
-    return isinstance(value, int | float) and value == number

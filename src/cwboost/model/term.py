@@ -13,7 +13,6 @@ from cwboost import _core
 from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.optimizers import Optimizer
-from cwboost.terms.encoders import Levels
 
 if TYPE_CHECKING:
     pass
@@ -26,7 +25,8 @@ class Term:
     """One term of the sum: a learner and its coefficients."""
 
     plan: Plan = field(repr=False)
-    beta: Floats = field(repr=False)  # (n_coef, q) in the basis
+    # (n_coef, q) in the basis. Columns of outputs that the term does not move are zero.
+    beta: Floats = field(repr=False)
     smoothing: float
     df: float
     net_df: float
@@ -67,7 +67,7 @@ class Term:
     def levels(self) -> tuple[str | None, ...] | None:
         """Levels that the coefficients of a Category belong to, None for missing cells."""
         encoder, basis = self.plan.encoders[0], self.plan.basis
-        if len(self.columns) > 1 or not isinstance(encoder, Levels) or basis.kind != "levels":
+        if len(self.columns) > 1 or encoder.is_numeric or not basis.has_levels:
             return None
         return (*encoder.levels, None)[: basis.n_coef]
 
@@ -80,6 +80,18 @@ class Term:
     def effect_at(self, values: Floats) -> Floats:
         """(n, q) centred effect at encoded values."""
         return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
+
+
+def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
+    """Return the term of this name, or all terms of the column of this name."""
+    if which in terms:
+        return [terms[which]]
+    found = [t for t in terms.values() if t.columns == (which,)]
+    if not found:
+        names = list(terms)
+        shown = ", ".join(map(repr, names[:10])) + ", ..." * (len(names) > 10)
+        raise ValueError(f"no term or column {which!r}; the model has {shown or 'no terms'}")
+    return found
 
 
 def with_coefficients(

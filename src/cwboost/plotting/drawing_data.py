@@ -15,12 +15,14 @@ import numpy as np
 
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
-from cwboost.explain.effects import Columns, Shape, level_shares
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
+from cwboost.explain.shapes import Shape
+from cwboost.explain.sizes import level_shares
+from cwboost.export.prediction import outputs_of
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Column, Floats, Table
 from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
-from cwboost.model.pieces import link_of, outputs_of
 
 Scale = Literal["score", "response", "ratio"]
 
@@ -151,7 +153,7 @@ class Scaled:
 
     @property
     def link(self) -> str | None:
-        return link_of(self.model.loss)
+        return self.model.loss.link
 
     @property
     def outputs(self) -> list[str]:
@@ -285,10 +287,10 @@ def aligned(series: list[Series]) -> list[Series]:
     return out
 
 
-def series_table(series: list[Series], scale: Scale) -> Columns:
+def series_table(series: list[Series], scale: Scale) -> ResultTable:
     """Series as a table: the columns, then a column of values per series; missing cells last."""
     first = series[0].shape
-    out = Columns()
+    out = ResultTable()
     gone = any(s.missing is not None for s in series)
     if first.kind == "surface":
         i, j = np.divmod(np.arange(first.effect[..., 0].size), len(first.at[1]))
@@ -332,7 +334,7 @@ def level_lines(
     Examples
     --------
     >>> import cwboost as cb
-    >>> from cwboost.explain.effects import shape
+    >>> from cwboost.explain.shapes import shape
     >>> model = cb.fit({"g": list("abbcccddddd") * 9}, list(range(11)) * 9, n_iter=300)
     >>> found = series_of(Scaled(model), shape(model, "g"))
     >>> [line.name for line in level_lines(found, found[0].shape.shares[0], 2)]
@@ -460,7 +462,7 @@ class Bar:
     end: float
 
 
-def waterfall(explained: Columns, output: int = 0, most: int = 10) -> list[Bar]:
+def waterfall(explained: ResultTable, output: int = 0, most: int = 10) -> list[Bar]:
     """The steps from the intercept to the score of a row that `explain` explained; columns beyond
     `most` are gathered.
 

@@ -10,7 +10,8 @@ from html import escape
 
 import numpy as np
 
-from cwboost.explain.effects import Shape, panels, shape, view
+from cwboost.explain.shapes import Shape, shape, view
+from cwboost.explain.sizes import panels
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 

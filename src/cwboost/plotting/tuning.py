@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.selection.tuning.space import Choice, LogUniform
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
@@ -90,16 +90,16 @@ class TuningDisplay:
         return cls(tuning, kind).plot(axes)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         if self.kind == "parameters":
             table = self.tuning.table()
             rows = {(c, r): i for i, (c, r) in enumerate(
                 zip(table["configuration"], table["rung"], strict=True))}  # fmt: skip
             places = sorted(rows[t.configuration, t.rung] for t in self.last)
             names = ["configuration", "budget", *self.tuning.bench.space.parameters]
-            return Columns({name: table[name][places] for name in [*names, "n_iter", "score"]})
+            return ResultTable({name: table[name][places] for name in [*names, "n_iter", "score"]})
         trials = self.tuning.trials
-        return Columns(
+        return ResultTable(
             configuration=np.repeat(
                 [t.configuration for t in trials], [len(t.curve.at) for t in trials]
             ),
@@ -179,7 +179,7 @@ class TuningDisplay:
                 mew=1.2, zorder=6, clip_on=False)  # fmt: skip
         near = best.n_iter > np.sqrt(most)
         add_note(ax, f"best: {best.score:.4g} after {best.n_iter:,}", (best.n_iter, best.score),
-              (-6 if near else 6, 10 if self.tuning.metric.greater else -10),
+              (-6 if near else 6, 10 if self.tuning.metric.greater_is_better else -10),
               ha="right" if near else "left", fontsize="small", color=blend(ax, 0.85),
               zorder=6)  # fmt: skip
 
@@ -199,8 +199,8 @@ class TuningDisplay:
         ax.set_ylabel(drawn_text(metric.name))
         if not len(known):
             return
-        tail = 1 - SHOWN if metric.greater else SHOWN
-        best = known.max() if metric.greater else known.min()
+        tail = 1 - SHOWN if metric.greater_is_better else SHOWN
+        best = known.max() if metric.greater_is_better else known.min()
         worst = float(np.quantile(known, tail))
         room = abs(best - worst) or max(abs(best), 1.0) * 1e-3
         low, high = min(best, worst) - 0.12 * room, max(best, worst) + 0.12 * room
@@ -208,7 +208,7 @@ class TuningDisplay:
         set_ticks(ax.yaxis, 5)
         beyond = sum(not low <= t.score <= high for t in drawn)
         if beyond:
-            where = "below" if metric.greater else "above"
+            where = "below" if metric.greater_is_better else "above"
             add_remarks(ax, [f"{beyond} lie {where}"])
 
 

@@ -12,16 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.explain.effects import band_words, importance, level_shares, shape_of
-from cwboost.explain.quality import EvaluatedRows, aims_at, calibration, metrics
+from cwboost.explain.bands import band_words
+from cwboost.explain.importance import importance
+from cwboost.explain.quality import calibration, figures
+from cwboost.explain.shapes import shape_of
+from cwboost.explain.sizes import level_shares
+from cwboost.export.prediction import outputs_of
 from cwboost.frames.table import Labels, Table
+from cwboost.losses import EvaluatedRows
 from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, link_of, outputs_of
+from cwboost.model.pieces import Axis
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.term import Term
 
-from .fit_code import fit_code, loss_label
+from .fit_code import fit_code
 from .packed_terms import PackedTerm, Polynomials, axis_data, floats
 from .path_frames import finite
 
@@ -45,7 +50,7 @@ def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str)
     columns = list(dict.fromkeys(c for packed in terms for c in packed.term.columns))
     column_data = [_column(model, name, terms) for name in columns]
     polynomials = Polynomials()
-    link = link_of(model.loss)
+    link = model.loss.link
     settings = model.settings
     by_array, log_link = settings.needs_offset, model.loss.log_link
     return {
@@ -54,7 +59,7 @@ def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str)
         "target": settings.target,
         "loss": model.loss.name,
         "link": link if link in LINKS else None,
-        "aim": aims_at(model.loss),
+        "aim": model.loss.estimand,
         "outputs": outputs_of(model),
         "classes": [str(c) for c in model.classes],
         "intercept": floats(np.atleast_1d(model.intercept)),
@@ -226,7 +231,7 @@ def facts(model: Model) -> list[list[str]]:
     out = [["target", settings.target or "given as an array"]]
     if model.classes:
         out.append(["classes", _listed(model.classes)])
-    out.append(["loss", loss_label(model.loss)])
+    out.append(["loss", model.loss.label()])
     out.append(["optimizer", repr(model.optimizer)])
     if rows:
         what = "sum of weights" if settings.weights is not None else "training"
@@ -277,7 +282,7 @@ def _judged(rows: EvaluatedRows) -> dict[str, Any]:
         curves.append({k: [finite(v) for v in column.tolist()] for k, column in found.items()})
     return {
         "n": len(rows.y),
-        "metrics": [[name, finite(value)] for name, value in metrics(rows).items()],
+        "metrics": [[name, finite(value)] for name, value in figures(rows).items()],
         "calibration": curves,
         "per_exposure": bool(rows.loss.log_link and rows.offset.any()),
     }

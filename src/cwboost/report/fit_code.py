@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cwboost.losses import Loss, PythonLoss
 from cwboost.model.model import Model
 
 
@@ -32,13 +31,12 @@ def fit_code(model: Model) -> str:
     )
     """
     settings = model.settings
-    loss = _loss_code(model.loss)
     learners = list(dict.fromkeys(_learner_code(t.learner) for t in model.terms.values()))
     lines = ["table", "y" if settings.target is None else repr(settings.target), "learners=["]
     lines += [f"    {learner}," for learner in learners]
     lines += [
         "]",
-        f"loss={loss}",
+        f"loss={model.loss.code()}",
         f"optimizer=cb.{model.optimizer!r}",
         f"n_iter={model.n_iter if model.bags is None else max(model.bags.n_iter)}",
         f"bins={_bins_code(settings.bins)}",
@@ -66,21 +64,6 @@ def fit_code(model: Model) -> str:
         values = "".join(f", {k}={v!r}" for k, v in edit.parameters)
         code.append(f"model = model.edit({edit.what!r}, {edit.term!r}{values})")
     return "\n".join(code)
-
-
-def loss_label(loss: Loss) -> str:
-    """Return the name and the parameters of a loss."""
-    if isinstance(loss, PythonLoss):
-        return f"{type(loss.user).__name__} (written in Python)"
-    text = repr(loss)
-    return loss.name if text.endswith("()") else f"{loss.name}, {text[text.index('(') + 1 : -1]}"
-
-
-def _loss_code(loss: Loss) -> str:
-    if isinstance(loss, PythonLoss):
-        return "loss"
-    text = repr(loss)
-    return repr(loss.name) if text.endswith("()") else f"cb.{text}"
 
 
 def _bins_code(bins: Any) -> str:

@@ -18,9 +18,10 @@ from typing import Any
 
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
-from cwboost.explain.effects import importance
-from cwboost.explain.quality import EvaluatedRows, evaluate_rows
+from cwboost.explain.importance import importance
+from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.table import Table, read
+from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
 
 from .contents import GivenRows, contents, shown_terms

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_whole, threads_for
-from cwboost.explain.effects import Columns
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
@@ -24,6 +23,7 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
@@ -166,10 +166,10 @@ class CV:
         gain = abs(self.best - before[first_best(before, self.greater_is_better)])
         return bool(gain > MATTERS * abs(self.best - self.mean[0]))
 
-    def table(self) -> Columns:
+    def table(self) -> ResultTable:
         """Means and standard errors as columns, a row per iteration; nan where a metric was not
         computed."""
-        out = Columns(
+        out = ResultTable(
             iteration=np.arange(self.n_iter + 1),
             risk=self.risk.mean(axis=0),
             risk_se=self._error(self.risk),
@@ -488,7 +488,7 @@ class Run:
             metrics,
             grid,
             first.name,
-            first.greater,
+            first.greater_is_better,
             self.binned.data.loss,
             self.optimizer,
             asked,
@@ -519,7 +519,7 @@ class _Watch:
         }
         self.wanted = bool(self.metrics)
         if self.wanted:
-            self.tested, self.rows = HeldOutRows.of(part.data, part.test)
+            self.tested, self.rows = HeldOutRows.select(part.data, part.test)
 
     def at(self, m: int, scores: Floats) -> bool:
         """After m iterations; whether to stop."""
@@ -527,7 +527,7 @@ class _Watch:
             score = scores[:, self.rows].T
             for metric in self.metrics:
                 if m not in self.found[metric.name]:
-                    self.found[metric.name][m] = metric.on_fold(self.tested, score)
+                    self.found[metric.name][m] = metric.value(self.tested, score)
         return self.halt is not None and self.halt()
 
 
@@ -549,6 +549,6 @@ def _padded(risk: Floats, n_iter: int, model: Model) -> Floats:
 
 
 def _on_grid(found: dict[int, float], grid: Any, model: Model, metric: Metric) -> list[float]:
-    worst = -np.inf if metric.greater else np.inf
+    worst = -np.inf if metric.greater_is_better else np.inf
     last = worst if model.stopped == StopReason.diverged else found[model.n_iter]
     return [found.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]

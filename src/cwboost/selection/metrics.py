@@ -1,102 +1,137 @@
-"""Metrics of predictions along a path: by name, functions of y and prediction, and (in scorers.py)
-the scorers of scikit-learn. Knows which of two values is the better; knows nothing of folds.
+"""Metrics: how good the predictions of held-out rows are. They are named, functions of y and
+prediction, or (see scorers.py) scikit-learn scorers.
+
+To add a metric, add a line to `METRICS`; users call `register_metric`. Does not know about folds.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.explain.quality import auc
+from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.fitting.input_data import FitData
 from cwboost.frames.table import Floats
-from cwboost.losses import Binomial, Loss
+from cwboost.losses import Loss, auc, risk
 
-RISK = "risk"  # the loss's own: no metric, but may be named beside them
-GREATER = ("score", "auc", "accuracy", "r2")  # endings of names that mean "the more the better"
-LESS = ("loss", "error", "deviance", "risk", "rmse", "mae", "mse")
+RISK = "risk"  # the mean loss
+GREATER_ENDINGS = ("score", "auc", "accuracy", "r2")  # names of functions to be maximised
+LESS_ENDINGS = ("loss", "error", "deviance", "risk", "rmse", "mae", "mse")  # or minimised
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
-    """Rows that predictions are held against."""
+    """Rows that were not used for training, with their true y."""
 
     loss: Loss
     classes: tuple[Any, ...]
-    y: Floats  # (n,) as the core takes it
+    y: Floats  # (n,) coded as the core takes it
     weights: Floats  # (n,)
 
     @classmethod
-    def of(cls, data: FitData, weights: Floats) -> tuple[HeldOutRows, NDArray[np.intp]]:
-        """The rows that have a weight, and their numbers."""
+    def select(cls, data: FitData, weights: Floats) -> tuple[HeldOutRows, NDArray[np.intp]]:
+        """Return the rows that have a weight, and their row numbers."""
         rows = np.flatnonzero(weights)
         return cls(data.loss, data.classes, data.y[rows], weights[rows]), rows
 
     @cached_property
-    def codes(self) -> NDArray[np.intp]:
-        """(n,) numbers of the classes."""
-        values = (self.y > 0) if isinstance(self.loss, Binomial) else self.y
-        return values.astype(np.intp)
+    def class_codes(self) -> NDArray[np.intp]:
+        """(n,) class numbers."""
+        return self.loss.class_codes(self.y)
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """(n,) y as people gave it."""
-        return np.asarray(self.classes)[self.codes] if self.classes else self.y
+        """(n,) y as the user gave it."""
+        return np.asarray(self.classes)[self.class_codes] if self.classes else self.y
 
     @cached_property
-    def alike(self) -> bool:
+    def equal_weights(self) -> bool:
         return bool(np.all(self.weights == self.weights[0]))
 
     def mean(self, values: Any) -> float:
+        """Return the weighted mean of values, one per row."""
         return float(np.average(values, weights=self.weights))
+
+    def probabilities(self, score: Floats) -> Floats:
+        """(n, classes) probabilities of the classes."""
+        found = self.loss.response(score)
+        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+
+
+MetricFunction = Callable[[HeldOutRows, Floats], float]
 
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A number that says how good scores (n, q) of rows are."""
+    """A number that says how good the scores (n, q) of held-out rows are.
+
+    Attributes
+    ----------
+    name : str
+    function : callable
+        Takes HeldOutRows and scores, returns the number.
+    greater_is_better : bool
+    target : "numbers", "classes" or None
+        Which y the metric applies to; None: any.
+    code : function, scorer or ""
+        The user's object, whose code tells metrics of the same name apart; "" for a built-in one.
+    """
 
     name: str
-    greater: bool  # is better
-    of: Callable[[HeldOutRows, Floats], float]
+    function: MetricFunction
+    greater_is_better: bool = False
+    target: Literal["numbers", "classes"] | None = None
+    code: Any = ""
 
-    def on_fold(self, tested: HeldOutRows, score: Floats) -> float:
-        """Its value on the test rows of a fold: a number, unless the scores are none."""
-        value = self.of(tested, score)
+    def value(self, rows: HeldOutRows, score: Floats) -> float:
+        """Return the metric of the test rows of a fold; NaN only if a score is not finite."""
+        value = self.function(rows, score)
         if np.isnan(value) and np.isfinite(score).all():
             raise ValueError(
-                f"metric {self.name!r} is not a number on the test rows of a fold; has it one "
-                "class, or the same y, only? Take fewer or other folds"
+                f"metric {self.name!r} is not a number on the test rows of a fold; check whether "
+                "they have only one class or constant y, and use fewer or other folds"
             )
         return value
 
+    def identity(self) -> str:
+        """Return a text that tells metrics apart and is equal in any process."""
+        direction = "more" if self.greater_is_better else "less"
+        return f"{self.name} {direction} {fingerprint(describe_code(self.code))}"
 
-def first_best(values: Floats, greater: bool) -> int:
-    """Where the best value is; the first of equal ones.
+
+def first_best(values: Floats, greater_is_better: bool) -> int:
+    """Return the position of the best value, the first one of ties; NaN is never the best.
 
     Examples
     --------
-    >>> first_best(np.array([2.0, np.nan, 1.0, 1.0]), greater=False)
+    >>> first_best(np.array([2.0, np.nan, 1.0, 1.0]), greater_is_better=False)
     2
     """
-    worse = -values if greater else values
+    worse = -values if greater_is_better else values
     return int(np.argmin(np.where(np.isnan(worse), np.inf, worse)))
 
 
-def as_metrics(metric: Any, greater: bool | None, loss: Loss, classes: Any) -> list[Metric]:
-    """The metrics that people mean, the one that decides first.
+# --- reading the argument `metric` ----------------------------------------------------------------
+
+
+def as_metrics(
+    metric: Any, greater_is_better: bool | None, loss: Loss, classes: tuple[Any, ...]
+) -> list[Metric]:
+    """Return the metrics that an argument `metric` names; the first one decides.
 
     Parameters
     ----------
     metric : None, name, function, scorer, or a list or dict of them
-        None is "risk". A function takes y, the prediction and, if weights matter, `sample_weight`.
-    greater : bool, optional
-        Whether more is better, of functions whose names do not say so.
+        None is the default metric of the loss. A function takes y, the prediction and, if weights
+        matter, `sample_weight`.
+    greater_is_better : bool, optional
+        For functions whose names do not tell.
 
     Examples
     --------
@@ -104,24 +139,66 @@ def as_metrics(metric: Any, greater: bool | None, loss: Loss, classes: Any) -> l
     >>> [m.name for m in as_metrics(["risk", "rmse"], None, as_loss("squared"), ())]
     ['risk', 'rmse']
     """
+    if metric is None:
+        metric = loss.default_metric
     if isinstance(metric, Mapping):
         given: list[tuple[str | None, Any]] = [(str(name), m) for name, m in metric.items()]
     else:
-        listed = (
-            metric if isinstance(metric, list | tuple) else [RISK if metric is None else metric]
-        )
-        given = [(None, m) for m in listed]
+        given = [(None, m) for m in (metric if isinstance(metric, list | tuple) else [metric])]
     if not given:
-        raise ValueError("metric: the list is empty; leave it out for the risk")
-    if greater is not None and not any(_is_function(m) for _, m in given):
+        raise ValueError("metric: the list is empty; omit metric to use the default")
+    if greater_is_better is not None and not any(_is_function(m) for _, m in given):
         raise ValueError(
-            "greater_is_better: for functions only; names and scorers say it themselves"
+            "greater_is_better: it applies only to functions; named metrics and scorers know it"
         )
-    found = [_metric(m, greater, loss, classes, name) for name, m in given]
+    found = [_as_metric(m, name, greater_is_better, loss, classes) for name, m in given]
     names = [m.name for m in found]
     if len(set(names)) < len(names):
-        raise ValueError(f"metric: the names {', '.join(names)} are not all different; use a dict")
+        raise ValueError(
+            f"metric: the names {', '.join(names)} are not all different; pass a dict with names"
+        )
     return found
+
+
+def _as_metric(
+    given: Any, name: str | None, greater: bool | None, loss: Loss, classes: tuple[Any, ...]
+) -> Metric:
+    if isinstance(given, str):
+        return _named_metric(given, name, loss, classes)
+    if not callable(given):
+        raise TypeError(f"metric: expected a name or a function of y and prediction, got {given!r}")
+    if _is_scorer(given):
+        from .scorers import scorer_metric
+
+        own = getattr(given._score_func, "__name__", "score")
+        return scorer_metric(given, name or own, bool(classes))
+    return _function_metric(given, name, greater)
+
+
+def _named_metric(given: str, name: str | None, loss: Loss, classes: tuple[Any, ...]) -> Metric:
+    known = METRICS.get(given)
+    if known is not None:
+        target = "classes" if classes else "numbers"
+        if known.target not in (None, target):
+            raise ValueError(
+                f"metric {given!r} is for {known.target}, not for the {loss.name} loss"
+            )
+        return known if given == RISK else replace(known, name=name or given)
+    equal = SCORERS.get(given)
+    if equal is not None and equal.min_classes <= len(classes) <= equal.max_classes:
+        function = partial(_negative, equal.function) if equal.negated else equal.function
+        return Metric(name or given, function, greater_is_better=True)
+    from .scorers import named_scorer
+
+    return named_scorer(given, name, bool(classes))
+
+
+def _function_metric(function: Any, name: str | None, greater: bool | None) -> Metric:
+    called = str(getattr(function, "__name__", type(function).__name__))
+    own = name or called
+    if greater is None:
+        greater = _greater_by_name(own, called)
+    return Metric(own, CallableMetric(function, own), greater, code=function)
 
 
 def _is_function(metric: Any) -> bool:
@@ -129,173 +206,185 @@ def _is_function(metric: Any) -> bool:
 
 
 def _is_scorer(metric: Any) -> bool:
-    return hasattr(metric, "_score_func")  # made by make_scorer
+    return hasattr(metric, "_score_func")  # an object made by make_scorer
 
 
-def _metric(
-    given: Any, greater: bool | None, loss: Loss, classes: Any, name: str | None = None
-) -> Metric:
-    if isinstance(given, str):
-        if given == RISK:
-            return Metric(RISK, False, _risk)
-        if given in NAMED:
-            of, more, for_classes = NAMED[given]
-            if bool(classes) != for_classes:
-                what = "classes" if for_classes else "numbers"
-                raise ValueError(f"metric {given!r} is for {what}, not for the {loss.name} loss")
-            return Metric(name or given, more, of)
-        own_of = _own_scorer(given, len(classes))
-        if own_of is not None:
-            return Metric(name or given, True, own_of)
-        from .scorers import named_scorer
-
-        return named_scorer(given, name, classes)
-    if not callable(given):
-        raise TypeError(f"metric: expected a name or a function of y and prediction, got {given!r}")
-    if _is_scorer(given):
-        from .scorers import ScorerMetric
-
-        own = getattr(given._score_func, "__name__", "score")
-        return Metric(name or own, True, ScorerMetric(given, bool(classes)).value)
-    called = str(getattr(given, "__name__", type(given).__name__))
-    own = name or called
-    more = _is_greater(own, called) if greater is None else greater
-    return Metric(own, more, _CallableMetric(given, own).value)
-
-
-def _risk(tested: HeldOutRows, score: Floats) -> float:
-    from cwboost.explain.quality import risk
-
-    return risk(tested.loss, tested.y, score, tested.weights)
-
-
-def _is_greater(*names: str) -> bool:
-    """Whether more is better, as scikit-learn names its functions."""
+def _greater_by_name(*names: str) -> bool:
+    """Return whether greater is better, by scikit-learn's convention for function names."""
     for name in names:
-        if name.lower().endswith(GREATER):
+        if name.lower().endswith(GREATER_ENDINGS):
             return True
-        if name.lower().endswith(LESS):
+        if name.lower().endswith(LESS_ENDINGS):
             return False
     raise ValueError(
-        f"metric {names[0]!r}: is more better? Say greater_is_better=True or False, or give the "
-        "function a name that ends in 'score' or 'loss'"
+        f"metric {names[0]!r}: pass greater_is_better=True or False, or give the function a name "
+        "that ends in 'score' or 'loss'"
     )
 
 
-# --- by name --------------------------------------------------------------------------------------
+# --- named metrics --------------------------------------------------------------------------------
 
 
-def _auc(tested: HeldOutRows, score: Floats) -> float:
-    if isinstance(tested.loss, Binomial):
-        return auc(tested.y > 0, score[:, 0], tested.weights)
-    shares = tested.loss.response(score)
-    each = [auc(tested.codes == k, p, tested.weights) for k, p in enumerate(shares.T)]
+def _risk(rows: HeldOutRows, score: Floats) -> float:
+    return risk(rows.loss, rows.y, score, rows.weights)
+
+
+def _auc(rows: HeldOutRows, score: Floats) -> float:
+    if score.shape[1] == 1:
+        return auc(rows.class_codes == 1, score[:, 0], rows.weights)
+    shares = rows.probabilities(score)
+    each = [auc(rows.class_codes == k, p, rows.weights) for k, p in enumerate(shares.T)]
     return float(np.mean(each))
 
 
-def _log_loss(tested: HeldOutRows, score: Floats) -> float:
-    if isinstance(tested.loss, Binomial):
-        return tested.mean(np.logaddexp(0.0, -tested.y * score[:, 0]))
-    own = score[np.arange(len(score)), tested.codes]
-    return tested.mean(np.logaddexp.reduce(score, axis=1) - own)
+def _log_loss(rows: HeldOutRows, score: Floats) -> float:
+    codes, row = rows.class_codes, np.arange(len(score))
+    if rows.loss.link == "logit":  # from scores, so that no probability is rounded to zero
+        return rows.mean(np.logaddexp(0.0, np.where(codes == 1, -score[:, 0], score[:, 0])))
+    if rows.loss.link == "softmax":
+        return rows.mean(np.logaddexp.reduce(score, axis=1) - score[row, codes])
+    with np.errstate(divide="ignore"):
+        return rows.mean(-np.log(rows.probabilities(score)[row, codes]))
 
 
-def shares_of(tested: HeldOutRows, score: Floats) -> Floats:
-    """(n, classes) probabilities."""
-    found = tested.loss.response(score)
-    return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+def _accuracy(rows: HeldOutRows, score: Floats) -> float:
+    return rows.mean(rows.probabilities(score).argmax(axis=1) == rows.class_codes)
 
 
-def _accuracy(tested: HeldOutRows, score: Floats) -> float:
-    return tested.mean(shares_of(tested, score).argmax(axis=1) == tested.codes)
+def _brier(rows: HeldOutRows, score: Floats) -> float:
+    """Mean squared distance from 0 and 1: of the second class if there are two, else of all."""
+    shares = rows.probabilities(score)
+    squares = (shares - (rows.class_codes[:, None] == np.arange(shares.shape[1]))) ** 2
+    return rows.mean(squares[:, 1] if shares.shape[1] == 2 else squares.sum(axis=1))
 
 
-def _brier(tested: HeldOutRows, score: Floats) -> float:
-    """Squared distance from 0 and 1, of the second class if there are two, else of all."""
-    shares = shares_of(tested, score)
-    off = (shares - (tested.codes[:, None] == np.arange(shares.shape[1]))) ** 2
-    return tested.mean(off[:, 1] if shares.shape[1] == 2 else off.sum(axis=1))
+def _errors(rows: HeldOutRows, score: Floats) -> Floats:
+    return rows.y - rows.loss.response(score)
 
 
-def _misses(tested: HeldOutRows, score: Floats) -> Floats:
-    return tested.y - tested.loss.response(score)
+def _mse(rows: HeldOutRows, score: Floats) -> float:
+    return rows.mean(_errors(rows, score) ** 2)
 
 
-def _mse(tested: HeldOutRows, score: Floats) -> float:
-    return tested.mean(_misses(tested, score) ** 2)
+def _rmse(rows: HeldOutRows, score: Floats) -> float:
+    return float(np.sqrt(_mse(rows, score)))
 
 
-def _rmse(tested: HeldOutRows, score: Floats) -> float:
-    return float(np.sqrt(_mse(tested, score)))
+def _mae(rows: HeldOutRows, score: Floats) -> float:
+    return rows.mean(np.abs(_errors(rows, score)))
 
 
-def _mae(tested: HeldOutRows, score: Floats) -> float:
-    return tested.mean(np.abs(_misses(tested, score)))
-
-
-def _r2(tested: HeldOutRows, score: Floats) -> float:
-    total = tested.mean((tested.y - tested.mean(tested.y)) ** 2)
-    left = _mse(tested, score)
+def _r2(rows: HeldOutRows, score: Floats) -> float:
+    total = rows.mean((rows.y - rows.mean(rows.y)) ** 2)
+    left = _mse(rows, score)
     return 1.0 - left / total if total > 0 else float("nan")
 
 
-NAMED: dict[str, tuple[Callable[[HeldOutRows, Floats], float], bool, bool]] = {
-    "auc": (_auc, True, True),  # function, more is better, for classes
-    "log_loss": (_log_loss, False, True),
-    "accuracy": (_accuracy, True, True),
-    "brier": (_brier, False, True),
-    "rmse": (_rmse, False, False),
-    "mae": (_mae, False, False),
-    "r2": (_r2, True, False),
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(RISK, _risk),
+        Metric("auc", _auc, greater_is_better=True, target="classes"),
+        Metric("log_loss", _log_loss, target="classes"),
+        Metric("accuracy", _accuracy, greater_is_better=True, target="classes"),
+        Metric("brier", _brier, target="classes"),
+        Metric("rmse", _rmse, target="numbers"),
+        Metric("mae", _mae, target="numbers"),
+        Metric("r2", _r2, greater_is_better=True, target="numbers"),
+    )
 }
 
 
-# Scorers of scikit-learn that are one of these, but for the sign, and take a fraction of the time
-# here: function, whether it is minus that, fewest and most classes (numbers have none).
-SCORERS: dict[str, tuple[Callable[[HeldOutRows, Floats], float], bool, int, float]] = {
-    "roc_auc": (_auc, False, 2, 2),
-    "roc_auc_ovr": (_auc, False, 2, np.inf),
-    "neg_log_loss": (_log_loss, True, 2, np.inf),
-    "neg_brier_score": (_brier, True, 2, 2),
-    "neg_mean_squared_error": (_mse, True, 0, 0),
-    "neg_root_mean_squared_error": (_rmse, True, 0, 0),
-    "neg_mean_absolute_error": (_mae, True, 0, 0),
+def register_metric(
+    name: str,
+    function: Callable[..., float],
+    *,
+    greater_is_better: bool,
+    target: Literal["numbers", "classes"] | None = None,
+) -> None:
+    """Give a metric a name that `cb.cv`, `cb.tune` and the estimators know in this process.
+
+    Parameters
+    ----------
+    name : str
+        Not the name of a metric of the package; a metric of the user's own is replaced.
+    function : callable
+        Takes y, the prediction and, if weights matter, `sample_weight`; returns a number. For
+        classes y are the labels, and predictions are the probability of the second of two classes
+        or (n, classes) probabilities.
+    greater_is_better : bool
+    target : "numbers", "classes" or None
+        Which y the metric applies to; None: any.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> register_metric("largest error", lambda y, f: np.abs(y - f).max(), greater_is_better=False)
+    >>> x = np.linspace(0, 6, 60)
+    >>> found = cb.cv({"x": x}, np.sin(x), n_iter=20, folds=3, metric="largest error", extend=False)
+    >>> found.chosen_by
+    'largest error'
+    >>> del METRICS["largest error"]
+    """
+    known = METRICS.get(name)
+    if known is not None and isinstance(known.code, str):
+        raise ValueError(f"register_metric: {name!r} is a metric of cwboost; choose another name")
+    if not callable(function):
+        raise TypeError(f"register_metric: expected a function, got {function!r}")
+    if target not in (None, "numbers", "classes"):
+        raise ValueError(
+            f"register_metric: target must be 'numbers', 'classes' or None, got {target!r}"
+        )
+    made = CallableMetric(function, name)
+    METRICS[name] = Metric(name, made, bool(greater_is_better), target, code=function)
+
+
+class EquivalentScorer(NamedTuple):
+    """A function that computes a scikit-learn scorer, for the numbers of classes where it does."""
+
+    function: MetricFunction
+    negated: bool  # the scorer is minus the function
+    min_classes: int  # 0 for numbers
+    max_classes: float
+
+
+# scikit-learn scorers that the functions above compute in a fraction of the time.
+SCORERS: dict[str, EquivalentScorer] = {
+    "roc_auc": EquivalentScorer(_auc, False, 2, 2),
+    "roc_auc_ovr": EquivalentScorer(_auc, False, 2, np.inf),
+    "neg_log_loss": EquivalentScorer(_log_loss, True, 2, np.inf),
+    "neg_brier_score": EquivalentScorer(_brier, True, 2, 2),
+    "neg_mean_squared_error": EquivalentScorer(_mse, True, 0, 0),
+    "neg_root_mean_squared_error": EquivalentScorer(_rmse, True, 0, 0),
+    "neg_mean_absolute_error": EquivalentScorer(_mae, True, 0, 0),
 }
 
 
-def _own_scorer(name: str, n_classes: int) -> Callable[[HeldOutRows, Floats], float] | None:
-    """A scorer that is computed here; None: it is not."""
-    of, minus, fewest, most = SCORERS.get(name, (_risk, False, 1, 0))
-    if not fewest <= n_classes <= most:
-        return None
-    return partial(_minus, of) if minus else of
+def _negative(function: MetricFunction, rows: HeldOutRows, score: Floats) -> float:
+    return -function(rows, score)
 
 
-def _minus(of: Callable[[HeldOutRows, Floats], float], tested: HeldOutRows, score: Floats) -> float:
-    return -of(tested, score)
+# --- functions of y and prediction ----------------------------------------------------------------
 
 
-# --- functions ------------------------------------------------------------------------------------
-
-
-class _CallableMetric:
-    """A function of y, prediction and perhaps weights."""
+class CallableMetric:
+    """A function of y, prediction and perhaps weights as a function of rows and scores."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function, self.name = function, name
-        self.weighs = takes_weights(function)
+        self.takes_weights = takes_weights(function)
 
-    def value(self, tested: HeldOutRows, score: Floats) -> float:
-        response = tested.loss.response(score)
-        if self.weighs:
-            found = self.function(tested.labels, response, sample_weight=tested.weights)
+    def __call__(self, rows: HeldOutRows, score: Floats) -> float:
+        response = rows.loss.response(score)
+        if self.takes_weights:
+            found = self.function(rows.labels, response, sample_weight=rows.weights)
             return as_number(found, self.name)
-        refuse_weights(tested, self.name)
-        return as_number(self.function(tested.labels, response), self.name)
+        refuse_weights(rows, self.name)
+        return as_number(self.function(rows.labels, response), self.name)
 
 
 def as_number(value: Any, name: str) -> float:
-    """What a metric returned, which must be one number."""
+    """Return the value of a metric as a float; raise TypeError if it is not one number."""
     if np.ndim(value) == 0:
         try:
             return float(value)
@@ -304,11 +393,12 @@ def as_number(value: Any, name: str) -> float:
     shape = f" of shape {np.shape(value)}" if np.ndim(value) else ""
     raise TypeError(
         f"metric {name}: expected it to return a number, got {type(value).__name__}{shape}; a "
-        "metric says how good all rows together are, such as their mean"
+        "metric describes all rows together, for example by a mean"
     )
 
 
 def takes_weights(function: Any) -> bool:
+    """Return whether a function has an argument `sample_weight`."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -316,9 +406,10 @@ def takes_weights(function: Any) -> bool:
     return "sample_weight" in parameters
 
 
-def refuse_weights(tested: HeldOutRows, name: str) -> None:
-    if not tested.alike:
+def refuse_weights(rows: HeldOutRows, name: str) -> None:
+    """Raise if the rows have unequal weights, for a metric that cannot take them."""
+    if not rows.equal_weights:
         raise ValueError(
-            f"metric {name}: the rows have weights, and it does not take them; give it an argument "
+            f"metric {name}: the rows have weights, which it does not take; give it an argument "
             "sample_weight"
         )

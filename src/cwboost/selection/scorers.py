@@ -1,8 +1,8 @@
-"""The scorers of scikit-learn as metrics. Apart from metrics.py, so that scikit-learn is imported
-only when one of them is asked for.
+"""scikit-learn scorers as metrics. Separate from metrics.py, so that scikit-learn is imported only
+when a scorer is used.
 
-A scorer asks an estimator for predictions of X; here one that says what it is given: X are the
-predictions.
+A scorer asks an estimator for predictions of X. Here X holds the predictions, and the estimator
+returns them unchanged.
 """
 
 from __future__ import annotations
@@ -16,49 +16,46 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from cwboost.frames.table import Floats
 
-from .metrics import (
-    NAMED,
-    RISK,
-    HeldOutRows,
-    Metric,
-    as_number,
-    refuse_weights,
-    shares_of,
-    takes_weights,
-)
+from .metrics import METRICS, HeldOutRows, Metric, as_number, refuse_weights, takes_weights
 
 
-def named_scorer(given: str, name: str | None, classes: Any) -> Metric:
-    """By its name in scikit-learn."""
+def named_scorer(given: str, name: str | None, for_classes: bool) -> Metric:
+    """Return the metric for the name of a scikit-learn scorer."""
     if given not in get_scorer_names():
         raise ValueError(
-            f"metric: expected {', '.join(map(repr, (RISK, *NAMED)))}, the name of a scorer of "
-            f"scikit-learn, or a function of y and prediction; got {given!r}"
+            f"metric: expected {', '.join(map(repr, METRICS))}, the name of a scikit-learn scorer, "
+            f"or a function of y and prediction; got {given!r}"
         )
-    return Metric(name or given, True, ScorerMetric(get_scorer(given), bool(classes)).value)
+    return scorer_metric(get_scorer(given), name or given, for_classes)
+
+
+def scorer_metric(scorer: Any, name: str, for_classes: bool) -> Metric:
+    """Return the metric for a scikit-learn scorer."""
+    function = ScorerMetric(scorer, for_classes)
+    return Metric(name, function, greater_is_better=True, code=scorer)
 
 
 class ScorerMetric:
-    """A scorer of scikit-learn, which asks an estimator; here one that says what it is given."""
+    """A scikit-learn scorer as a function of rows and scores."""
 
     def __init__(self, scorer: Any, for_classes: bool) -> None:
         self.scorer, self.for_classes = scorer, for_classes
-        self.weighs = takes_weights(getattr(scorer, "_score_func", scorer))
+        self.takes_weights = takes_weights(getattr(scorer, "_score_func", scorer))
 
-    def value(self, tested: HeldOutRows, score: Floats) -> float:
-        said: Any
+    def __call__(self, rows: HeldOutRows, score: Floats) -> float:
+        estimator: Any
         if self.for_classes:
-            said, X = FixedClasses(tested.classes), shares_of(tested, score)
+            estimator, X = FixedClasses(rows.classes), rows.probabilities(score)
         else:
-            said, X = FixedNumbers(), tested.loss.response(score)
-        weights = {"sample_weight": tested.weights} if self.weighs else {}
+            estimator, X = FixedNumbers(), rows.loss.response(score)
+        weights = {"sample_weight": rows.weights} if self.takes_weights else {}
         if not weights:
-            refuse_weights(tested, str(self.scorer))
-        return as_number(self.scorer(said, X, tested.labels, **weights), str(self.scorer))
+            refuse_weights(rows, str(self.scorer))
+        return as_number(self.scorer(estimator, X, rows.labels, **weights), str(self.scorer))
 
 
 class FixedNumbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """X are predictions (n,)."""
+    """A regressor that returns X, the predictions (n,)."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -68,7 +65,7 @@ class FixedNumbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class FixedClasses(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """X are probabilities (n, classes)."""
+    """A classifier that returns X, the probabilities (n, classes)."""
 
     def __init__(self, classes: Any = ()) -> None:
         self.classes = classes

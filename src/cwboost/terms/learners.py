@@ -27,7 +27,6 @@ from .bases import (
     MarkBasis,
     PowerBasis,
     SplineBasis,
-    TensorBasis,
 )
 
 STEP_BINS = 128
@@ -568,8 +567,4 @@ def pair_bins(n_rows: int, beside: int | None = None) -> int:
 LEARNERS: dict[str, type[Learner]] = {
     cls.__name__: cls
     for cls in (Linear, Polynomial, Spline, Centered, Step, Category, Missing, Tensor)
-}
-
-BASES: dict[str, type[Basis]] = {
-    cls.kind: cls for cls in (SplineBasis, PowerBasis, LevelBasis, MarkBasis, TensorBasis)
 }

@@ -30,9 +30,6 @@ from cwboost.selection.folds import resampled
 LEAST = 10  # draws that a standard deviation takes
 MOST_NESTED = 2000  # iterations that a draw is looked at for its best
 PATIENCE = 50  # without a better one
-# Rates at the least: half the step that no residual could overshoot. Bands are those of smaller
-# ones, in fewer iterations. Other losses keep the rate of the model.
-RATES = {"squared": 0.5, "binomial": 2.0, "multinomial": 2.0}
 
 
 class BootstrapFit(NamedTuple):
@@ -99,7 +96,7 @@ def _how(model: Model, nested: bool) -> tuple[Optimizer, int | None]:
     """The optimizer of the draws, and its iterations to where the model is; None: each finds its
     own. Momentum would run away if it went on, so that they are all Plain."""
     rate = model.optimizer.rate
-    fast = Plain(max(rate, RATES.get(model.loss.name, 0.0)))
+    fast = Plain(max(rate, model.loss.bootstrap_rate))
     if nested or model.optimizer.has_momentum:
         return fast, None
     m = model.best_iteration if model.bags is None else np.mean(model.bags.best_iteration)

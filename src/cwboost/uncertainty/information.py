@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, gammaln
 
 from cwboost import _core
 from cwboost.fitting.design import core_learner
@@ -30,7 +29,7 @@ from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.slots import SLOT_F, TRAINING
 from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.frames.table import Floats
-from cwboost.losses import Binomial, Loss, Multinomial, Poisson, Squared
+from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.progress import Progress, as_progress
@@ -181,11 +180,11 @@ def aic(
 
 def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
     """The criterion and the kind of df, or what speaks against them."""
-    squared = isinstance(loss, Squared)
-    if not isinstance(loss, Squared | Binomial | Multinomial | Poisson):
+    normal = loss.likelihood == "normal"
+    if loss.likelihood is None:
         raise ValueError(
-            f"aic: the {loss.name} loss is no likelihood, or one of unknown dispersion; choose the "
-            "number of iterations by validation rows or cross-validation"
+            f"aic: the {loss.name} loss is not a likelihood, or its dispersion is unknown; choose "
+            "the number of iterations by validation rows or cross-validation"
         )
     if criterion not in (None, *CRITERIA):
         raise ValueError(
@@ -193,15 +192,18 @@ def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
         )
     if df not in (None, "trace", "active"):
         raise ValueError(f"df: expected 'trace' or 'active', got {df!r}")
-    if not squared and criterion in ("corrected", "gmdl"):
+    if not normal and criterion in ("corrected", "gmdl"):
         raise ValueError(
             f"criterion: {criterion!r} is for the squared loss, got {loss.name}; use 'classical'"
         )
-    if isinstance(loss, Multinomial) and df == "trace":
-        raise ValueError("df: 'trace' is not for the multinomial loss; use 'active'")
+    if df == "trace" and not loss.has_curvature:
+        raise ValueError(
+            f"df: 'trace' needs second derivatives, which the {loss.name} loss does not define; "
+            "use 'active'"
+        )
     return (
-        criterion or ("corrected" if squared else "classical"),
-        df or ("active" if isinstance(loss, Multinomial) else "trace"),
+        criterion or ("corrected" if normal else "classical"),
+        df or ("trace" if loss.has_curvature else "active"),
     )
 
 
@@ -245,7 +247,7 @@ class _Rows:
 
     def criterion(self, which: str, model: Model, df: Floats) -> Floats:
         n, risk = self.n, model.risk
-        if not isinstance(model.loss, Squared):
+        if model.loss.likelihood != "normal":
             return 2.0 * n * (risk + self._constant(model.loss)) + 2.0 * df
         mean = 2.0 * risk
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -261,17 +263,8 @@ class _Rows:
 
     def _constant(self, loss: Loss) -> float:
         """What the mean loss lacks of minus the mean log likelihood."""
-        if not isinstance(loss, Poisson):
-            return 0.0
         y, split = self.problem.binned.data.y, self.problem.split
-        return float(np.average(gammaln(y + 1.0), weights=split.training))
-
-
-def _curvature(loss: Loss, score: Floats) -> Floats:
-    """(n,) second derivative of the loss."""
-    if isinstance(loss, Binomial):
-        return np.asarray(expit(score) * expit(-score))
-    return np.exp(score)  # poisson
+        return float(np.average(loss.likelihood_constant(y), weights=split.training))
 
 
 # --- degrees of freedom ---------------------------------------------------------------------------
@@ -340,9 +333,10 @@ class _Scores:
             return _turned(_core.gram(weighed, problem.training, TRAINING), turns)
 
         gram = gram_removed = gram_of(problem.rows)
-        if not isinstance(loss, Squared):
+        if not loss.linear:
             w = problem.split.training.astype(np.float64)
-            w[w > 0] *= _curvature(loss, rows.score[0, w > 0])
+            used = w > 0
+            w[used] *= loss.curvature(problem.binned.data.y[used], rows.score[0, used])
             gram = gram_of(problem.binned.rows(Split(w, None, w)))
         return cls(gram, gram_removed, [turn.h for turn in turns])
 

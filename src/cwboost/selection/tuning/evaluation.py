@@ -137,7 +137,7 @@ class Evaluator:
 
     def worse(self, score: float) -> float:
         """For sorting: the best is the least, what is no number comes last."""
-        return np.inf if np.isnan(score) else -score if self.metric.greater else score
+        return np.inf if np.isnan(score) else -score if self.metric.greater_is_better else score
 
     def binned(self, parameters: Configuration) -> PreparedRows:
         """The rows, by the rule for bins and with the df of a configuration."""
@@ -224,11 +224,11 @@ class Evaluator:
             at, known = np.arange(since + 1, budget + 1), model.validation_risk[since + 1 :]
             return Curve(at, np.append(known, np.full(len(at) - len(known), np.nan)))
         at = marks(since, budget)
-        tested, rows = HeldOutRows.of(self.data, self.data.weights * chosen.of_test)
+        tested, rows = HeldOutRows.select(self.data, self.data.weights * chosen.of_test)
         values = np.full(len(at), np.nan)
         there = at <= model.n_iter
         for k, score in enumerate(scores_at(binned, model, at[there])):
-            values[k] = self.metric.on_fold(tested, np.ascontiguousarray(score[:, rows].T))
+            values[k] = self.metric.value(tested, np.ascontiguousarray(score[:, rows].T))
         return Curve(at, values)
 
     def stand(self, curves: Sequence[Curve], before: PartialFit | None) -> PartialFit:
@@ -237,7 +237,7 @@ class Evaluator:
             assert before is not None
             return before
         values = np.array([curve.values for curve in curves])
-        best = first_best(values.mean(axis=0), self.metric.greater)
+        best = first_best(values.mean(axis=0), self.metric.greater_is_better)
         new = PartialFit(tuple(values[:, best].tolist()), int(curves[0].at[best]))
         if before is None or self.worse(new.score) < self.worse(before.score):
             return new

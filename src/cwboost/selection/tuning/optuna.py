@@ -106,7 +106,7 @@ class Objective:
 
     def __init__(self, bench: Evaluator, budgets: list[int], n_threads: int) -> None:
         self.bench, self.budgets, self.n_threads = bench, budgets, n_threads
-        self.direction = "maximize" if bench.metric.greater else "minimize"
+        self.direction = "maximize" if bench.metric.greater_is_better else "minimize"
 
     def suggest(self, trial: optuna.Trial) -> Configuration:
         """A configuration, by optuna."""

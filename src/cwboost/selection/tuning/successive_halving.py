@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.fingerprint import describe_code, fingerprint
+from cwboost._utils.fingerprint import fingerprint
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.table import Labels
-from cwboost.losses import described
 from cwboost.model.model import Model
 from cwboost.progress import Progress
-from cwboost.selection.metrics import Metric
 
 from .evaluation import Curve, Evaluator, PartialFit, marks
 from .schedules import Bracket
@@ -283,19 +281,12 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
     return {
         "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
         "learners": fingerprint(learners),
-        "loss": described(data.loss),
+        "loss": data.loss.identity(),
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
         "folds": fingerprint(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
-        "metric": _metric(bench.metric),
+        "metric": bench.metric.identity(),
         "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in climb.brackets for r in bracket),
         "random_state": str(bench.seed),
         "validation": str(bench.share) if bench.held else "",
     }
-
-
-def _metric(metric: Metric) -> str:
-    """Its name, which way is better, and of a function a short name of what it does."""
-    asked = getattr(metric.of, "__self__", None)
-    text = fingerprint(describe_code(getattr(asked, "function", getattr(asked, "scorer", ""))))
-    return f"{metric.name} {'more' if metric.greater else 'less'} {text}"

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_number, threads_for
-from cwboost.explain.effects import Columns
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.preparation import reading
+from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.progress import as_progress
 from cwboost.selection.metrics import Metric
@@ -190,11 +190,11 @@ class Tuning:
         """
         return self.bench.fit(self.arguments | changes)
 
-    def table(self) -> Columns:
+    def table(self) -> ResultTable:
         """One row per trial: bracket, configuration, rung, budget, the parameters, score (mean over
         the folds) and its sd, best iteration, seconds."""
         trials, names = self.trials, self.bench.space.parameters
-        out = Columns(
+        out = ResultTable(
             {
                 name: np.array([getattr(t, name) for t in trials], dtype=np.int64)
                 for name in ("bracket", "configuration", "rung", "budget")
@@ -245,7 +245,7 @@ class Tuning:
         order = sorted(last.values(), key=lambda t: (self.bench.worse(t.score), t.configuration))
         planned = sum(bracket[0].n for bracket in self.brackets)
         of = "" if self.complete else f" of {planned}"
-        better = "larger" if metric.greater else "less"
+        better = "larger" if metric.greater_is_better else "less"
         n_folds = len(self.bench.folds)
         over = "of one fold" if n_folds == 1 else "mean and sd over the folds"
         lines = [

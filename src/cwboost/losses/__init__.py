@@ -1,0 +1,26 @@
+"""Losses: which y a model takes, where its fit starts, what its predictions mean.
+
+`base.Loss` is the contract; the families are in regression.py, classification.py and tweedie.py, a
+loss from a user's object in python_loss.py, and the names in registry.py.
+"""
+
+from .base import Loss as Loss
+from .base import TargetRows as TargetRows
+from .classification import Binomial as Binomial
+from .classification import Multinomial as Multinomial
+from .evaluation import EvaluatedRows as EvaluatedRows
+from .evaluation import auc as auc
+from .evaluation import explained as explained
+from .evaluation import risk as risk
+from .python_loss import PythonLoss as PythonLoss
+from .registry import LOSSES as LOSSES
+from .registry import as_loss as as_loss
+from .registry import is_registered as is_registered
+from .registry import loss_for_classes as loss_for_classes
+from .regression import Absolute as Absolute
+from .regression import Huber as Huber
+from .regression import Quantile as Quantile
+from .regression import Squared as Squared
+from .tweedie import Gamma as Gamma
+from .tweedie import Poisson as Poisson
+from .tweedie import Tweedie as Tweedie

@@ -1,0 +1,59 @@
+"""The losses by name. To add one, write its class and add it to `LOSSES`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Loss
+from .classification import Binomial, Multinomial
+from .python_loss import PythonLoss
+from .regression import Absolute, Huber, Quantile, Squared
+from .tweedie import Gamma, Poisson, Tweedie
+
+# A user may add a class under its name; models with that loss can then be saved, and loaded where
+# it has been added too.
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls
+    for cls in (
+        Squared, Absolute, Quantile, Huber, Binomial, Multinomial, Poisson, Gamma, Tweedie,
+    )
+}  # fmt: skip
+
+
+def as_loss(loss: Any) -> Loss:
+    """Return the loss for a name, a Loss, or an object with the methods of a loss.
+
+    Examples
+    --------
+    >>> as_loss("poisson")
+    Poisson()
+    """
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {loss!r}")
+        return LOSSES[loss]()
+    if isinstance(loss, type):
+        return as_loss(loss())
+    made = loss if isinstance(loss, Loss) else PythonLoss(loss)
+    if not made.joint_choices:
+        raise ValueError(
+            f"loss: {type(loss).__name__} asks for separate choices per output, which are not "
+            "supported yet"
+        )
+    return made
+
+
+def loss_for_classes(n_classes: int) -> Loss:
+    """Return the usual loss for y with this number of classes.
+
+    Examples
+    --------
+    >>> loss_for_classes(3)
+    Multinomial()
+    """
+    return Binomial() if n_classes <= 2 else Multinomial()
+
+
+def is_registered(loss: Loss) -> bool:
+    """Return whether a file can name the loss: its class is in `LOSSES` under its name."""
+    return LOSSES.get(loss.name) is type(loss)
