@@ -429,9 +429,9 @@ def test_partition_that_cannot_be_computed(client):
 def test_settings_that_need_rows_in_one_place(client):
     (_, y, _), (dX, dy, _), _ = columns_apart(frame())
     for settings, message in (
-        ({"bags": 3}, "bags: not with rows on a cluster"),
-        ({"warm_start": True}, "warm_start: not with rows on a cluster"),
-        ({"validation": "last"}, "'last' is for rows in one place"),
+        ({"bags": 3}, "bags: not supported for rows on a cluster"),
+        ({"warm_start": True}, "warm_start: not supported for rows on a cluster"),
+        ({"validation": "last"}, "'last' is not supported for rows on a cluster"),
         ({"interactions": 3}, "interactions: 3: pairs are ranked where the rows are in one place"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -445,7 +445,7 @@ def test_settings_that_need_rows_in_one_place(client):
     with pytest.raises(TypeError, match="the table: expected"):
         cd.DaskCWBRegressor().fit(y.to_frame(), dy)
     fitted = cd.DaskCWBRegressor(loss="squared", n_iter=3).fit(dX, dy)
-    with pytest.raises(TypeError, match="offset: of rows on a cluster it must be a column"):
+    with pytest.raises(TypeError, match="offset: for rows on a cluster it must be a column"):
         fitted.predict(dX, offset=y.to_numpy())
 
 
