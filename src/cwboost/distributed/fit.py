@@ -29,13 +29,6 @@ from cwboost.fitting.axis_binning import (
     choose_binning,
 )
 from cwboost.fitting.checkpoint import Checkpoint
-from cwboost.fitting.design import (
-    Plan,
-    basis_rows,
-    check_learners,
-    plan_terms,
-    summarize_columns,
-)
 from cwboost.fitting.fit import run_stages
 from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
 from cwboost.fitting.input_data import FitInput, Split
@@ -46,6 +39,8 @@ from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import StartingPoint
 from cwboost.fitting.slots import TRAINING
 from cwboost.fitting.smoothing import System
+from cwboost.fitting.systems import basis_rows
+from cwboost.fitting.term_plans import check_learners, plan_terms, summarize_columns
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
@@ -54,6 +49,7 @@ from cwboost.model.settings import Settings
 from cwboost.progress import Progress
 from cwboost.terms.bases import Basis
 from cwboost.terms.formula import is_formula, parse, target_of, tokenize
+from cwboost.terms.plan import Plan
 from cwboost.terms.styles import make_learners
 
 from .columns import ShardedColumn, ShardedTable
@@ -203,7 +199,7 @@ def fit_shards(
         chosen = parse(formula, table, exclude=apart)[1]
     chosen = check_learners(chosen, table)
     check_pairs(wanted, table, given.columns)
-    rows = ShardedTarget(shards, data.n_rows, private=data.sample.least is not None)
+    rows = ShardedTarget(shards, data.n_rows, private=data.sample.min_rows is not None)
     begin = StartingPoint.of_rows(data.loss, rows, how.start, how.scale)
     seen = summarize_columns(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1

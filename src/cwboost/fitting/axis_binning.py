@@ -224,14 +224,14 @@ def choose_binning(
         The bases over the bins; their form may allow moments instead.
     """
     name, encoder, rule, of_pair = axis
-    least = sample.least
+    min_rows = sample.min_rows
     if rule is None:
-        if least is None:
+        if min_rows is None:
             return OccurringCodes(name, encoder, summary)
-        values, fallback = least.pooled(column, encoder, summary)
+        values, fallback = min_rows.pooled(column, encoder, summary)
         return CodeBinning(name, encoder, values, summary, fallback)
-    if least is not None:
-        points = least.points(column, rule, sample, summary)
+    if min_rows is not None:
+        points = min_rows.points(column, rule, sample, summary)
         return PointBinning(name, points, points.points[:0], summary)
     if not of_pair:
         pieces = choose_pieces(statistics_of(column), rule, summary, bases)

@@ -1,6 +1,6 @@
 """Bins the rows: the bin indices that the terms of a fit share, and the weights of the bins.
 
-Does not know about losses, systems (see design) or boosting.
+Does not know about losses, systems (see systems) or boosting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost._utils.threads import map_in_threads
+from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost.binning.bin_cache import BinCache
 from cwboost.binning.index_sets import IndexSet, pair
 from cwboost.binning.moments import MomentSet, is_never_moments
@@ -22,11 +22,9 @@ from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.terms.bases import Basis, BasisRows
-from cwboost.terms.encoders import Levels, Values
-from cwboost.terms.learners import Tensor
+from cwboost.terms.plan import Plan
 
 from .axis_binning import Axis, choose_binning
-from .design import MIN_PASS_ROWS, MIN_SORT_ROWS, Plan
 
 FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
 
@@ -56,16 +54,11 @@ def shared_axes(
 
 def _axes(plan: Plan, default: Bins) -> tuple[Axis, ...]:
     """Return what the bins of a term depend on; terms with the same axes share their bins."""
-    learner = plan.learner
-    if isinstance(learner, Tensor):
-        rules = learner.axis_rules(default)
-        return tuple(
-            Axis(name, encoder, None if encoder.is_coded else rule, True)
-            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-        )
-    encoder = plan.encoders[0]
-    rule = None if encoder.is_coded else learner.bin_rule(default)
-    return (Axis(learner.columns[0], encoder, rule, False),)
+    rules, of_pair = plan.learner.axis_rules(default), len(plan.columns) > 1
+    return tuple(
+        Axis(name, encoder, None if encoder.is_coded else rule, of_pair)
+        for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
+    )
 
 
 def make_sets(
@@ -81,7 +74,7 @@ def make_sets(
     bases, of_term = shared_axes(plans, default)
     of_pairs: dict[Axis, IndexSet] = {}  # many pairs share a column
     cache = None
-    if table.bin_folder is not None and sample.least is None:
+    if table.bin_folder is not None and sample.min_rows is None:
         cache = BinCache(table.bin_folder, sample, table.n_rows)
 
     def bin_axis(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
@@ -134,10 +127,10 @@ def fine_points(
     encoder = plan.encoders[0]
     if len(plan.columns) > 1 or isinstance(bins, MomentSet):
         return None
-    if isinstance(encoder, Values):
+    if not encoder.is_coded:
         fine = plan.learner.bin_rule(default).n in ("auto", "exact")
         return bins.values if fine or weights.max() <= FINE_SHARE * weights.sum() else None
-    if not isinstance(encoder, Levels) or not encoder.levels:
+    if not encoder.levels:
         return None
     if seen.kind == "labels":
         return bins.values
