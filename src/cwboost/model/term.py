@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.optimizers import Optimizer
+from cwboost.terms.plan import Plan
 
 if TYPE_CHECKING:
     pass
