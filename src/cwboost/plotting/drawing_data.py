@@ -21,8 +21,8 @@ from cwboost.explain.sizes import level_shares
 from cwboost.export.prediction import outputs_of
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Column, Floats, Table
-from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
+from cwboost.model.prediction import as_in_training
 
 Scale = Literal["score", "response", "ratio"]
 
