@@ -397,4 +397,4 @@ def test_the_command(adult, tmp_path, monkeypatch, capsys):
     assert "this is a folder" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["report", "model.json", "--target", "y"])
-    assert "--target is for the rows of a TABLE" in capsys.readouterr().err
+    assert "--target needs a TABLE" in capsys.readouterr().err

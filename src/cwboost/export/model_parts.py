@@ -130,7 +130,7 @@ def read_terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dic
 
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
-    """Check that the basis takes the values of its encoder, and the encoder those of its column."""
+    """Check that the basis takes the values of its encoder, and the encoder its column."""
     if encoder.is_numeric:
         require(column.kind == "numbers", where, "expected levels for a text column", encoder)
     problem = basis.problem_with(encoder)

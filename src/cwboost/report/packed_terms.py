@@ -42,7 +42,7 @@ def floats(values: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PackedTerm:
-    """A term, its axes, and how its coefficients become those of the page."""
+    """A term, its axes, and how the page's coefficients follow from the basis's."""
 
     term: Term
     axes: tuple[Axis, ...]
