@@ -20,8 +20,8 @@ from cwboost import losses, optimizers
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.optimizers import Optimizer
 from cwboost.terms import learners
-from cwboost.terms.bases import BASES, Basis
-from cwboost.terms.learners import Learner
+from cwboost.terms.bases import BASES
+from export_cases import Cosine, CosineBasis
 
 N = 120
 
@@ -218,31 +218,6 @@ class Bent(cb.Spline):
 
     strength: float = 1.0
     labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CosineBasis(Basis):
-    """A basis of a user's own, which is not a piecewise polynomial."""
-
-    period: float
-    kind = "cosine"
-
-    @property
-    def n_coef(self):
-        return 2
-
-    def evaluate(self, values):
-        turns = 2 * np.pi * values / self.period
-        return np.column_stack([np.cos(turns), np.sin(turns)])
-
-
-@dataclass(frozen=True, repr=False)
-class Cosine(Learner):
-    column: str
-    df: float | None = None
-
-    def basis(self, table, encoder, summary, sample):
-        return CosineBasis(period=2 * (summary.high - summary.low))
 
 
 @dataclass

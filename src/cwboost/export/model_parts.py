@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts
@@ -23,6 +22,7 @@ from cwboost.optimizers import Optimizer
 from cwboost.terms.bases import Basis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.learners import Learner
+from cwboost.terms.plan import Plan
 
 from .records import check_keys, read, require, unpack
 
@@ -130,7 +130,7 @@ def read_terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dic
 
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
-    """Check that the basis takes the values of its encoder, and the encoder those of its column."""
+    """Check that the basis takes the values of its encoder, and the encoder its column."""
     if encoder.is_numeric:
         require(column.kind == "numbers", where, "expected levels for a text column", encoder)
     problem = basis.problem_with(encoder)

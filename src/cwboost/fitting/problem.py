@@ -28,10 +28,10 @@ from cwboost.model.settings import Settings
 from cwboost.model.term import Term, with_coefficients
 from cwboost.optimizers import Optimizer
 from cwboost.progress import Progress, as_progress
+from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, RunContext, iteration_facts, iteration_hook
 from .checkpoint import check_path, column_fingerprints, identity
-from .design import Plan, centred, complete
 from .importance import integral_shares
 from .input_data import Split
 from .options import SEARCHES, FitOptions, check_validation
@@ -39,6 +39,7 @@ from .prepared import PreparedRows, PreparedTerms
 from .scores import score_batch
 from .smoothing import System
 from .starting_point import StartingPoint
+from .systems import with_means
 
 MANY_COLUMNS = 1000  # with more columns, a model keeps the spread of those in chosen terms only
 RISE = 0.1  # share of the fall of the training risk; if the risk rises by more, the fit diverges
@@ -74,11 +75,7 @@ class FitProblem(Generic[P]):
         if optimizer.ends_on_all_rows:
             # The df are the same on all rows, so the smoothing differs.
             everything = prepared.learners(prepared.systems(prepared.weigh(ALL_PART)))
-        plans = prepared.plans
-        if prepared.has_own_split:
-            plans = centred(plans, systems)
-        else:
-            complete(plans, systems)
+        plans = with_means(prepared.plans, systems, anew=prepared.has_own_split)
         return cls(
             prepared,
             begin,

@@ -17,12 +17,12 @@ from cwboost._utils.checks import threads_for
 from cwboost.model.model import Model
 from cwboost.model.settings import Settings
 
-from .design import summarize_columns
 from .input_data import FitInput, InputRecord, read_data
 from .prepared import PreparedRows
 from .problem import FitProblem
 from .scores import score_batch
 from .starting_point import StartingPoint
+from .term_plans import summarize_columns
 
 
 def input_again(settings: Settings, given: FitInput, method: str) -> FitInput:

@@ -12,12 +12,12 @@ from cwboost.model.records import Ranking
 from cwboost.progress import Progress
 
 from .callbacks import Interrupted, RunContext
-from .design import plan_terms, summarize_columns
 from .interactions import Pairs, how_many, pair_learners, rank
 from .options import FitOptions
 from .prepared import PreparedRows, PreparedTerms
 from .problem import FitProblem
 from .starting_point import StartingPoint
+from .term_plans import plan_terms, summarize_columns
 
 P = TypeVar("P", bound=PreparedTerms)
 

@@ -23,12 +23,12 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
-from cwboost.fitting.design import core_learner
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.smoothing import System, one_blas_thread
+from cwboost.fitting.systems import core_learner
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
