@@ -14,7 +14,7 @@ import cwboost as cb
 from cwboost.binning.moments import MomentSet
 from cwboost.fitting.preparation import prepare
 from cwboost.progress import ProgressLines
-from cwboost.selection.probe import _shuffled
+from cwboost.selection.probe import shuffle_sets
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_shadows_of_moments():
 def test_terms_of_a_column_are_shuffled_alike(problem):
     table, y = problem
     binned = prepare(table, y, [cb.Spline("x1"), cb.Step("x1"), cb.Tensor("x1", "x2"), ...])
-    sets = _shuffled(binned, np.random.default_rng(0))
+    sets = shuffle_sets(binned, np.random.default_rng(0))
     spline, step, pair = (sets[k] for k in binned.sets.of_term[:3])
     column = spline.values[spline.index]
     assert not np.array_equal(column, table["x1"])

@@ -772,5 +772,5 @@ def test_in_time_order_a_hybrid_watches_the_last_training_rows():
         folds=cb.Folds("time", 3), schedule=cb.RandomSearch(1, n_iter=20), validation=0.25,
     )  # fmt: skip
     for fold, held in zip(found.bench.folds, found.bench.held, strict=True):
-        inside = np.flatnonzero(fold.of_training)
+        inside = np.flatnonzero(fold.training_counts)
         np.testing.assert_array_equal(np.flatnonzero(held), inside[-round(len(inside) / 4) :])

@@ -26,7 +26,7 @@ from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
-from cwboost.selection.folds import Fold, as_folds, watch
+from cwboost.selection.folds import Fold, as_folds, validation_rows
 from cwboost.selection.metrics import RISK, HeldOutRows, Metric, as_metrics, first_best
 
 from .space import Configuration, Space
@@ -117,7 +117,7 @@ class Evaluator:
         parts = as_folds(folds, data, groups, seed)
         held = []
         if any(optimizer.needs_validation for optimizer in chosen.optimizers()):
-            held = watch(parts, folds, data, validation, groups, seed)
+            held = validation_rows(parts, folds, data, validation, groups, seed)
         return cls(given, default, chosen, parts, held, float(validation), seed, judges[0])
 
     def __reduce__(self) -> Any:
@@ -190,7 +190,7 @@ class Evaluator:
             return chosen.split(weights, self.held[fold])
         if self.by_risk:
             return chosen.split(weights)
-        training = weights * chosen.of_training
+        training = weights * chosen.training_counts
         return Split(training, None, training)
 
     def run(
@@ -224,7 +224,7 @@ class Evaluator:
             at, known = np.arange(since + 1, budget + 1), model.validation_risk[since + 1 :]
             return Curve(at, np.append(known, np.full(len(at) - len(known), np.nan)))
         at = marks(since, budget)
-        tested, rows = HeldOutRows.select(self.data, self.data.weights * chosen.of_test)
+        tested, rows = HeldOutRows.select(self.data, self.data.weights * chosen.test_counts)
         values = np.full(len(at), np.nan)
         there = at <= model.n_iter
         for k, score in enumerate(scores_at(binned, model, at[there])):

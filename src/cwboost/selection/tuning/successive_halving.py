@@ -284,7 +284,9 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
         "loss": data.loss.identity(),
         "bins": repr(bench.default.settings.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
-        "folds": fingerprint(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
+        "folds": fingerprint(
+            x for fold in bench.folds for x in (fold.training_counts, fold.test_counts)
+        ),
         "metric": bench.metric.identity(),
         "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in climb.brackets for r in bracket),
         "random_state": str(bench.seed),
