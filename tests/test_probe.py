@@ -78,7 +78,7 @@ def test_the_model_is_an_ordinary_one(problem):
     assert found.model.stopped == "a shadow came"
     longer = found.model.extend(5, table, y)
     assert longer.choices == cb.fit(table, y, n_iter=m + 5).choices
-    assert f"the shadow of {found.shadows[0]!r} came after {m} iterations" in found.summary()
+    assert f"the shadow of {found.shadows[0]!r} was chosen after {m} iterations" in found.summary()
 
 
 def test_shadows_of_moments():
@@ -178,7 +178,7 @@ def test_what_cannot_be(problem):
         short = cb.probe(table, y, n_iter=3)
     assert (short.stops, short.shadows) == ([3], [None])
     assert short.model.n_iter == 3
-    assert "no shadow came in 3 iterations" in short.summary()
+    assert "no shadow was chosen in 3 iterations" in short.summary()
     with pytest.warns(UserWarning, match="in 2 of 2 repeats; raise n_iter"):
         cb.probe(table, y, n_iter=3, repeats=2)
     for options, message in (

@@ -376,7 +376,7 @@ def test_what_was_found(problem):
     text = found.summary()
     assert "at least 90% of the fits chose" in text
     assert "10 pairs of halves of the rows: 20 fits until 4 of 13 columns were chosen" in text
-    assert f"at most {found.pfer:.3g} of the selected columns are there by chance" in text
+    assert f"at most {found.pfer:.3g} of the selected columns are selected by chance" in text
     assert "columns selected: x3" in repr(found)
 
 
