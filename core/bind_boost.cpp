@@ -32,7 +32,7 @@ void make_learner(NumpyLearner* self, Size set, Array<std::int64_t> begin,
 }
 
 void bind_learner(nb::module_& m) {
-  nb::class_<NumpyLearner>(m, "Learner", "Bin sums -> coefficients and gain; back to bin values.")
+  nb::class_<NumpyLearner>(m, "Learner", "Turns bin sums into coefficients and gain.")
       .def("__init__", &make_learner, "set"_a, "begin"_a.noconvert(), "column"_a.noconvert(),
            "value"_a.noconvert(), "gram"_a.noconvert(), "factor"_a.noconvert(),
            "removed"_a.none() = nb::none(), "weigher"_a.none() = nb::none(), "n_b"_a = 0)
@@ -52,7 +52,7 @@ void bind_learner(nb::module_& m) {
 
 // --- path and loop ------------------------------------------------------------------------------
 
-// Updates of all iterations end to end; how long each is follows from the learner it is for.
+// The updates of all iterations, one after the other; lengths follow from learners and outputs.
 Vec flatten(const Path& path, Update Move::* which) {
   Vec out;
   for (const Move& move : path.moves)
@@ -77,16 +77,19 @@ void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corr
                Array<std::int32_t> halvings, Reals updates, Reals correction_updates, Reals risk,
                Reals validation_risk, int switched_after, int rewound_to,
                const std::vector<Size>& n_coef, Size n_outputs,
-               std::optional<Array<std::int32_t>> evaluations) {
+               std::optional<Array<std::int32_t>> evaluations,
+               std::optional<Array<std::int32_t>> outputs) {
   const Size n = choices.size();
   if (corrections.size() != n || halvings.size() != n || risk.size() != n + 1 ||
-      validation_risk.size() != n + 1 || (evaluations && evaluations->size() != n))
+      validation_risk.size() != n + 1 || (evaluations && evaluations->size() != n) ||
+      (outputs && outputs->size() != n))
     throw std::invalid_argument("path: arrays of different lengths");
   Path path;
-  const auto take = [&](int learner, In from, Size& at) {
-    Update update{learner, {}};
+  const auto take = [&](int learner, int output, In from, Size& at) {
+    Update update{learner, {}, output};
     if (learner < 0) return update;
-    const Size length = n_coef.at(static_cast<Size>(learner)) * n_outputs;
+    const Size n_moved = output == all_outputs ? n_outputs : 1;
+    const Size length = n_coef.at(static_cast<Size>(learner)) * n_moved;
     if (at + length > from.size()) throw std::invalid_argument("path: updates are too short");
     update.theta.assign(from.data() + at, from.data() + at + length);
     at += length;
@@ -95,8 +98,10 @@ void make_path(Path* self, Array<std::int32_t> choices, Array<std::int32_t> corr
   Size at = 0, correction_at = 0;
   for (Size i = 0; i < n; ++i) {
     Move move;
-    move.choice = take(choices.data()[i], view(updates), at);
-    move.correction = take(corrections.data()[i], view(correction_updates), correction_at);
+    const int output = outputs ? outputs->data()[i] : all_outputs;
+    move.choice = take(choices.data()[i], output, view(updates), at);
+    move.correction =
+        take(corrections.data()[i], all_outputs, view(correction_updates), correction_at);
     move.halvings = halvings.data()[i];
     move.evaluations = evaluations ? evaluations->data()[i] : 0;
     path.moves.push_back(std::move(move));
@@ -138,7 +143,7 @@ struct PythonProblem {
 };
 
 void make_problem(PythonProblem* self, Rows& rows, const std::vector<const NumpyLearner*>& learners,
-                  const Optimizer& optimizer, Vec start, Real scale,
+                  const Optimizer& optimizer, Vec start, Real scale, Vec state,
                   const std::vector<const NumpyLearner*>& all_learners, Part training,
                   std::optional<Part> validation, Part all, SearchMode search) {
   const auto next = optimizer.next_phase();
@@ -153,6 +158,7 @@ void make_problem(PythonProblem* self, Rows& rows, const std::vector<const Numpy
   for (const Learner* learner : made->learners) problem.n_coef.push_back(learner->n_coef());
   problem.start = std::move(start);
   problem.scale = scale;
+  problem.state = std::move(state);
   problem.parts = {training, validation, all};
   problem.search = search;
   made->keep = {nb::find(rows), nb::find(optimizer)};
@@ -301,7 +307,14 @@ void bind_path(nb::module_& m) {
       .def("__init__", &make_path, "choices"_a.noconvert(), "corrections"_a.noconvert(),
            "halvings"_a.noconvert(), "updates"_a.noconvert(), "correction_updates"_a.noconvert(),
            "risk"_a.noconvert(), "validation_risk"_a.noconvert(), "switched_after"_a,
-           "rewound_to"_a, "n_coef"_a, "n_outputs"_a, "evaluations"_a.none() = nb::none())
+           "rewound_to"_a, "n_coef"_a, "n_outputs"_a, "evaluations"_a.none() = nb::none(),
+           "outputs"_a.none() = nb::none())
+      .def_prop_ro(
+          "outputs",  // that each choice moved
+          [](const Path& p) {
+            return per_move(p, [](const Move& move) { return move.choice.output; });
+          },
+          nb::rv_policy::move)
       .def_prop_ro(
           "choices",
           [](const Path& p) {
@@ -360,7 +373,7 @@ void bind_loop(nb::module_& m) {
       .value("row_free", SearchMode::row_free);
   nb::class_<PythonProblem>(m, "BoostProblem", "Rows, learners and optimizer of a fit.")
       .def("__init__", &make_problem, "rows"_a, "learners"_a, "optimizer"_a, nb::kw_only(),
-           "start"_a, "scale"_a = 1.0, "all_learners"_a = nb::list(),
+           "start"_a, "scale"_a = 1.0, "state"_a = Vec{}, "all_learners"_a = nb::list(),
            "training_part"_a = training_part, "validation_part"_a = nb::none(),
            "all_part"_a = all_part, "search"_a = SearchMode::automatic);
   nb::class_<PythonOptions>(m, "RunOptions", "How far a run goes, and what it calls on its way.")

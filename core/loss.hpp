@@ -1,7 +1,7 @@
-// Losses on one row: the residual, minus the derivative by the score, and the value of the loss.
-// Knows nothing of starts, domains and step scales (losses.py) or of weights and rows (rows.hpp).
+// Losses: the value of the loss of a row, and the residual, minus its derivative by the score.
+// Does not know about starts, domains and step scales (see the Python package losses).
 //
-// To add a loss: one struct here, one line in make_loss, one class in losses.py.
+// To add a loss: a struct with the formulas of one row, a line in make_loss, and a Python class.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,11 @@
 
 #include "kernels.hpp"
 #include "types.hpp"
+#include "weights.hpp"
 
 namespace cwboost {
 
-// Some rows of a block of several outputs: entry i of output o is at[o * stride + i].
+// Some rows of an array with several outputs or targets: entry i of plane o is at[o * stride + i].
 template <class T>
 struct Planes {
   T* at = nullptr;
@@ -27,53 +28,68 @@ struct Planes {
   T* operator[](Size o) const { return at + o * stride; }
 };
 
-// What is wanted of a loss at some rows; what is null is not. The loss of a row is
-// value + log(factor), 1 <= factor <= 2: sums of such logs are cheap (log_product).
-struct Wanted {
+// Where a loss is evaluated: some rows with their y and scores.
+struct LossInput {
+  Size n;                            // rows
+  Planes<const Real> y;              // one plane per target
+  Planes<const Real> score;          // one plane per output
+  In state = {};                     // see Loss::n_state
+  const Weights* weights = nullptr;  // of the part that is fitted; null if unknown
+  Size first_row = 0;                // row i of this input has weight (*weights)[first_row + i]
+};
+
+// Where the results go; null: not needed. The loss of a row is value + log(factor), with
+// 1 <= factor <= 2: sums of such logs are cheap (log_product).
+struct LossOutput {
   Planes<Real> residual = {};
   Real* value = nullptr;
-  Real* factor = nullptr;  // only of losses that have one
+  Real* factor = nullptr;  // only for losses that have one
 };
 
 // A loss as the rows see it.
 class Loss {
  public:
   virtual ~Loss() = default;
-  virtual Size n_outputs() const { return 1; }
-  // True if the rows must be evaluated in one call from the calling thread (a loss in Python).
+  virtual Size n_outputs() const { return 1; }  // scores per row
+  virtual Size n_targets() const { return 1; }  // columns of y: 2 for (time, event)
+  // Numbers that the loss of every row depends on in addition to its score: a dispersion,
+  // thresholds, a table over bins of time. The verbs carry them and the loop keeps them fixed
+  // (BoostProblem). A loss that estimates them during the fit needs one more verb, which replies
+  // with sums over the rows, and an update from these sums on the column side (Point).
+  virtual Size n_state() const { return 0; }
+  // True if all rows must be evaluated in one call from the calling thread (a loss in Python).
   virtual bool whole() const { return false; }
   virtual bool has_factor() const { return false; }
-  // True if residual = y - score: then the rows are needed only for set-up (gram_rows.hpp).
+  // True if residual = y - score: the rows are then needed for set-up only (gram_rows.hpp).
   virtual bool linear() const { return false; }
-  virtual void evaluate(Size n, const Real* y, Planes<const Real> score,
-                        const Wanted& wanted) const = 0;
+  virtual void evaluate(const LossInput& at, const LossOutput& out) const = 0;
 };
 
-struct Row {  // what a loss says at one row; a compiler drops what is not asked for
+struct RowLoss {  // the loss of one row; the compiler drops what a loop does not use
   Real residual, value, factor = 1.0;
 };
 
 struct Squared {  // (y - f)^2 / 2
-  Row operator()(Real y, Real f) const { return {y - f, 0.5 * (y - f) * (y - f)}; }
+  RowLoss operator()(Real y, Real f) const { return {y - f, 0.5 * (y - f) * (y - f)}; }
 };
 
 struct Absolute {  // |y - f|
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     return {y > f ? 1.0 : (y < f ? -1.0 : 0.0), std::abs(y - f)};
   }
 };
 
-struct Quantile {  // tau (y - f) above the score, (1 - tau) (f - y) below
+struct Quantile {  // tau (y - f) if y >= f, else (1 - tau) (f - y)
   Real tau;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     return {y > f ? tau : (y < f ? tau - 1.0 : 0.0),
             y >= f ? tau * (y - f) : (1.0 - tau) * (f - y)};
   }
 };
 
-struct Huber {  // r^2 / 2 up to delta, then linear
+struct Huber {  // r^2 / 2 up to |r| = delta, then linear
   Real delta;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real r = y - f, size = std::abs(r);
     const Real inner = 0.5 * r * r, outer = delta * (size - 0.5 * delta);
     const Real clipped = r > delta ? delta : (r < -delta ? -delta : r);
@@ -83,7 +99,7 @@ struct Huber {  // r^2 / 2 up to delta, then linear
 
 struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
   static constexpr bool has_factor = true;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real z = y * f;
     const Real e = fast_exp_of_negative(-std::abs(z));
     const Real share = 1.0 / (1.0 + e);
@@ -92,14 +108,14 @@ struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
 };
 
 struct Poisson {  // exp(f) - y f, without log y!
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real mean = fast_exp(f);
     return {y - mean, mean - y * f};
   }
 };
 
-struct Gamma {  // f + y exp(-f), half the deviance up to a constant of y
-  Row operator()(Real y, Real f) const {
+struct Gamma {  // f + y exp(-f), half the deviance up to a term that depends on y only
+  RowLoss operator()(Real y, Real f) const {
     const Real ratio = y * fast_exp(-f);
     return {ratio - 1.0, f + ratio};
   }
@@ -107,7 +123,7 @@ struct Gamma {  // f + y exp(-f), half the deviance up to a constant of y
 
 struct Tweedie {  // exp((2-p) f) / (2-p) - y exp((1-p) f) / (1-p), 1 < p < 2
   Real power;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real a = 1.0 - power, b = 2.0 - power;
     const Real up = fast_exp(b * f), down = y * fast_exp(a * f);
     return {down - up, up / b - down / a};
@@ -126,7 +142,7 @@ template <class OneRow>
 CWBOOST_KERNEL void values(OneRow row, Size n, const Real* y, const Real* score, Real* value,
                            Real* factor) {
   for (Size i = 0; i < n; ++i) {
-    const Row at = row(y[i], score[i]);
+    const RowLoss at = row(y[i], score[i]);
     value[i] = at.value;
     if constexpr (row_has_factor<OneRow>) factor[i] = at.factor;
   }
@@ -135,59 +151,58 @@ template <class OneRow>
 CWBOOST_KERNEL void residuals_and_values(OneRow row, Size n, const Real* y, const Real* score,
                                          Real* residual, Real* value, Real* factor) {
   for (Size i = 0; i < n; ++i) {
-    const Row at = row(y[i], score[i]);
+    const RowLoss at = row(y[i], score[i]);
     residual[i] = at.residual;
     value[i] = at.value;
     if constexpr (row_has_factor<OneRow>) factor[i] = at.factor;
   }
 }
 
-// The loops over rows for a loss with one output; the loss is inlined into them.
+// A loss with one output and one target; its formulas are inlined into the loops over rows.
 template <class OneRow>
 class OneOutput final : public Loss {
  public:
   explicit OneOutput(OneRow row) : row_(row) {}
   bool has_factor() const override { return row_has_factor<OneRow>; }
   bool linear() const override { return std::is_same_v<OneRow, Squared>; }
-  void evaluate(Size n, const Real* y, Planes<const Real> score,
-                const Wanted& wanted) const override {
-    if (wanted.residual && wanted.value)
-      residuals_and_values(row_, n, y, score.at, wanted.residual.at, wanted.value, wanted.factor);
-    else if (wanted.residual)
-      residuals(row_, n, y, score.at, wanted.residual.at);
+  void evaluate(const LossInput& at, const LossOutput& out) const override {
+    const Real *const y = at.y[0], *const score = at.score[0];
+    if (out.residual && out.value)
+      residuals_and_values(row_, at.n, y, score, out.residual[0], out.value, out.factor);
+    else if (out.residual)
+      residuals(row_, at.n, y, score, out.residual[0]);
     else
-      values(row_, n, y, score.at, wanted.value, wanted.factor);
+      values(row_, at.n, y, score, out.value, out.factor);
   }
 
  private:
   OneRow row_;
 };
 
-// log(sum_o exp(f_o)) - f_y; y is the number of the class, one output per class.
+// log(sum_o exp(f_o)) - f_y, where y is the number of the class; one output per class.
 class Multinomial final : public Loss {
  public:
   explicit Multinomial(Size n_classes) : n_classes_(n_classes) {}
   Size n_outputs() const override { return n_classes_; }
-  void evaluate(Size n, const Real* y, Planes<const Real> score,
-                const Wanted& wanted) const override {
+  void evaluate(const LossInput& at, const LossOutput& out) const override {
+    const Real* const y = at.y[0];
     constexpr Size step = 256;  // rows at a time, so that loops run over rows
     Real top[step], sum[step], e[step];
-    for (Size begin = 0; begin < n; begin += step) {
-      const Size m = std::min(step, n - begin);
-      const auto plane = [&](Size o) { return score[o] + begin; };
+    for (Size begin = 0; begin < at.n; begin += step) {
+      const Size m = std::min(step, at.n - begin);
+      const auto plane = [&](Size o) { return at.score[o] + begin; };
       std::copy_n(plane(0), m, top);
       for (Size o = 1; o < n_classes_; ++o) raise(m, plane(o), top);
       std::fill_n(sum, m, 0.0);
       for (Size o = 0; o < n_classes_; ++o) {
-        Real* const out = wanted.residual ? wanted.residual[o] + begin : e;
-        add_exp(m, plane(o), top, out, sum);
+        Real* const to = out.residual ? out.residual[o] + begin : e;
+        add_exp(m, plane(o), top, to, sum);
       }
-      if (wanted.residual)
-        for (Size o = 0; o < n_classes_; ++o)
-          shares(m, o, y + begin, sum, wanted.residual[o] + begin);
-      if (wanted.value)
+      if (out.residual)
+        for (Size o = 0; o < n_classes_; ++o) shares(m, o, y + begin, sum, out.residual[o] + begin);
+      if (out.value)
         for (Size i = 0; i < m; ++i)
-          wanted.value[begin + i] =
+          out.value[begin + i] =
               top[i] + std::log(sum[i]) - plane(static_cast<Size>(y[begin + i]))[i];
     }
   }
@@ -216,7 +231,7 @@ std::shared_ptr<Loss> one_output(OneRow row) {
   return std::make_shared<OneOutput<OneRow>>(row);
 }
 
-// `parameter` is the loss's one number (tau, delta, power, number of classes); most ignore it.
+// `parameter` is the number that some losses have: tau, delta, power, number of classes.
 inline std::shared_ptr<Loss> make_loss(const std::string& name, Real parameter) {
   static const std::map<std::string, std::function<std::shared_ptr<Loss>(Real)>> registry = {
       {"squared", [](Real) { return one_output(Squared{}); }},

@@ -615,7 +615,7 @@ def test_command_line(tmp_path, capsys):
     assert "this folder does not exist" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         fit("--checkpoint", file, "--bags", 3)
-    assert "--bags makes several" in capsys.readouterr().err
+    assert "cannot be used with --bags" in capsys.readouterr().err
 
 
 def test_nothing_is_warned_of(file):

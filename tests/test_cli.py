@@ -637,7 +637,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
         (["fit", "rows.csv", "--target", "y", "--validation", "q"], "column 'q' is not in the"),
         (["fit", "rows.csv", "--target", "y", "--validation", "1.5"], "a fraction must be between"),
         (["fit", "rows.csv", "--target", "y", "--weights", JOB], "rows.csv, line 3, column"),
-        (["fit", "rows.csv", "--target", AGE], "target 'age', row 0: the value is missing (71"),
+        (["fit", "rows.csv", "--target", AGE], "target 'age', row 0: the value is missing (in 71"),
         (["fit", "rows.csv", "--target", "answer", "--loss", "squared"], "is text such as 'no'"),
         (["fit", "rows.csv", "--target", "grade", "--loss", "binomial"], "two classes"),
         (["fit", "rows.csv", "--target", "answer", "--exposure", "years"], "log link"),
@@ -742,7 +742,7 @@ def test_bags_leave_out_a_share_and_nothing_else(rows, capsys):
         main(["fit", "t.csv", "--target", "y", "--bags", "3", "--validation", rows])
     assert stop.value.code == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "--validation can only say which share of them; leave it out for 0.2" in said
+    assert "--validation can only be their share (default 0.2)" in said
 
 
 @pytest.mark.parametrize(
@@ -764,7 +764,7 @@ def test_demo(capsys, folder):
         ["model.json", "importance.csv", "effects.csv", "report.html", "risk.csv"]
     )
     assert found.endswith(
-        f"open {Path('adult') / 'report.html'} in a browser to look at the model\n"
+        f"open {Path('adult') / 'report.html'} in a browser to explore the model\n"
     )
 
 

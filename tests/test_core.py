@@ -7,6 +7,7 @@ does not know tables, bins, learners or models.
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -282,6 +283,15 @@ def test_verbs_can_be_read():
     assert core.Mix(0, 1.0, 2, 3.0, 4).y == 4
     reply = core.Reply(1.0, [2.0], [np.ones(3)])
     assert (reply.moved, reply.risk, reply.sums[0].tolist()) == (1.0, [2.0], [1.0, 1.0, 1.0])
+
+
+def test_verbs_travel():
+    add = pickle.loads(pickle.dumps(core.Add(0, 1, np.array([3.0]), 2, output=1)))
+    assert (add.slot, add.set, add.bin_values.tolist(), add.within, add.output) == (0, 1, [3], 2, 1)
+    residual = pickle.loads(pickle.dumps(core.Residual(0, 1, [2], False, [0.5])))
+    assert (residual.parts, residual.risk, residual.state) == ([2], False, [0.5])
+    mean = pickle.loads(pickle.dumps(core.MeanResidual(0, 1, 2, 1, [0.5])))
+    assert (mean.out, mean.part, mean.state) == (2, 1, [0.5])
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -595,6 +605,48 @@ def test_stop_reasons_are_the_texts_of_model_files():
     assert core.Path().stopped == ""
 
 
+def single_outputs(problem, n=6, seed=0):
+    """A path whose choices move one output each, and the same path with zeros for the others."""
+    rng = np.random.default_rng(seed)
+    choices = rng.integers(0, 3, n).astype(np.int32)
+    outputs = np.array([2, 0, 1, 2, core.ALL_OUTPUTS, 0], np.int32)
+    one, all_of_them = [], []
+    for k, o in zip(choices, outputs, strict=True):
+        theta = np.zeros((problem.q, problem.n_coef[k]))
+        moved = slice(None) if o == core.ALL_OUTPUTS else o
+        theta[moved] = rng.normal(size=theta[moved].shape)
+        one.append(theta[moved].ravel())
+        all_of_them.append(theta.ravel())
+    none, risk = np.full(n, -1, np.int32), np.zeros(n + 1)
+
+    def path(updates, moved):
+        return core.Path(
+            choices, none, np.zeros(n, np.int32), np.concatenate(updates), risk[:0], risk, risk,
+            -1, -1, problem.n_coef, problem.q, outputs=moved,
+        )  # fmt: skip
+
+    return path(one, outputs), path(all_of_them, None)
+
+
+def test_a_path_may_move_one_output_at_a_time():
+    problem, optimizer = Problem("multinomial"), core.Plain(0.3)
+    one, expected = single_outputs(problem)
+    assert one.outputs.tolist() == [2, 0, 1, 2, core.ALL_OUTPUTS, 0]
+    assert set(expected.outputs.tolist()) == {core.ALL_OUTPUTS}
+    assert len(one.updates) < len(expected.updates)
+    for m in range(7):
+        coef, other = (replayed(problem, p, optimizer, m) for p in (one, expected))
+        np.testing.assert_array_equal(coef, other)
+    rows = problem.rows()
+    made = core.BoostProblem(rows, problem.learners(), optimizer, start=[0.05] * 3)
+    risks = [core.follow(made, path) for path in (one, expected)]
+    np.testing.assert_array_equal(*risks)
+    np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
+    other = core.Path(**path_arrays(6), outputs=np.full(6, 3, np.int32))  # no such output
+    with pytest.raises(ValueError, match="not one of these learners"):
+        replayed(problem, other, optimizer)
+
+
 def test_patience_and_time_limit_stop():
     problem = Problem()
     path = boost(problem, problem.rows(), core.Plain(1.0), 500, patience=3)
@@ -675,8 +727,8 @@ def test_two_shards_drive_the_engine_to_the_same_choices(loss, name):
 
 
 def python_squared(y):
-    def evaluate(score, want_residual, want_loss):
-        residual = y - score[0]
+    def evaluate(rows, want_residual, want_loss):
+        residual = y - rows.score[0]
         return (residual[None] if want_residual else None,
                 0.5 * residual**2 if want_loss else None)  # fmt: skip
 
@@ -693,6 +745,84 @@ def test_loss_written_in_python(n_threads):
         np.testing.assert_array_equal(path.choices, expected.choices)
         np.testing.assert_allclose(path.risk, expected.risk, rtol=1e-14)
         np.testing.assert_allclose(path.updates, expected.updates, rtol=1e-10, atol=1e-13)
+
+
+def toy_loss(seen):
+    """Half of the squared distance from the sum of two targets, times a number of the state."""
+
+    def evaluate(rows, want_residual, want_loss):
+        seen.append(rows)
+        assert rows.y.shape[0] == 2
+        residual, factor = rows.y.sum(axis=0) - rows.score[0], rows.state[0]
+        assert rows.weights is None or rows.weights.shape == residual.shape
+        return (factor * residual[None] if want_residual else None,
+                0.5 * factor * residual**2 if want_loss else None)  # fmt: skip
+
+    return core.python_loss(evaluate, n_targets=2, n_state=1)
+
+
+def toy_rows(problem, loss):
+    """Rows whose two targets add up to the problem's."""
+    sets = [core.IndexSet(i, k) for i, k in zip(problem.index, problem.n_bins, strict=True)]
+    y = np.stack([0.25 * problem.y, 0.75 * problem.y])
+    return core.LocalRows(loss, y, problem.offset, sets, problem.parts)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_loss_with_two_targets_and_a_state(name):
+    """With state 1 the toy loss is the squared loss of the sum; with state 4 it is 4 times that."""
+    problem, seen = Problem(), []
+    loss = toy_loss(seen)
+    assert (loss.n_outputs, loss.n_targets, loss.n_state) == (1, 2, 1)
+    expected = boost(problem, problem.rows(loss=python_squared(problem.y)), OPTIMIZERS[name])
+    for state in (1.0, 4.0):
+        made = core.BoostProblem(
+            toy_rows(problem, loss), problem.learners(), OPTIMIZERS[name], start=[0.05],
+            scale=1 / state, state=[state], all_learners=problem.learners(ALL),
+            validation_part=VALIDATION,
+        )  # fmt: skip
+        path = core.boost(made, core.Path(), core.RunOptions(12))
+        assert path.choices.tolist() == expected.choices.tolist()
+        np.testing.assert_allclose(path.risk, state * expected.risk, rtol=1e-12)
+        followed = core.follow(made, path)
+        if name in ("plain", "accelerated"):  # the others end on other rows
+            np.testing.assert_allclose(followed, path.risk, rtol=1e-12)
+    with pytest.raises(RuntimeError, match="only while the loss is called"):
+        _ = seen[0].score
+
+
+def test_loss_sees_the_weights_of_the_part_that_is_fitted():
+    problem, found = Problem(), []
+
+    def evaluate(rows, _want_residual, _want_loss):
+        found.append(rows.weights)
+        return np.zeros((1, N)), np.zeros(N)
+
+    rows = problem.rows(loss=core.python_loss(evaluate))
+    rows.run([core.Fill(F, [0.0]), core.Fill(G, [1.0]), core.Residual(F, R, [VALIDATION, ALL])])
+    np.testing.assert_array_equal(found.pop(), problem.parts[VALIDATION])
+    rows.run([core.MeanResidual(F, G, R, TRAINING)])
+    np.testing.assert_array_equal(found[-1], problem.parts[TRAINING])
+    rows.run([core.MeanResidual(F, G, R)])
+    assert found[-1] is None
+
+
+def test_states_and_targets_of_a_wrong_size_are_refused():
+    problem, loss = Problem(), toy_loss([])
+    rows = toy_rows(problem, loss)
+    rows.run([core.Fill(F, [0.0]), core.Fill(G, [0.0])])
+    rows.run([core.MeanResidual(F, G, R, state=[2.0])])
+    wrong = [core.Residual(F, R, [0]), core.Residual(F, R, [0], state=[1.0, 2.0]),
+             core.MeanResidual(F, G, R)]  # fmt: skip
+    for verb in wrong:
+        with pytest.raises(ValueError, match="for the state of the loss"):
+            rows.run([verb])
+    for y in (np.zeros((1, N)), np.zeros((3, N))):
+        with pytest.raises(ValueError, match=r"y must be \(n,\) or \(n_targets, n\)"):
+            core.LocalRows(loss, y, None, [], [])
+    for sizes in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="at least one output and one target"):
+            core.python_loss(raises, *sizes)
 
 
 class OopsError(Exception):
@@ -860,7 +990,7 @@ def local_rows(**changes):
     [
         {"y": np.zeros(N, np.float32)},
         {"y": np.zeros(N, int)},
-        {"y": np.zeros((N, 1))},
+        {"y": np.zeros((N, 1, 1))},
         {"y": np.zeros(2 * N)[::2]},
         {"y": [0.0] * N},
         {"parts": [np.zeros(N, np.float32)]},
@@ -879,6 +1009,7 @@ def test_wrong_types_are_refused(changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"y": np.zeros((N, 1))}, "y must be"),
         ({"parts": [np.zeros(N - 1)]}, "one weight per row"),
         ({"offset": np.zeros((2, N))}, "one value per row and output"),
         ({"offset": np.zeros((1, N - 1))}, "one value per row and output"),
@@ -916,6 +1047,8 @@ def test_wrong_index_types_are_refused(dtype):
         core.Fill(F, [0.0, 0.0]),  # one start per output
         core.Add(F, 1, np.zeros(11)),  # no such set
         core.Add(F, 0, np.zeros(10)),  # one value per bin
+        core.Add(F, 0, np.zeros(11), output=1),  # no such output
+        core.Add(F, 0, np.zeros(11), output=-2),
         core.BinSums([core.ONES_SLOT], [0], 3),  # no such part
         core.BinSums([core.ONES_SLOT], [1], 0),
         core.BinSums([-3], [0], 0),

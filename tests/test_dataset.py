@@ -393,7 +393,7 @@ def test_columns_that_name_rows_are_warned_of(tmp_path, sort, kind):
     dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="y")
     if kind == "saved":
         dataset = dataset.save(tmp_path / "d")
-    with pytest.warns(UserWarning, match="has another whole number in every row") as found:
+    with pytest.warns(UserWarning, match="has a different whole number in every row") as found:
         model = cb.fit(dataset, n_iter=3)
     assert [str(each.message).split()[1] for each in found] == ["'id'"]
     with pytest.warns(UserWarning, match="'id'"):

@@ -327,7 +327,7 @@ def test_set_level_copies_another_level():
         ("polynomial", "monotone", "u", {}, TypeError, "got a Polynomial"),
         ("tensor", "monotone", "u:k", {}, TypeError, "got a Tensor"),
         ("spline", "monotone", "u", {"increasing": 1}, TypeError, "True or False"),
-        ("spline", "monotone", "u", {"order": ["a"]}, ValueError, "order is for Category"),
+        ("spline", "monotone", "u", {"order": ["a"]}, ValueError, "order= applies to levels"),
         ("category", "monotone", "g", {}, ValueError, "alphabetical order; pass order="),
         ("category", "monotone", "g", {"order": ["a"]}, ValueError, "every level once"),
         ("category", "set_level", "g", {"level": "e", "effect": 0}, ValueError, "there are 'a'"),

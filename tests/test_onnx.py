@@ -65,7 +65,7 @@ def test_hostile_names_and_levels():
     with pytest.raises(ValueError, match="pass another text as missing="):
         to_onnx(model)
     check(model, cases.hard_rows(model, table), missing="<none>")
-    for name, match in (("score", "cannot be the name of an input"), ("zero", "zero byte")):
+    for name, match in (("score", "cannot be the name of an ONNX input"), ("zero", "zero byte")):
         level = "zero\0byte" if name == "zero" else "b"
         bad = cb.fit({name: np.array(["a", level] * 9, object)}, [0.0, 1.0] * 9)
         with pytest.raises(ValueError, match=match):

@@ -10,7 +10,7 @@ import pytest
 
 import cwboost as cb
 from cwboost import _core
-from cwboost.cli.arguments import parser
+from cwboost.cli.main import make_parser
 from cwboost.optimizers import OPTIMIZERS, Optimizer, TuningRange, as_optimizer, optimizer_names
 
 
@@ -155,7 +155,9 @@ def test_estimators_and_the_command_line(rows):
     assert without.fit(X, y).model_.optimizer == Sprint(0.3)
     with pytest.raises(ValueError, match="Sprint needs validation rows of its own"):
         cb.CWBRegressorCV(optimizer="sprint").fit(X, y)
-    arguments = parser().parse_args(["fit", "a.csv", "--target", "y", "--optimizer", "careful"])
+    arguments = make_parser().parse_args(
+        ["fit", "a.csv", "--target", "y", "--optimizer", "careful"]
+    )
     assert arguments.optimizer == "careful"
 
 

@@ -21,7 +21,8 @@ from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
 from cwboost.cli import main as cli
 from cwboost.explain import trajectory as growth
-from cwboost.explain.effects import level_shares, panels, shape, sizes, view
+from cwboost.explain.shapes import shape, view
+from cwboost.explain.sizes import level_shares, panels, sizes
 from cwboost.frames.table import read_column
 from cwboost.plotting.drawing_data import histogram, thin_places
 

@@ -388,7 +388,7 @@ def test_numbers_of_rows(n_shards):
             warnings.simplefilter("always")
             same(cb.fit({"x": column}, y, n_iter=3), far.fit(parts, y, n_iter=3))
         told.append([str(w.message)[:30] for w in caught])
-    row_count = "column 'x' has another whole nu"[:30]
+    row_count = "column 'x' has a different whole"[:30]
     assert told == [[row_count] * 2, [], [row_count] * 2, []]
 
 

@@ -19,6 +19,7 @@ import cwboost as cb
 import export_cases as cases
 import problems
 from cwboost.export.sql import to_sql
+from cwboost.model.pieces import NoPiecesError
 
 TABLE = 'the "rows"'
 
@@ -138,7 +139,7 @@ def test_offset_of_several_classes(dialect):
     model = cb.fit(table, y, [cb.Spline("u")], loss="multinomial", offset=block, n_iter=20)
     table |= {f"o{i}": block[:, i] for i in range(3)}
     check(model, table, dialect, names={"offset": ["o0", "o1", "o2"]}, offset=block)
-    with pytest.raises(ValueError, match="expected that many"):
+    with pytest.raises(ValueError, match="expected 3 column names"):
         to_sql(model, offset="o0")
 
 
@@ -235,6 +236,19 @@ def test_losses_written_in_python():
     assert '"response"' not in to_sql(own, kind="score")
 
 
+def test_a_basis_without_pieces_is_refused_by_name():
+    with pytest.raises(NoPiecesError, match="column 'u': a CosineBasis"):
+        to_sql(cases.model_without_pieces())
+
+
+def test_an_unknown_link_is_refused_by_name(monkeypatch):
+    model = cases.kind_model("linear")
+    monkeypatch.setattr(type(model.loss), "link", "probit")
+    with pytest.raises(TypeError, match="the link 'probit', which cannot be written as SQL"):
+        to_sql(model)
+    assert "score" in to_sql(model, kind="score")
+
+
 def test_errors():
     model = cases.kind_model("linear")
     with pytest.raises(ValueError, match="expected one of duckdb, sqlite, postgres"):
@@ -243,7 +257,7 @@ def test_errors():
         to_sql(model, kind="both")
     with pytest.raises(ValueError, match="twice in the result"):
         to_sql(model, keep=["Score"])
-    with pytest.raises(ValueError, match="no log link"):
+    with pytest.raises(ValueError, match="does not have a log link"):
         to_sql(model, exposure="years")
     with pytest.raises(TypeError, match="offset: expected the name"):
         to_sql(model, offset=3.5)
@@ -251,6 +265,6 @@ def test_errors():
         to_sql(model, table="")
     table = {"a": np.linspace(0, 1, 50), "A": np.linspace(0, 1, 50) ** 2}
     twins = cb.fit(table, table["a"] + 5 * table["A"], [cb.Linear("a"), cb.Linear("A")], n_iter=50)
-    with pytest.raises(ValueError, match="differ in case only"):
+    with pytest.raises(ValueError, match="differ only in case"):
         to_sql(twins)
     assert '"effect_A_2"' in to_sql(twins, dialect="postgres")

@@ -279,7 +279,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("keep me")
     with pytest.raises(
-        FileExistsError, match="a folder with other things in it; give another name"
+        FileExistsError, match="a folder with other files exists already; give another name"
     ):
         to_csv(model, tmp_path / "full")
     (tmp_path / "empty").mkdir()

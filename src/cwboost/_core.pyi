@@ -16,9 +16,34 @@ class Loss:
     @property
     def n_outputs(self) -> int: ...
 
+    @property
+    def n_targets(self) -> int: ...
+
+    @property
+    def n_state(self) -> int: ...
+
+class LossInput:
+    """What a loss in Python is given: arrays by plane."""
+
+    @property
+    def y(self) -> NDArray[numpy.float64]:
+        """(n_targets, n)"""
+
+    @property
+    def score(self) -> NDArray[numpy.float64]:
+        """(n_outputs, n)"""
+
+    @property
+    def state(self) -> NDArray[numpy.float64]:
+        """(n_state,)"""
+
+    @property
+    def weights(self) -> NDArray[numpy.float64] | None:
+        """(n,) of the part that is fitted, or None"""
+
 def make_loss(name: str, parameter: float = 0.0) -> Loss: ...
 
-def python_loss(evaluate: Callable[..., object], n_outputs: int = 1) -> Loss: ...
+def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]], n_outputs: int = 1, n_targets: int = 1, n_state: int = 0) -> Loss: ...
 
 NO_SLOT: int = -1
 
@@ -42,9 +67,12 @@ class Fill:
 class Residual:
     """out = -dloss/dscore at `at` -> moved, risk per part"""
 
-    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True) -> None: ...
+    def __init__(self, at: int, out: int, parts: Sequence[int], risk: bool = True, state: Sequence[float] = []) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
 
     @property
     def risk(self) -> bool: ...
@@ -61,9 +89,12 @@ class Residual:
 class MeanResidual:
     """out = residual averaged from one score to another"""
 
-    def __init__(self, start: int, to: int, out: int, part: int | None = None) -> None: ...
+    def __init__(self, start: int, to: int, out: int, part: int | None = None, state: Sequence[float] = []) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
 
     @property
     def start(self) -> int: ...
@@ -109,12 +140,17 @@ class Cross:
     @property
     def part(self) -> int: ...
 
-class Add:
-    """slot[i] += bin_values[bin[i]]"""
+ALL_OUTPUTS: int = -1
 
-    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], within: int | None = None) -> None: ...
+class Add:
+    """slot[i] += bin_values[bin[i]], for all outputs or for one"""
+
+    def __init__(self, slot: int, set: int, bin_values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], within: int | None = None, output: int = -1) -> None: ...
 
     def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def output(self) -> int: ...
 
     @property
     def within(self) -> int | None: ...
@@ -151,7 +187,7 @@ class Mix:
     def y(self) -> int: ...
 
 class Reply:
-    """What a verb answers."""
+    """The reply to a verb."""
 
     def __init__(self, moved: float = 0.0, risk: Sequence[float] = [], sums: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> None: ...
 
@@ -182,12 +218,14 @@ class IndexSet:
     def n_bins(self) -> int: ...
 
 class MomentSet(IndexSet):
-    """Pieces, and places t in them; bin 4 p + q stands for t^q on piece p."""
+    """
+    Pieces of a column and positions t within them; bin 4 p + q stands for t^q on piece p.
+    """
 
     def __init__(self, piece: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], t: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int) -> None: ...
 
 class Rows:
-    """The row side, behind its verbs; may be subclassed."""
+    """Answers the verbs; may be subclassed."""
 
     def __init__(self) -> None: ...
 
@@ -195,7 +233,7 @@ class Rows:
 
     def n_rows(self) -> int: ...
 
-    def far(self) -> bool: ...
+    def remote(self) -> bool: ...
 
     def linear(self) -> bool: ...
 
@@ -206,7 +244,7 @@ class Rows:
     def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
 
 class Crosses:
-    """Cross-Grams that rows with the same weights and bins share."""
+    """A cache of cross-Grams for rows with the same weights and bins."""
 
     def __init__(self) -> None: ...
 
@@ -215,12 +253,12 @@ class Crosses:
 class LocalRows(Rows):
     """Rows in this process."""
 
-    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
+    def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
 
     def read(self, slot: int) -> NDArray[numpy.float64]: ...
 
 class Learner:
-    """Bin sums -> coefficients and gain; back to bin values."""
+    """Turns bin sums into coefficients and gain."""
 
     def __init__(self, set: int, begin: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], column: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], gram: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], factor: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], removed: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, weigher: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, n_b: int = 0) -> None: ...
 
@@ -254,7 +292,10 @@ class Path:
     def __init__(self) -> None: ...
 
     @overload
-    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+    def __init__(self, choices: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], corrections: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], halvings: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], correction_updates: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], validation_risk: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], switched_after: int, rewound_to: int, n_coef: Sequence[int], n_outputs: int, evaluations: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None: ...
+
+    @property
+    def outputs(self) -> NDArray[numpy.int32]: ...
 
     @property
     def choices(self) -> NDArray[numpy.int32]: ...
@@ -334,7 +375,7 @@ class SearchMode(enum.Enum):
 class BoostProblem:
     """Rows, learners and optimizer of a fit."""
 
-    def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
+    def __init__(self, rows: Rows, learners: Sequence[Learner], optimizer: Optimizer, *, start: Sequence[float], scale: float = 1.0, state: Sequence[float] = [], all_learners: Sequence[Learner] = [], training_part: int = 0, validation_part: int | None = None, all_part: int = 2, search: SearchMode = SearchMode.automatic) -> None: ...
 
 class RunOptions:
     """How far a run goes, and what it calls on its way."""
@@ -358,11 +399,11 @@ def gram(rows: Rows, learners: Sequence[Learner], part: int) -> NDArray[numpy.fl
 
 def survey(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> tuple[float, float, int, int, bool, bool]:
     """
-    low, high, missing cells of the training rows; missing cells of all rows, whether some lie beyond low and high, whether some are infinite
+    low, high and number of missing cells of the training rows; missing cells of all rows; whether some rows are outside low..high; whether some are infinite
     """
 
 def distinct(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, limit: int) -> NDArray[numpy.float64] | None:
-    """Distinct numbers, increasing; None if there are more."""
+    """Distinct numbers, increasing; None if there are more than limit."""
 
 def quantiles(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray[numpy.float64]: ...
 
@@ -428,14 +469,14 @@ def solve_pairs(systems: Sequence[tuple[Annotated[NDArray[numpy.float64], dict(s
 def rank_pairs(index: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_bins: Sequence[int], values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Sequence[tuple[int, int, Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], int]], df: float, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], n_threads: int = 1) -> None: ...
 
 class Breaks:
-    """Numbers -> pieces."""
+    """Maps numbers to pieces."""
 
     def __init__(self, breaks: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], pieces: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], missing: int) -> None: ...
 
     def find(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray[numpy.int32]: ...
 
 class Axis:
-    """One way to see a column: value -> piece and t."""
+    """Maps the values of a column to pieces and t."""
 
     def __init__(self, source: int, breaks: Breaks | None, origin: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], inverse: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int, unseen: int) -> None: ...
 

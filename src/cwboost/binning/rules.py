@@ -98,18 +98,19 @@ class Bins:
                 "bins: 'exact' keeps every value apart, but min_rows_per_bin merges values; "
                 "use another rule, such as 'auto'"
             )
-        least, points = sample.least, self.make(numbers_of(column), sample, summary).points
-        assert least is not None
+        min_rows, points = sample.min_rows, self.make(numbers_of(column), sample, summary).points
+        assert min_rows is not None
         while True:
-            counts = least.by_points(column, Points(points, "other"), summary)
-            least.refuse_missing(column, np.append(points, [np.nan] * summary.any_missing), counts)
-            drop = every_other(least.small(counts)[: len(points)])
+            counts = min_rows.by_points(column, Points(points, "other"), summary)
+            values = np.append(points, [np.nan] * summary.any_missing)
+            min_rows.refuse_missing(column, values, counts)
+            drop = every_other(min_rows.small(counts)[: len(points)])
             if not drop.any() and len(points) > 1:
                 return Points(points, "other")
             if len(points) == 1:
                 raise ValueError(
-                    f"column {column.name!r} has no two bins with min_rows_per_bin = {least.rows} "
-                    "rows at every site; lower it, or leave the column out"
+                    f"column {column.name!r} has no two bins with min_rows_per_bin = "
+                    f"{min_rows.rows} rows at every site; lower it, or leave the column out"
                 )
             if drop.all():
                 drop[0] = False

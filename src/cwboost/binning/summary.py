@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     marks: NDArray[np.bool_] | None  # (n,) over all rows; None if all rows are training rows
     weights: Floats | None  # (n,) over all rows; None if unweighted
     n_rows: int
-    least: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
+    min_rows: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
 
     @classmethod
     def of(cls, n_rows: int) -> Sample:

@@ -21,13 +21,6 @@ from cwboost.binning.rules import Bins
 from cwboost.binning.spread import SPREAD_RANKS, Spread
 from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.checkpoint import Checkpoint
-from cwboost.fitting.design import (
-    Plan,
-    basis_rows,
-    check_learners,
-    plan_terms,
-    summarize_columns,
-)
 from cwboost.fitting.fit import run_stages
 from cwboost.fitting.index_sets import MAX_TENSOR_BINS, AxisKey, Sets, core_rows, shared_axes
 from cwboost.fitting.input_data import FitInput, Split
@@ -38,6 +31,8 @@ from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import StartingPoint
 from cwboost.fitting.slots import TRAINING
 from cwboost.fitting.smoothing import System
+from cwboost.fitting.systems import basis_rows
+from cwboost.fitting.term_plans import check_learners, plan_terms, summarize_columns
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
@@ -45,8 +40,8 @@ from cwboost.model.model import Model
 from cwboost.model.settings import Settings
 from cwboost.progress import Progress
 from cwboost.terms.bases import Basis
-from cwboost.terms.encoders import Values
 from cwboost.terms.formula import is_formula, parse, target_of, tokenize
+from cwboost.terms.plan import Plan
 from cwboost.terms.styles import make_learners
 
 from .columns import ShardedTable, by_code
@@ -89,8 +84,8 @@ def _recipe(
 ) -> PointBinning | CodeBinning | PieceBinning:
     name, encoder, rule, tensor = axis
     facts = seen[name]
-    least = data.sample.least
-    if not isinstance(encoder, Values):
+    least = data.sample.min_rows
+    if encoder.is_coded:
         if least is None:
             return by_code(shards, name, encoder, facts)
         values, other = least.pooled(data.table[name], encoder, facts)
@@ -238,7 +233,7 @@ def fit_shards(
         chosen = parse(formula, table, exclude=apart)[1]
     chosen = check_learners(chosen, table)
     check_pairs(wanted, table, given.columns)
-    rows = ShardedTarget(shards, data.n_rows, private=data.sample.least is not None)
+    rows = ShardedTarget(shards, data.n_rows, private=data.sample.min_rows is not None)
     begin = StartingPoint.of_rows(data.loss, rows, how.start, how.scale)
     seen = summarize_columns(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1

@@ -1,14 +1,15 @@
-"""Models as ONNX graphs of standard operators. Knows how pieces become tensors and look-ups; knows
-nothing of bases. The only file that knows the package onnx (extra `onnx`).
+"""Models as ONNX graphs of standard operators. The only file that uses the package onnx.
 
-Of every column: the number of its piece, found by a binary search over the breaks (numbers) or by
-a LabelEncoder (text), and t, where in the piece the value lies. A term gathers the coefficients of
-its pieces and evaluates them by Horner's rule. All in double.
+For every column the graph finds the number of its piece, by a binary search over the breaks
+(numbers) or by a LabelEncoder (text), and t, the position within the piece. A term gathers the
+coefficients of its pieces and evaluates them by Horner's rule. All computations are in double.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,15 +17,9 @@ from numpy.typing import NDArray
 
 from cwboost.frames.table import Labels, Numbers, read
 from cwboost.model.model import Model
-from cwboost.model.pieces import (
-    Axis,
-    FixedColumns,
-    TermPieces,
-    checked_link,
-    fixed_columns,
-    outputs_of,
-    pieces_of,
-)
+from cwboost.model.pieces import Axis, TermPieces, pieces_of
+
+from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
 
 if TYPE_CHECKING:
     import onnx
@@ -41,10 +36,10 @@ def to_onnx(
     offset: Any = None,
     exposure: Any = None,
 ) -> onnx.ModelProto:
-    """The model as an ONNX graph.
+    """Return the model as an ONNX graph.
 
-    Its inputs are one tensor of shape (rows,) per column: numbers, NaN where missing, or strings;
-    `onnx_inputs` makes them from a table. Its outputs are `score` and, with kind "response",
+    The inputs are one tensor of shape (rows,) per column: numbers, NaN where missing, or strings;
+    `onnx_inputs` makes them from a table. The outputs are `score` and, with kind "response",
     `response`, of shape (rows,), or (rows, classes) with several classes.
 
     Parameters
@@ -52,13 +47,13 @@ def to_onnx(
     model : Model
     kind : "response" or "score"
     numbers : "double" or "float"
-        Type of the numeric inputs. Floats are rounded to 7 digits before they come here, which may
-        move a value over a step; all is computed in double either way.
+        Type of the numeric inputs. Floats have only 7 digits, so a value may fall on the other
+        side of a step. The graph computes in double either way.
     missing : str
-        The text that stands for a missing cell in string inputs.
+        The text that means a missing cell in string inputs.
     offset, exposure : str, optional
-        Names of further inputs, by default the columns that the model was fitted with. An offset
-        of several classes has the shape (rows, classes). 0 (or exposure 1) says none.
+        Names of further inputs, by default the columns that the model was fitted with. With
+        several classes the offset has the shape (rows, classes). offset=0 or exposure=1 means none.
 
     Returns
     -------
@@ -75,12 +70,19 @@ def to_onnx(
     """
     if numbers not in ("double", "float"):
         raise ValueError(f"numbers must be 'double' or 'float', got {numbers!r}")
-    checked_link(model, kind)
+    link = checked_link(model, kind, LINKS, "ONNX")
     fixed = fixed_columns(model, offset, exposure)
     if len(fixed.offset) > 1:
-        raise TypeError("offset: give one input of shape (rows, classes), not several names")
-    graph: onnx.ModelProto = _Graph(model, numbers, missing, fixed).write(kind)
+        raise TypeError("offset: expected the name of one input of shape (rows, classes)")
+    graph: onnx.ModelProto = _Graph(model, numbers, missing, fixed).write(
+        link if kind == "response" else None
+    )
     return graph
+
+
+def write_onnx(model: Model, file: Any, **options: Any) -> None:
+    """Write the graph to a file, with the options of `to_onnx`."""
+    Path(file).write_bytes(to_onnx(model, **options).SerializeToString())
 
 
 def onnx_inputs(
@@ -92,7 +94,7 @@ def onnx_inputs(
     offset: Any = None,
     exposure: Any = None,
 ) -> dict[str, NDArray[Any]]:
-    """What a session of `to_onnx(model)` is fed with, from any table; parameters as there.
+    """Return the inputs of a session of `to_onnx(model)` for a table, with the same parameters.
 
     Examples
     --------
@@ -118,7 +120,7 @@ def onnx_inputs(
 
 
 def _columns(pieces: list[TermPieces], fixed: FixedColumns) -> dict[str, bool]:
-    """Names of the inputs, and whether they are numbers."""
+    """Return the names of the inputs, and whether each is numeric."""
     out = {axis.column: axis.numeric for p in pieces for axis in p.axes}
     for name in (*fixed.offset, *([fixed.exposure] if fixed.exposure else [])):
         out.setdefault(name, True)
@@ -136,7 +138,7 @@ def _import_onnx() -> Any:
 
 
 class _Graph:
-    """Nodes, constants and names of one graph; its methods return names of tensors."""
+    """The nodes, constants and names of one graph; methods return names of tensors."""
 
     def __init__(self, model: Model, numbers: str, missing: str, fixed: FixedColumns) -> None:
         self.onnx = _import_onnx()
@@ -145,14 +147,14 @@ class _Graph:
         self.columns = _columns(self.pieces, fixed)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self.known: dict[tuple[str, bytes], str] = {}  # constants and numeric inputs made so far
+        self.known: dict[tuple[str, bytes], str] = {}  # constants and casts so far
         self.prefix = "cwboost"
         while any(name.startswith(self.prefix) for name in self.columns):
             self.prefix += "_"
         for name in self.columns:
             if not name or name in ("score", "response"):
                 raise ValueError(
-                    f"column {name!r} cannot be the name of an input; rename it before the fit"
+                    f"column {name!r} cannot be the name of an ONNX input; rename it before the fit"
                 )
 
     # --- building blocks --------------------------------------------------------------------------
@@ -174,7 +176,7 @@ class _Graph:
         return name
 
     def number(self, column: str) -> str:
-        """A numeric input as double."""
+        """Return a numeric input as double."""
         if self.numbers == "double":
             return column
         key = (column, b"cast")
@@ -185,11 +187,11 @@ class _Graph:
     # --- terms ------------------------------------------------------------------------------------
 
     def search(self, points: Any, x: str, before: str) -> str:
-        """How many of the increasing points lie before x ("Less" or "LessOrEqual"), by halving."""
+        """Count the increasing points that are "Less" or "LessOrEqual" than x, by bisection."""
         n_steps = len(points).bit_length()
         padded = np.full(2**n_steps - 1, np.inf)
         padded[: len(points)] = points
-        at = self.constant(0, np.int64)  # a scalar, which the comparisons broadcast
+        at = self.constant(0, np.int64)  # a scalar that comparisons broadcast
         for step in (2**k for k in reversed(range(n_steps))):
             probe = self.node("Add", at, self.constant(step - 1, np.int64))
             point = self.node("Gather", self.constant(padded), probe)
@@ -202,7 +204,7 @@ class _Graph:
         return int(self.onnx.TensorProto.INT64)
 
     def piece(self, axis: Axis) -> tuple[str, str | None]:
-        """Number of the piece of every row, and t if the axis needs it."""
+        """Return the number of the piece of every row, and t if the polynomials need it."""
         if not axis.numeric:
             return self._label(axis), None
         x = self.number(axis.column)
@@ -228,14 +230,14 @@ class _Graph:
     def _label(self, axis: Axis) -> str:
         if self.missing in axis.levels:
             raise ValueError(
-                f"column {axis.column!r}: {self.missing!r} is one of its levels and cannot stand "
-                "for missing cells too; pass another text as missing="
+                f"column {axis.column!r}: {self.missing!r} is one of its levels, so it cannot also "
+                "mean a missing cell; pass another text as missing="
             )
         for level in axis.levels:
             if "\0" in level:
                 raise ValueError(
-                    f"column {axis.column!r}: level {level!r} holds a zero byte, which ends an "
-                    "ONNX string; rename it before the fit"
+                    f"column {axis.column!r}: level {level!r} contains a zero byte, which ends "
+                    "an ONNX string; rename the level before the fit"
                 )
         return self.node(
             "LabelEncoder",
@@ -246,7 +248,7 @@ class _Graph:
         )
 
     def effect(self, pieces: TermPieces) -> str:
-        """(rows, q) the effect of a term."""
+        """Return the effect of a term, (rows, q)."""
         places = [self.piece(axis) for axis in pieces.axes]
         at, t = places[0]
         if len(places) == 1:
@@ -268,9 +270,10 @@ class _Graph:
             out = self.node("Add", c, self.node("Mul", out, t))
         return out
 
-    # --- the whole --------------------------------------------------------------------------------
+    # --- the graph --------------------------------------------------------------------------------
 
-    def write(self, kind: str) -> Any:
+    def write(self, link: str | None) -> Any:
+        """Return the model; with a link it has the output `response` too."""
         parts = [self.effect(pieces) for pieces in self.pieces] + self._fixed()
         intercept = np.atleast_1d(self.model.intercept)[None, :]
         score = self.constant(intercept) if parts else self._alone(intercept)
@@ -278,18 +281,18 @@ class _Graph:
             score = self.node("Add", score, part)
         one = self.model.n_outputs == 1
         outputs = [self._output("score", score, one)]
-        if kind == "response":
-            outputs.append(self._output("response", self._response(score), one))
+        if link is not None:
+            outputs.append(self._output("response", LINKS[link](self, score), one))
         return self._model(outputs)
 
     def _alone(self, intercept: Any) -> str:
         raise ValueError(
-            f"the model has no chosen term and no input: its score is {intercept.ravel()} "
-            "everywhere; fit more iterations"
+            f"the model has no chosen term, so the graph would have no input: the score is "
+            f"{intercept.ravel()} for all rows; fit more iterations"
         )
 
     def _fixed(self) -> list[str]:
-        """(rows, 1 or q) offset and log exposure."""
+        """Return offset and log exposure, (rows, 1 or q) each."""
         out = []
         q = self.model.n_outputs
         for name in self.fixed.offset:
@@ -299,13 +302,6 @@ class _Graph:
             logarithm = self.node("Log", self.number(self.fixed.exposure))
             out.append(self.node("Unsqueeze", logarithm, self.constant([1], np.int64)))
         return out
-
-    def _response(self, score: str) -> str:
-        link = checked_link(self.model, "response")
-        operators = {"log": "Exp", "logit": "Sigmoid"}
-        if link == "softmax":
-            return self.node("Softmax", score, axis=1)
-        return score if link == "identity" else self.node(operators[str(link)], score)
 
     def _output(self, name: str, value: str, one: bool) -> Any:
         if one:
@@ -345,3 +341,12 @@ class _Graph:
         helper.set_model_props(out, facts)
         self.onnx.checker.check_model(out, full_check=True)
         return out
+
+
+# Responses from scores (rows, q), by link.
+LINKS: dict[str, Callable[[_Graph, str], str]] = {
+    "identity": lambda _, score: score,
+    "log": lambda graph, score: graph.node("Exp", score),
+    "logit": lambda graph, score: graph.node("Sigmoid", score),
+    "softmax": lambda graph, score: graph.node("Softmax", score, axis=1),
+}

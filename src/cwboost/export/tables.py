@@ -1,15 +1,13 @@
-"""Models as tables that people read: an effect for every interval or level, as CSV or Excel.
+"""Models as tables, as CSV files or an Excel workbook: an effect for every interval or level.
 
-Knows how pieces are laid out as rows and how files are written whole or not at all; knows nothing
-of bases. The only file that knows openpyxl (extra `excel`).
-
-For every term there are two tables. The *score table* is for reading: smooth curves are shown at
-the middle of rounded intervals. The *exact table* gives the model's own numbers for any value, by
+The only file that uses openpyxl (extra `excel`). Every term has two tables. The *score table* is
+for reading: curves are shown at the middle of rounded intervals. The *exact table* gives the
+model's effect for any value:
 
     effect = c0 + c1 t + c2 t^2 + ...,    t = (x - origin) / width,
 
-in the row that x falls in; `ci_j` is the coefficient of t^i of the first column and t^j of the
-second. Where a table has no column c1 and no origin, c0 is the effect.
+from the row that x falls in. `ci_j` is the coefficient of t^i of the first column and t^j of the
+second. If a table does not have the columns c1 and origin, the effect is c0.
 """
 
 from __future__ import annotations
@@ -24,30 +22,32 @@ import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, TermPieces, outputs_of, pieces_of
+from cwboost.model.pieces import Axis, TermPieces, pieces_of
+
+from .prediction import outputs_of
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
 EXACT = "exact"  # the folder of the exact tables
 
 
-def score_tables(model: Model, n: int = 20) -> dict[str, Columns]:
-    """One table per chosen term, for reading, and the table "intercept" before them.
+def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
+    """Return the table "intercept" and one table per chosen term, for reading.
 
-    Every row says where it holds and what it adds to the score; with a log link also the factor
-    exp(effect) of the response, for the binomial loss the odds ratio. "<column> is" says what the
-    row is about: the interval "[from, to)" or "(from, to]", a "level", "missing" cells, or any
-    "other" level. Curves are shown at the middle of about n intervals with rounded ends (of n / 2
-    for each of two columns); `exact_tables` has them exactly, and beyond the range too.
+    Every row says which values it is for and what it adds to the score; with a log link also the
+    factor exp(effect) of the response, with a logit link the odds ratio. "<column> is" says what
+    the row is for: the interval "[from, to)" or "(from, to]", a "level", "missing" cells, or any
+    "other" level. Curves are shown at the middle of about n intervals with rounded ends (n / 2 for
+    each of two columns). `exact_tables` is exact, and covers values beyond the training range.
 
     Parameters
     ----------
     model : Model
     n : int
-        About how many intervals a curve is cut into.
+        The approximate number of intervals of a curve.
 
     Returns
     -------
@@ -73,14 +73,14 @@ def score_tables(model: Model, n: int = 20) -> dict[str, Columns]:
     return _tables(model, lambda pieces: _readable(model, pieces, n))
 
 
-def exact_tables(model: Model) -> dict[str, Columns]:
-    """One table per chosen term that gives the model's own numbers, and the table "intercept".
+def exact_tables(model: Model) -> dict[str, ResultTable]:
+    """Return the table "intercept" and one table per chosen term with the model's exact effects.
 
     The score of a row is its offset, plus the intercept, plus for every term
 
         c0 + c1 t + c2 t^2 + ...,    t = (x - origin) / width,
 
-    from the row of its table that the value falls in.
+    from the row of the table that the value falls in.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def exact_tables(model: Model) -> dict[str, Columns]:
     return _tables(model, lambda pieces: _exact(model, pieces))
 
 
-def _tables(model: Model, make: Callable[[TermPieces], Columns]) -> dict[str, Columns]:
+def _tables(model: Model, make: Callable[[TermPieces], ResultTable]) -> dict[str, ResultTable]:
     out = {"intercept": _intercept(model)}
     for pieces in pieces_of(model):
         name = pieces.term.name
@@ -100,11 +100,11 @@ def _tables(model: Model, make: Callable[[TermPieces], Columns]) -> dict[str, Co
     return out
 
 
-def _intercept(model: Model) -> Columns:
+def _intercept(model: Model) -> ResultTable:
     values = np.atleast_1d(model.intercept)
-    out = Columns(intercept=values)
+    out = ResultTable(intercept=values)
     if model.n_outputs > 1:
-        out = Columns(output=np.array(outputs_of(model), dtype=object), intercept=values)
+        out = ResultTable(output=np.array(outputs_of(model), dtype=object), intercept=values)
     factor = FACTORS.get(str(model.loss.link))
     if factor is not None:
         with np.errstate(over="ignore"):
@@ -115,7 +115,7 @@ def _intercept(model: Model) -> Columns:
 # --- one term -------------------------------------------------------------------------------------
 
 
-def _exact(model: Model, pieces: TermPieces) -> Columns:
+def _exact(model: Model, pieces: TermPieces) -> ResultTable:
     parts = [_described(axis, list(range(axis.n_pieces))) for axis in pieces.axes]
     for axis, part in zip(pieces.axes, parts, strict=True):
         if axis.degree > 0:
@@ -136,7 +136,7 @@ def _exact(model: Model, pieces: TermPieces) -> Columns:
     return out
 
 
-def _readable(model: Model, pieces: TermPieces, n: int) -> Columns:
+def _readable(model: Model, pieces: TermPieces, n: int) -> ResultTable:
     per_axis = n if len(pieces.axes) == 1 else max(1, n // 2)
     shown = [_shown(axis, model, per_axis) for axis in pieces.axes]
     out = _crossed([part for part, _ in shown])
@@ -157,11 +157,11 @@ def _labelled(name: str, label: str) -> str:
     return f"{name}[{label}]" if label else name
 
 
-def _described(axis: Axis, which: list[int]) -> Columns:
-    """Where pieces hold."""
+def _described(axis: Axis, which: list[int]) -> ResultTable:
+    """Return the columns that say which values each piece is for."""
     kinds = ["level" if axis.breaks is None else _interval(axis)] * axis.n_known
     kinds += ["missing", "other"]
-    out = Columns({f"{axis.column} is": np.array([kinds[i] for i in which], dtype=object)})
+    out = ResultTable({f"{axis.column} is": np.array([kinds[i] for i in which], dtype=object)})
     if axis.breaks is None:
         levels = [*axis.levels, None, None]
         out[axis.column] = np.array([levels[i] for i in which], dtype=object)
@@ -175,8 +175,8 @@ def _interval(axis: Axis) -> str:
     return "(from, to]" if axis.closed_above else "[from, to)"
 
 
-def _shown(axis: Axis, model: Model, n: int) -> tuple[Columns, tuple[Any, Floats]]:
-    """Where the effect is shown, and the pieces and t that it is shown for."""
+def _shown(axis: Axis, model: Model, n: int) -> tuple[ResultTable, tuple[Any, Floats]]:
+    """Return where the effect is shown, and the piece and t of each point."""
     if axis.degree == 0:
         every = np.arange(axis.n_pieces)
         return _described(axis, every.tolist()), (every, np.zeros(axis.n_pieces))
@@ -185,7 +185,7 @@ def _shown(axis: Axis, model: Model, n: int) -> tuple[Columns, tuple[Any, Floats
     assert facts.high is not None
     ends = round_ends(facts.low, facts.high, n)
     kinds = [_interval(axis)] * (len(ends) - 1) + ["missing"]
-    out = Columns({f"{axis.column} is": np.array(kinds, dtype=object)})
+    out = ResultTable({f"{axis.column} is": np.array(kinds, dtype=object)})
     out[f"{axis.column} from"] = np.append(ends[:-1], np.nan)
     out[f"{axis.column} to"] = np.append(ends[1:], np.nan)
     at, t = axis.place(ends[:-1] + np.diff(ends) / 2)
@@ -193,7 +193,7 @@ def _shown(axis: Axis, model: Model, n: int) -> tuple[Columns, tuple[Any, Floats
 
 
 def round_ends(low: float, high: float, n: int) -> Floats:
-    """Ends of about n intervals from low to high: multiples of 1, 2 or 5 times a power of ten.
+    """Return the ends of about n intervals from low to high: 1, 2 or 5 times a power of ten.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def round_ends(low: float, high: float, n: int) -> Floats:
     power = 10.0 ** np.floor(np.log10(exact))
     step = min((m * power for m in (1, 2, 5, 10)), key=lambda s: abs(np.log(s / exact)))
     first, last = np.ceil(low / step), np.floor(high / step)
-    # Divided rather than multiplied where that is exact: 3 / 10 is 0.3, 3 * 0.1 is not.
+    # Divide where that is exact: 3 / 10 is 0.3, but 3 * 0.1 is not.
     inverse = round(1.0 / step)
     whole = np.arange(first, last + 1)
     inner = whole / inverse if inverse > 1 and step < 1 else whole * step
@@ -216,12 +216,12 @@ def _all_pairs(sizes: list[int]) -> list[Any]:
     return [index.ravel() for index in np.indices(sizes)]
 
 
-def _crossed(parts: list[Columns]) -> Columns:
-    """The columns of one part, or of all pairs of rows of two."""
+def _crossed(parts: list[ResultTable]) -> ResultTable:
+    """Return the columns of one part, or of all pairs of rows of two parts."""
     if len(parts) == 1:
         return parts[0]
     pairs = _all_pairs([len(next(iter(part.values()))) for part in parts])
-    out = Columns()
+    out = ResultTable()
     for part, rows in zip(parts, pairs, strict=True):
         for name, column in part.items():
             out[name if name not in out else f"{name} (2)"] = column[rows]
@@ -231,8 +231,8 @@ def _crossed(parts: list[Columns]) -> Columns:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _facts(model: Model) -> Columns:
-    """What a reader has to know beside the tables."""
+def _facts(model: Model) -> ResultTable:
+    """Return what a reader must know to use the tables."""
     settings = model.settings
     facts = {
         "loss": model.loss.name,
@@ -243,14 +243,14 @@ def _facts(model: Model) -> Columns:
         "score": "offset + log(exposure) + intercept + the effects of all terms",
         "effect": "c0 + c1 t + c2 t^2 + ..., t = (x - origin) / width",
     }
-    return Columns(
+    return ResultTable(
         fact=np.array(list(facts), dtype=object), value=np.array(list(facts.values()), dtype=object)
     )
 
 
-def _index(model: Model, files: list[str]) -> Columns:
+def _index(model: Model, files: list[str]) -> ResultTable:
     terms = [pieces.term for pieces in pieces_of(model)]
-    return Columns(
+    return ResultTable(
         term=np.array([term.name for term in terms], dtype=object),
         learner=np.array([type(term.learner).__name__ for term in terms], dtype=object),
         file=np.array(files, dtype=object),
@@ -258,19 +258,19 @@ def _index(model: Model, files: list[str]) -> Columns:
 
 
 def to_csv(model: Model, folder: Any, n: int = 20) -> None:
-    """Writes the tables of a model as CSV files into a new folder, whole or not at all.
+    """Write the tables of a model as CSV files into a new folder, completely or not at all.
 
-    `terms.csv` names the file of every term; the files of the folder itself are `score_tables`,
-    those of its folder `exact` are `exact_tables`; `model.csv` says loss, link and classes. Ends of
-    intervals that have none are empty.
+    `terms.csv` names the file of every term. The folder itself contains the `score_tables`, its
+    sub-folder `exact` the `exact_tables`. `model.csv` has the loss, the link and the classes.
+    Infinite ends of intervals are empty cells.
 
     Parameters
     ----------
     model : Model
     folder : path
-        Must not exist, or be empty.
+        It must be empty if it exists.
     n : int
-        About how many intervals a curve is cut into in the tables for reading.
+        The approximate number of intervals of a curve in the tables for reading.
 
     Examples
     --------
@@ -295,36 +295,37 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
 
 
 def _file_name(number: int, name: str) -> str:
-    """A name that every file system takes; the number keeps names apart."""
+    """Return a name that every file system accepts; the number makes it unique."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
     return f"{number:02d}_{plain[:60]}.csv"
 
 
-def _write_csv(file: Path, table: Columns) -> None:
+def _write_csv(file: Path, table: ResultTable) -> None:
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(list(table))
         writer.writerows(_rows(table))
 
 
-def _rows(table: Columns) -> Iterator[list[Any]]:
-    """Rows of plain values, None where there is none (NaN, infinite ends)."""
+def _rows(table: ResultTable) -> Iterator[list[Any]]:
+    """Yield rows of plain values, with None for NaN and infinite numbers."""
     for row in zip(*(column.tolist() for column in table.values()), strict=True):
         yield [None if isinstance(v, float) and not np.isfinite(v) else v for v in row]
 
 
 def to_excel(model: Model, file: Any, n: int = 20) -> None:
-    """Writes the tables of a model as an Excel workbook, whole or not at all.
+    """Write the tables of a model as an Excel workbook, completely or not at all.
 
-    The sheet "model" says loss, link, classes, intercept and the sheets of the terms; every term
-    has a sheet for reading (`score_tables`) and one named "... exact" (`exact_tables`).
+    The sheet "model" has the loss, the link, the classes, the intercept and the sheets of the
+    terms. Every term has a sheet for reading (`score_tables`) and one named "... exact"
+    (`exact_tables`).
 
     Parameters
     ----------
     model : Model
     file : path
     n : int
-        About how many intervals a curve is cut into in the tables for reading.
+        The approximate number of intervals of a curve in the tables for reading.
 
     Examples
     --------
@@ -358,7 +359,7 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
 
 
 class _Sheets:
-    """Titles that Excel takes: of at most 31 characters, all different."""
+    """Makes titles that Excel accepts: at most 31 characters, all different."""
 
     def __init__(self) -> None:
         self.taken = {"history"}  # reserved
@@ -375,15 +376,15 @@ class _Sheets:
             number += 1
 
 
-def _write_sheet(book: Any, title: str, tables: list[Columns]) -> None:
-    """Tables below each other, their heads in bold."""
+def _write_sheet(book: Any, title: str, tables: list[ResultTable]) -> None:
+    """Write tables below each other, with bold headers."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Font
 
     for table in tables:
         rows = len(next(iter(table.values())))
         if rows >= MAX_ROWS:
-            raise ValueError(f"sheet {title!r}: {rows} rows do not fit into Excel; use to_csv")
+            raise ValueError(f"sheet {title!r}: {rows} rows are too many for Excel; use to_csv")
     sheet = book.create_sheet(title)
     if len(tables) == 1:
         sheet.freeze_panes = "A2"
@@ -391,10 +392,10 @@ def _write_sheet(book: Any, title: str, tables: list[Columns]) -> None:
     def cell(value: Any, bold: bool = False) -> Any:
         if isinstance(value, str):
             out = WriteOnlyCell(sheet, value=_excel_text(value))
-            out.data_type = "s"  # a level such as "=1+1" is no formula
+            out.data_type = "s"  # a level such as "=1+1" is not a formula
         elif isinstance(value, float):
             out = WriteOnlyCell(sheet, value=repr(value))
-            out.data_type = "n"  # in full: openpyxl itself would write 16 digits
+            out.data_type = "n"  # all digits: openpyxl would write 16
         else:
             out = WriteOnlyCell(sheet, value=value)
         if bold:
@@ -410,7 +411,7 @@ def _write_sheet(book: Any, title: str, tables: list[Columns]) -> None:
 
 
 def _excel_text(text: str) -> str:
-    """Characters that a workbook cannot hold, and what would read as one, as _xHHHH_."""
+    """Escape characters that a workbook cannot hold, and text that looks like an escape."""
     out = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", text)
     return re.sub(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]", _escaped, out)
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole, threads_for
-from cwboost.explain.effects import kept_iterations
 from cwboost.frames.table import Floats
 from cwboost.losses import risk
 from cwboost.model.model import Model
@@ -197,7 +196,7 @@ def _fit_bag(
     )
     path, m = model.path, model.best_iteration
     coef = {name: term.beta for name, term in model.terms.items() if term.chosen}
-    kept = path.choices[kept_iterations(model)]
+    kept = path.choices[path.kept(model.best_iteration)]
     picked = np.bincount(kept, minlength=len(model.terms)).tolist()
     counts = dict(zip(model.terms, picked, strict=True))
     return Bag(

@@ -1,6 +1,6 @@
 """Bins the rows: the bin indices that the terms of a fit share, and the weights of the bins.
 
-Does not know about losses, systems (see design) or boosting.
+Does not know about losses, systems (see systems) or boosting.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost._utils.threads import map_in_threads
+from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost.binning.bin_cache import BinCache
 from cwboost.binning.index_sets import IndexSet, pair
 from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
@@ -23,10 +23,8 @@ from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.terms.bases import Basis, BasisRows
-from cwboost.terms.encoders import Encoder, Levels, Values
-from cwboost.terms.learners import Tensor
-
-from .design import MIN_PASS_ROWS, MIN_SORT_ROWS, Plan
+from cwboost.terms.encoders import Encoder
+from cwboost.terms.plan import Plan
 
 MAX_TENSOR_BINS = 255  # per axis
 FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
@@ -59,16 +57,11 @@ def shared_axes(
 
 def _axes(plan: Plan, default: Bins) -> tuple[AxisKey, ...]:
     """What the bins of a term are made of; terms with the same axes share them."""
-    learner = plan.learner
-    if isinstance(learner, Tensor):
-        rules = learner.axis_rules(default)
-        return tuple(
-            (name, encoder, rule if isinstance(encoder, Values) else None, True)
-            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-        )
-    encoder = plan.encoders[0]
-    rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
-    return ((learner.columns[0], encoder, rule, False),)
+    rules, of_pair = plan.learner.axis_rules(default), len(plan.columns) > 1
+    return tuple(
+        (name, encoder, None if encoder.is_coded else rule, of_pair)
+        for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
+    )
 
 
 def make_sets(
@@ -86,14 +79,15 @@ def make_sets(
     def axis(one: AxisKey, bases: list[Basis]) -> Any:
         name, encoder, rule, tensor = one
         column, facts = table[name], seen[name]
-        if not isinstance(encoder, Values):
-            if sample.least is None:
+        if encoder.is_coded:
+            if sample.min_rows is None:
                 return encoder.bin(column, facts)
-            return encoder.coded(column, facts).bins(*sample.least.pooled(column, encoder, facts))
+            pooled = sample.min_rows.pooled(column, encoder, facts)
+            return encoder.coded(column, facts).bins(*pooled)
         assert rule is not None
         values = encoder.encode(column)
-        if sample.least is not None:
-            points = sample.least.points(column, rule, sample, facts)
+        if sample.min_rows is not None:
+            points = sample.min_rows.points(column, rule, sample, facts)
             return points.place(values, facts, points.points[:0], room)
         if tensor:
             points = rule.make(values, sample, facts)
@@ -104,7 +98,7 @@ def make_sets(
 
     of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
     cache = None
-    if table.bin_folder is not None and sample.least is None:
+    if table.bin_folder is not None and sample.min_rows is None:
         cache = BinCache(table.bin_folder, sample, table.n_rows)
 
     def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
@@ -148,10 +142,10 @@ def fine_points(
     encoder = plan.encoders[0]
     if len(plan.columns) > 1 or isinstance(bins, MomentSet):
         return None
-    if isinstance(encoder, Values):
+    if not encoder.is_coded:
         fine = plan.learner.bin_rule(default).n in ("auto", "exact")
         return bins.values if fine or weights.max() <= FINE_SHARE * weights.sum() else None
-    if not isinstance(encoder, Levels) or not encoder.levels:
+    if not encoder.levels:
         return None
     if seen.kind == "labels":
         return bins.values

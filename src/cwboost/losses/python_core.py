@@ -24,8 +24,8 @@ def python_core(functions: Any, y: Floats, n_outputs: int) -> _core.Loss:
     y = y.copy()
     y.flags.writeable = False  # the user's functions might write to it by mistake
 
-    def evaluate(score: Floats, want_residual: bool, want_loss: bool) -> tuple[Any, Any]:
-        at = user_shape(score.T)
+    def evaluate(rows: _core.LossInput, want_residual: bool, want_loss: bool) -> tuple[Any, Any]:
+        at = user_shape(rows.score.T)
         residual = loss = None
         if want_residual:
             gradient = checked_numbers("gradient", user.gradient(y, at), at.shape)

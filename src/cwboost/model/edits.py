@@ -1,13 +1,16 @@
-"""Safe editing: one term of a fitted model changed by hand. Knows what may be done to which basis;
-knows nothing of rows, so all it weighs by is what the model keeps of them, the mean basis row.
+"""Edits: one term of a fitted model changed by hand.
 
-An edit returns a new model and leaves the old one alone. First the mean of the term's effect moves
-from the term to the start, which changes no prediction; then its coefficients are changed. What
-the new model says (effects, contributions, intercept, files) follows from its coefficients as
-ever: effects have mean zero over the training rows, and the intercept takes what that leaves.
+An edit returns a new model and leaves the old one unchanged. First the mean of the term's effect
+moves from the term to the start, which changes no prediction; then the coefficients are changed.
+Effects, contributions, the intercept and files follow from the coefficients as always: effects
+have mean zero over the training rows, and the intercept takes up the difference.
 
-The mean row holds the shares of the levels for Category and Step. For splines it holds the mass of
-each B-spline, B'W1 / sum(w), which stands in for the Gram matrix B'WB: its rows add up to it.
+The model keeps no rows, so edits weigh by the mean row of the basis. For Category and Step it
+holds the shares of the levels. For splines it holds the mass of each B-spline, B'W1 / sum(w), and
+stands for the Gram matrix B'WB, whose rows add up to it.
+
+To add an edit, write a function here and add it to `EDITS`. What an edit may do to a basis is
+asked of the basis (terms/bases/base.py).
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from math import ceil, log10
 from types import MappingProxyType
 from typing import Any
 
@@ -25,29 +27,15 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.binning.min_rows import UNSEEN
-from cwboost.explain.effects import _terms_of
-from cwboost.explain.effects import effect as effect_table
-from cwboost.fitting.design import core_learner
-from cwboost.fitting.pair_systems import solve_pairs
-from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
-from cwboost.frames.table import Floats, format_number
-from cwboost.terms.bases import (
-    Basis,
-    BasisRows,
-    LevelBasis,
-    MarkBasis,
-    PowerBasis,
-    SplineBasis,
-    TensorBasis,
-)
-from cwboost.terms.encoders import Cuts, Encoder, Levels
+from cwboost.frames.table import Floats
+from cwboost.terms.bases import Basis, BasisRows
+from cwboost.terms.encoders import level_text
 
 from .model import Model
-from .records import Edit, EditKind
-from .term import Term, with_coefficients
+from .records import Edit
+from .term import Term, find_terms, with_coefficients
 
-LEAST_SHARE = 1e-9  # of the largest: coefficients without rows follow their neighbours
+LEAST_SHARE = 1e-9  # of the largest mass; coefficients without rows follow their neighbours
 
 
 def apply(model: Model, what: str, term: str, **parameters: Any) -> Model:
@@ -61,10 +49,10 @@ def apply(model: Model, what: str, term: str, **parameters: Any) -> Model:
 
 
 def zero(model: Model, term: str) -> Model:
-    """The model without a term, or without all terms of a column.
+    """Return the model without a term, or without all terms of a column.
 
-    The effect becomes zero and the intercept stays. Terms of two columns are named by themselves:
-    `zero(model, "age")` leaves "age:income" as it is.
+    The effect becomes zero and the intercept stays. Terms of two columns must be named
+    themselves: `zero(model, "age")` leaves "age:income" as it is.
 
     Examples
     --------
@@ -73,29 +61,31 @@ def zero(model: Model, term: str) -> Model:
     >>> zero(model, "g").predict({"g": ["a", "b"]}).round(2)
     array([0.5, 0.5])
     """
-    terms = _terms_of(model, term)
+    terms = find_terms(model.terms, term)
     shift = sum((t.mean for t in terms), np.zeros(model.n_outputs))
     betas = {t.name: np.zeros_like(t.beta) for t in terms}
     return _edited(model, "zero", term, {}, shift, betas, f"{term!r} set to zero")
 
 
 def rounded(model: Model, term: str, digits: int = 2) -> Model:
-    """The model with round numbers in a term.
+    """Return the model with rounded coefficients of a term.
 
-    Category and Step: the centred effect of every level is rounded, exactly; binary levels and
-    Missing: the difference they make. Spline, Centered and Tensor: the coefficients of the centred
-    curve, so that it moves by at most half a unit of the last digit within the training range.
-    Linear: the slope, to so many digits that this holds too. Polynomial: the coefficients of
-    z, z^2, ..., where z runs from -1 to 1 over the training range.
+    - Category and Step: the centred effect of every level is rounded, exactly.
+    - Binary levels and Missing: the difference that they make is rounded.
+    - Spline, Centered and Tensor: the coefficients of the centred curve are rounded, so that it
+      moves by at most half a unit of the last digit within the training range.
+    - Linear: the slope is rounded, to enough digits that the same holds.
+    - Polynomial: the coefficients of z, z^2, ... are rounded, where z runs from -1 to 1 over the
+      training range.
 
-    The rounded numbers are the new coefficients; `effect` shows them less their common mean.
+    The rounded numbers are the new coefficients; `effect` shows them minus their mean.
 
     Parameters
     ----------
     model : Model
     term : name of a term
     digits : int
-        Decimals; negative ones round to tens, hundreds, ...
+        Number of decimals; -1 rounds to tens, -2 to hundreds.
 
     Examples
     --------
@@ -109,21 +99,17 @@ def rounded(model: Model, term: str, digits: int = 2) -> Model:
     digits = int(digits)
     found = _single(model, term)
     shift, beta = _centred(found)
-    basis = found.plan.basis
-    if isinstance(basis, PowerBasis):
-        beta = _rounded_powers(basis, beta, digits)
-    else:
-        beta = _round(beta, digits)
+    beta = found.plan.basis.rounded(beta, digits)
     words = f"{term!r} rounded to {digits} decimal{'s' * (digits != 1)}"
     return _edited(model, "rounded", term, {"digits": digits}, shift, {found.name: beta}, words)
 
 
 def smoothed(model: Model, term: str, df: float) -> Model:
-    """The model with a smoother term: its coefficients refitted to themselves under its penalty.
+    """Return the model with a smoother term: its coefficients, penalised once more.
 
-    The new coefficients minimise (b - b0)' G (b - b0) + lambda b' P b with the term's penalty P and
-    the mean row as diagonal G. Splines and steps get smoother and keep their mean; the levels of a
-    Category shrink towards their mean, rare ones more.
+    The new coefficients minimise (b - b0)' G (b - b0) + lambda b' P b, where b0 are the old ones, P
+    is the term's penalty and the diagonal of G is the mean row. Splines and steps get smoother and
+    keep their mean. The levels of a Category shrink towards their mean, rare levels more.
 
     Parameters
     ----------
@@ -131,8 +117,8 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     term : name of a term
         Spline, Centered, Step, Category (not binary), or a Tensor of these.
     df : float
-        Degrees of freedom of this smoothing, counted as the term's learner counts its own; lambda
-        follows from them. As many as there are coefficients change nothing.
+        Degrees of freedom of this smoothing, counted as the term's learner counts its own. They
+        determine lambda. With as many df as coefficients nothing changes.
 
     Examples
     --------
@@ -142,13 +128,15 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     >>> bool(np.ptp(smoothed(model, "x", df=3).effect("x")["effect"]) < 1)
     True
     """
+    from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
+
     if not is_number(df) or df <= 0:
         raise ValueError(f"smoothed: df must be a finite number > 0, got {df!r}")
     found = _single(model, term)
     basis, learner = found.plan.basis, found.learner
-    if not _has_masses(basis):
+    if not basis.has_masses:
         raise _cannot(found, "smoothed", "a Spline, Centered, Step, Category or a Tensor of these")
-    if isinstance(basis, TensorBasis) and basis.orthogonal:
+    if basis.is_interaction:
         return _smoothed_pair(model, found, df)
     masses, penalty = _mean_row(basis), basis.penalty()
     gram = masses if penalty.ndim == 1 else np.diag(masses)
@@ -157,7 +145,8 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     if np.isnan(smoothing):
         raise ValueError(
             f"smoothed, term {found.name!r}: df must be above "
-            f"{basis.null_dim - learner.df_beside:g}, which the penalty leaves free; got {df:g}"
+            f"{basis.null_dim - learner.df_beside:g}, the dimensions that the penalty leaves free; "
+            f"got {df:g}"
         )
     factor = factorize(gram, penalty, smoothing)
     shift, beta = _centred(found)
@@ -170,18 +159,21 @@ def smoothed(model: Model, term: str, df: float) -> Model:
 
 
 def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
-    """The same for a pair without main effects, which it stays: its learner is fitted to its
-    coefficients."""
+    """Smooth an interaction by fitting its learner to its coefficients; it stays orthogonal."""
+    from cwboost.fitting.pair_systems import PairTask, solve_pairs
+    from cwboost.fitting.smoothing import Aim
+    from cwboost.fitting.systems import core_learner
+
     masses = _mean_row(term.plan.basis)
     n = len(masses)
     rows = BasisRows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n))
     free, trace_h = term.plan.basis.null_dim, term.learner.df_kind == "df1"
-    aim = np.nan, float(df), False, trace_h, free
-    system = solve_pairs([(term.plan.basis, rows, masses, aim)])[0]
+    aim = Aim(np.nan, float(df), False, trace_h, free)
+    system = solve_pairs([PairTask(term.plan.basis, rows, masses, aim)])[0]
     if system is None:
         raise ValueError(
-            f"smoothed, term {term.name!r}: df must be above {free:g}, which the penalty leaves "
-            f"free; got {df:g}"
+            f"smoothed, term {term.name!r}: df must be above {free:g}, the dimensions that the "
+            f"penalty leaves free; got {df:g}"
         )
     sums = np.ascontiguousarray((masses[:, None] * term.beta).T)
     beta = core_learner(0, rows, system).fit(sums)[0].T
@@ -193,11 +185,14 @@ def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
 def monotone(
     model: Model, term: str, increasing: bool = True, order: Sequence[str | None] | None = None
 ) -> Model:
-    """The model with a term that only rises (or falls), beyond the training range too.
+    """Return the model with a term that only rises (or falls), also beyond the training range.
 
-    Spline: isotonic regression of the B-spline coefficients, weighted by their masses; rising
-    coefficients make a rising curve. Step and Category: of the effects of the levels, weighted by
-    their shares. Linear: a slope of the wrong sign becomes zero. The effect of missing cells stays.
+    - Spline: isotonic regression of the B-spline coefficients, weighted by their masses; rising
+      coefficients make a rising curve.
+    - Step and Category: isotonic regression of the effects of the levels, weighted by their shares.
+    - Linear: a slope of the wrong sign becomes zero.
+
+    The effect of missing cells stays.
 
     Parameters
     ----------
@@ -205,8 +200,8 @@ def monotone(
     term : name of a term
     increasing : bool
     order : sequence of str, optional
-        All levels of a Category from first to last. Needed if they are text in alphabetical
-        order, which is no order of their own; else the model's order is taken.
+        All levels of a Category from first to last. Required if the levels are text in
+        alphabetical order, which does not tell their rank; by default the model's order.
 
     Examples
     --------
@@ -219,9 +214,8 @@ def monotone(
         raise TypeError(f"monotone: increasing must be True or False, got {increasing!r}")
     found = _single(model, term)
     basis = found.plan.basis
-    line = isinstance(basis, PowerBasis) and basis.degree == 1
-    curve = isinstance(basis, SplineBasis) and not basis.centered
-    if not (line or curve or isinstance(basis, LevelBasis)):
+    slope, ordered = basis.slope, basis.ordered()
+    if slope is None and ordered is None:
         raise _cannot(found, "monotone", "a Spline, Linear, Step or Category (not binary)")
     if model.n_outputs > 1:
         raise ValueError(
@@ -231,10 +225,10 @@ def monotone(
     parameters: dict[str, Any] = {"increasing": bool(increasing)}
     shift, beta = _centred(found)
     beta = beta.copy()
-    if line:
-        beta *= beta[-1] >= 0 if increasing else beta[-1] <= 0
-    else:
-        at = _in_order(model, found, order)
+    if slope is not None:
+        beta *= beta[slope] >= 0 if increasing else beta[slope] <= 0
+    elif ordered is not None:
+        at = ordered[_ranks(model, found, order, len(ordered))]
         if order is not None:
             parameters["order"] = tuple(level for level in order if level is not None)
         masses = np.maximum(_mean_row(basis)[at], LEAST_SHARE * _mean_row(basis).max())
@@ -244,10 +238,10 @@ def monotone(
 
 
 def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
-    """The model with the effect of one level replaced; all other rows keep their scores.
+    """Return the model with the effect of one level replaced; other rows keep their scores.
 
-    `effect` is on the scale of `model.effect(term)` as it is now, so that the effect of another
-    level can be copied from there. Afterwards the effects of the term are centred anew, which
+    `effect` is on the scale of `model.effect(term)` before the edit, so that the effect of another
+    level can be copied from there. Afterwards the effects of the term are centred again, which
     moves all of them and the intercept by a constant.
 
     Parameters
@@ -255,8 +249,8 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
     model : Model
     term : name of a term, or of a column with binary levels
     level : str, number or None
-        Level of a Category; a number within a step of a Step; None: missing cells, also of a
-        Spline that was trained on some.
+        A level of a Category, a number within a step of a Step, or None for missing cells (also of
+        a Spline whose training rows had some).
     effect : float, or (q,) with several outputs
 
     Examples
@@ -271,19 +265,19 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
         raise ValueError(
             f"set_level: effect must be {model.n_outputs} finite number(s), got {effect!r}"
         )
-    terms = _terms_of(model, term)
+    terms = find_terms(model.terms, term)
     found, at = _carrier(model, terms, level)
-    old = sum((t.effect_at(_code(t.plan.encoders[0], level))[0] for t in terms), np.zeros(1))
+    old = sum((_effect_of(t, level) for t in terms), np.zeros(1))
     shift, beta = _centred(found)
     beta = beta.copy()
     literal = len(terms) == 1 and found.plan.basis.ones() is not None
     beta[at] = new if literal else beta[at] + (new - old)
     if level is None:
         which = "missing cells"
-    elif isinstance(found.plan.encoders[0], Levels):
-        level, which = _text(level), f"level {_text(level)!r}"
-    else:
+    elif found.plan.encoders[0].is_numeric:
         level, which = float(level), f"the step at {level:g}"
+    else:
+        level, which = level_text(level), f"level {level_text(level)!r}"
     words = f"{term!r}: effect of {which} set from {_shown(old)} to {_shown(new)}"
     value = float(new[0]) if len(new) == 1 else tuple(map(float, new))
     parameters = {"level": level, "effect": value}
@@ -291,8 +285,9 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
 
 
 def unedited(model: Model) -> Model:
-    """The model as it was fitted, its coefficients replayed from the path, or averaged anew from
-    its bags (without importance).
+    """Return the model as it was fitted, without its importance.
+
+    Its coefficients are replayed from the path, or averaged again from its bags.
 
     Examples
     --------
@@ -315,27 +310,23 @@ def unedited(model: Model) -> Model:
 
 
 EDITS: dict[str, Callable[..., Model]] = {
-    "zero": zero,
-    "rounded": rounded,
-    "smoothed": smoothed,
-    "monotone": monotone,
-    "set_level": set_level,
+    edit.__name__: edit for edit in (zero, rounded, smoothed, monotone, set_level)
 }
 
 
-# --- what they share ------------------------------------------------------------------------------
+# --- shared by the edits --------------------------------------------------------------------------
 
 
 def _edited(
     model: Model,
-    what: EditKind,
+    what: str,
     term: str,
     parameters: dict[str, Any],
     shift: Floats,
     betas: dict[str, Floats],
     words: str,
 ) -> Model:
-    """The model with new coefficients and the record of them."""
+    """Return the model with new coefficients and a record of the edit."""
     terms = dict(model.terms)
     for name, beta in betas.items():
         terms[name] = replace(terms[name], beta=np.ascontiguousarray(beta + 0.0))  # no -0.0
@@ -351,13 +342,13 @@ def _edited(
 
 
 def _scores(model: Model, term: str) -> Floats:
-    """(q, points) intercept plus effect of a term, over its levels or a grid of its range."""
-    values = list(effect_table(model, term).values())[-model.n_outputs :]
+    """Return (q, points) intercept plus effect of a term, at its levels or a grid of its range."""
+    values = list(model.effect(term).values())[-model.n_outputs :]
     return np.asarray(np.atleast_1d(model.intercept)[:, None] + np.array(values))
 
 
 def _single(model: Model, term: str) -> Term:
-    terms = _terms_of(model, term)
+    terms = find_terms(model.terms, term)
     if len(terms) > 1:
         names = ", ".join(repr(t.name) for t in terms[:10]) + ", ..." * (len(terms) > 10)
         raise ValueError(f"column {term!r} has several terms; name one of {names}")
@@ -370,18 +361,14 @@ def _mean_row(basis: Basis) -> Floats:
 
 
 def _centred(term: Term) -> tuple[Floats, Floats]:
-    """The mean of the term and its coefficients without it; zero if it cannot be taken out."""
+    """Return the mean of the term and its coefficients without it.
+
+    The mean is zero if the basis has no constant from which it could be subtracted.
+    """
     constant = term.plan.basis.ones()
     if constant is None:
         return np.zeros(term.beta.shape[1]), term.beta
     return term.mean, term.beta - np.outer(constant, term.mean)
-
-
-def _has_masses(basis: Basis) -> bool:
-    """Whether the mean row stands for the Gram matrix: basis functions that add up to 1."""
-    if isinstance(basis, TensorBasis):
-        return _has_masses(basis.a) and _has_masses(basis.b)
-    return isinstance(basis, SplineBasis | LevelBasis)
 
 
 def _cannot(term: Term, what: str, expected: str) -> TypeError:
@@ -389,44 +376,30 @@ def _cannot(term: Term, what: str, expected: str) -> TypeError:
     return TypeError(f"{what}, term {term.name!r}: expected {expected}, got a {kind}")
 
 
-def _round(values: Floats, digits: int) -> Floats:
-    """The nearest decimal numbers; np.round multiplies first, which misses some."""
-    return np.array([round(v, digits) for v in values.ravel().tolist()]).reshape(values.shape)
+# --- levels ---------------------------------------------------------------------------------------
 
 
-def _rounded_powers(basis: PowerBasis, beta: Floats, digits: int) -> Floats:
-    """Rounded slopes, and the constant that keeps the mean at zero."""
-    out, slopes = beta.copy(), slice(1 - basis.first, None)
-    if basis.degree == 1:  # the slope as people read it: per unit of the column
-        exact = digits + ceil(log10(basis.scale))
-        out[slopes] = _round(beta[slopes] / basis.scale, exact) * basis.scale
-    else:
-        out[slopes] = _round(beta[slopes], digits)
-    if basis.first == 0:
-        out[0] = -_mean_row(basis)[1:] @ out[1:]
-    return out
-
-
-def _in_order(model: Model, term: Term, order: Sequence[str | None] | None) -> NDArray[np.int64]:
-    """Positions of the coefficients from first to last, without that of missing cells."""
-    encoder, basis = term.plan.encoders[0], term.plan.basis
-    if not isinstance(encoder, Levels):
+def _ranks(
+    model: Model, term: Term, order: Sequence[str | None] | None, n: int
+) -> NDArray[np.intp]:
+    """Return the positions, among n ordered coefficients, from first to last."""
+    levels = term.plan.encoders[0].levels
+    if not levels:
         if order is not None:
             raise ValueError(
-                f"monotone, term {term.name!r}: order is for Category; numbers have one"
+                f"monotone, term {term.name!r}: order= applies to levels only; numbers have an "
+                "order of their own"
             )
-        n = basis.n_splines if isinstance(basis, SplineBasis) else basis.n_levels  # type: ignore[attr-defined]
         return np.arange(n)
-    levels = encoder.levels
     if order is None:
         text = model.columns[term.columns[0]].kind == "labels"
         if text and list(levels) == sorted(levels):
             raise ValueError(
                 f"monotone, term {term.name!r}: its levels are text in alphabetical order; pass "
-                f"order=, all of them from first to last: {_some(levels)}"
+                f"order= with all of them from first to last: {_some(levels)}"
             )
-        return np.arange(len(levels))
-    wanted = [_text(level) for level in order if level is not None]
+        return np.arange(n)
+    wanted = [level_text(level) for level in order if level is not None]
     if sorted(wanted) != sorted(levels):
         raise ValueError(
             f"monotone, term {term.name!r}: order must name every level once ({_some(levels)}), "
@@ -435,53 +408,25 @@ def _in_order(model: Model, term: Term, order: Sequence[str | None] | None) -> N
     return np.array([levels.index(level) for level in wanted])
 
 
-# --- levels ---------------------------------------------------------------------------------------
+def _effect_of(term: Term, level: Any) -> Floats:
+    """Return (q,) the effect of one cell."""
+    code = term.plan.encoders[0].code_of(level)
+    return np.asarray(term.effect_at(np.array([code], dtype=np.float64))[0])
 
 
-def _text(level: Any) -> str:
-    """A level as the model spells it."""
-    if isinstance(level, bool | np.bool_) or is_number(level):
-        return format_number(float(level), isinstance(level, bool | np.bool_))
-    return str(level)
-
-
-def _code(encoder: Encoder, level: Any) -> Floats:
-    """(1,) what the basis is evaluated at."""
-    if level is None:
-        return np.array([np.nan])
-    if isinstance(encoder, Levels):
-        text = _text(level)
-        code = encoder.levels.index(text) if text in encoder.levels else UNSEEN
-        return np.array([code], dtype=np.float64)
-    number = np.array([{"True": 1.0, "False": 0.0}.get(_text(level), level)], dtype=np.float64)
-    if isinstance(encoder, Cuts):
-        return np.searchsorted(encoder.cuts, number).astype(np.float64)
-    return number
-
-
-def _position(term: Term, level: Any) -> int | None:
-    """Which coefficient of the term is the level's own; None: there is none."""
-    if len(term.columns) > 1:
+def _own_coef(term: Term, level: Any) -> int | None:
+    """Return the position of the coefficient that is the level's own; None if there is none."""
+    encoder = term.plan.encoders[0]
+    if len(term.columns) > 1 or (encoder.is_numeric and level is not None and not is_number(level)):
         return None
-    basis, encoder = term.plan.basis, term.plan.encoders[0]
-    if isinstance(basis, SplineBasis | LevelBasis) and level is None:
-        return basis.n_coef - 1 if basis.missing else None
-    numeric = not isinstance(encoder, Levels)
-    if level is not None and numeric and not is_number(level):
-        return None
-    code = _code(encoder, level)[0]
-    if isinstance(basis, LevelBasis):
-        return int(code) if code >= 0 else None
-    if isinstance(basis, MarkBasis):
-        own = np.isnan(code) if basis.level is None else code == basis.level
-        return 0 if own else None
-    return None
+    code = encoder.code_of(level)
+    return None if code is None else term.plan.basis.own_coef(code)
 
 
-def _carrier(model: Model, terms: list[Term], level: Any) -> tuple[Term, int]:
-    """The term, and the number of its coefficient, that a level's effect is in."""
+def _carrier(model: Model, terms: Sequence[Term], level: Any) -> tuple[Term, int]:
+    """Return the term that holds the effect of a level, and the position of its coefficient."""
     for term in terms:
-        at = _position(term, level)
+        at = _own_coef(term, level)
         if at is not None:
             return term, at
     name = terms[0].name if len(terms) == 1 else terms[0].columns[0]
@@ -490,13 +435,13 @@ def _carrier(model: Model, terms: list[Term], level: Any) -> tuple[Term, int]:
         why = "the term cannot show them" if facts.missing else "training had none"
         raise ValueError(f"set_level, {name!r}: missing cells have no effect of their own; {why}")
     encoder = terms[0].plan.encoders[0]
-    if len(terms[0].columns) > 1 or not isinstance(encoder, Levels | Cuts):
+    if len(terms[0].columns) > 1 or not encoder.is_coded:
         raise _cannot(terms[0], "set_level", "a term with levels (Category or Step)")
-    if isinstance(encoder, Cuts):
+    if encoder.has_steps:
         raise ValueError(f"set_level, {name!r}: expected a number within a step, got {level!r}")
-    near = get_close_matches(_text(level), encoder.levels, 3)
+    near = get_close_matches(level_text(level), encoder.levels, 3)
     remedy = f"did you mean {_some(near)}?" if near else f"there are {_some(encoder.levels)}"
-    raise ValueError(f"set_level, {name!r}: no level {level!r}; {remedy}")
+    raise ValueError(f"set_level, {name!r}: there is no level {level!r}; {remedy}")
 
 
 def _some(words: Sequence[str]) -> str:

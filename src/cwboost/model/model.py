@@ -23,7 +23,7 @@ from cwboost.optimizers import Optimizer
 if TYPE_CHECKING:
     from cwboost.uncertainty.intervals import Intervals
 
-    from .lookup import Lookup
+    from .prediction import Predictor
 
 from .path import Path
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking
@@ -235,7 +235,7 @@ class Model:
         Parameters
         ----------
         what : "zero", "rounded", "smoothed", "monotone" or "set_level"
-            A function of `cwboost.edit`, where the parameters are explained.
+            A function of `cwboost.model.edits`, which documents its parameters.
         term : name of a term
         **parameters
             Of that function.
@@ -300,7 +300,7 @@ class Model:
         """Predictions, and in how many rows columns have levels that training had not."""
         score = self._offset(data, offset, exposure)
         score += self._constant
-        found = self._lookup.add(data, score, threads_for(n_threads, data.n_rows))
+        found = self._predictor.add(data, score, threads_for(n_threads, data.n_rows))
         if found.not_a_number >= 0:
             raise ValueError(
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
@@ -320,28 +320,28 @@ class Model:
         >>> float((model.intercept + model.contributions({"x": [0.5]})["x"]).round(3)[0])
         1.5
         """
-        from cwboost.explain.effects import Columns
+        from cwboost.frames.result_table import ResultTable
 
         data = read(table)
-        effects = np.empty((len(self._lookup.terms), data.n_rows, self.n_outputs))
+        effects = np.empty((len(self._predictor.terms), data.n_rows, self.n_outputs))
         self._write_effects(data, effects, n_threads)
         if self.n_outputs == 1:
             effects = effects[:, :, 0]
-        return Columns(zip(self._lookup.terms, effects, strict=True))
+        return ResultTable(zip(self._predictor.terms, effects, strict=True))
 
     def _write_effects(self, data: Table, effects: Floats, n_threads: int | None = None) -> None:
         """Writes the centred effects of the chosen terms to (terms, n, q), in any order of memory
         that keeps outputs together; warns of levels never seen."""
         check_threads(n_threads)
-        found = self._lookup.write(data, effects, threads_for(n_threads, data.n_rows))
+        found = self._predictor.write(data, effects, threads_for(n_threads, data.n_rows))
         if found.unseen:
             warn_of_unseen(found.unseen, stacklevel=4)
 
     @cached_property
-    def _lookup(self) -> Lookup:
-        from .lookup import Lookup
+    def _predictor(self) -> Predictor:
+        from .prediction import Predictor
 
-        return Lookup(self.terms, self.columns)
+        return Predictor(self.terms, self.columns)
 
     @cached_property
     def _constant(self) -> Floats:
@@ -541,7 +541,7 @@ class Model:
         >>> bool(np.all((band["lower"] <= band["effect"]) & (band["effect"] <= band["upper"])))
         True
         """
-        from cwboost.explain.effects import band
+        from cwboost.explain.bands import band
 
         return band(self, which, n, level, kind)
 
@@ -569,14 +569,14 @@ class Model:
         >>> bool(np.isclose(model.importance()["x"], model.risk[0] - model.risk[-1]))
         True
         """
-        from cwboost.explain.effects import importance
+        from cwboost.explain.importance import importance
 
         rows = {"table": table, "y": y, "weights": weights, "offset": offset, "exposure": exposure}
         return importance(self, kind, rows)
 
     def summary(self) -> str:
         """The model on a page, as text."""
-        from cwboost.explain.effects import summary
+        from cwboost.explain.summary import summary
 
         return summary(self)
 

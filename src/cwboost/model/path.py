@@ -66,6 +66,11 @@ class Path:
             self.evaluations,
         )
 
+    def kept(self, m: int) -> list[int]:
+        """Return the positions of the iterations that led to iterate m, without those rewound."""
+        left = range(self.rewound_to, self.switched_after) if self.switched_after < m else range(0)
+        return [i for i in range(m) if i not in left]
+
     def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
         """The first m iterations."""
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 from cwboost.binning.spread import Spread
 
-EditKind = Literal["zero", "rounded", "smoothed", "monotone", "set_level"]
 Literals = bool | int | float | str | None
 
 
@@ -34,15 +33,15 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class Edit:
-    """One change made to a model after its fit (edit.py makes them).
+    """One change made to a model after its fit (see edits.py).
 
     `model.edit(e.what, e.term, **dict(e.parameters))` does the same to another model.
     """
 
-    what: EditKind
+    what: str  # name of the edit, a key of `EDITS`
     term: str  # name of the term, or of the column whose terms were changed
     parameters: tuple[tuple[Literals | tuple[Literals, ...], ...], ...]  # pairs of name and value
-    shift: tuple[float, ...]  # (q,) what moved from the term to the start, so as to centre it
+    shift: tuple[float, ...]  # (q,) the mean that moved from the term to the start
     words: str  # what was changed, and by how much
 
 
@@ -101,11 +100,11 @@ class Ranking:
     @property
     def table(self) -> dict[str, Any]:
         """Columns a, b, gain, share, by_noise and chosen."""
-        from cwboost.explain.effects import Columns
+        from cwboost.frames.result_table import ResultTable
 
         a, b = (np.array(names, dtype=object) for names in (self.a, self.b))
         numbers = {"gain": self.gain, "share": self.share, "by_noise": self.by_noise}
-        return Columns(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
+        return ResultTable(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
 
     def plot(self, **options: Any) -> Any:
         """Draws the best pairs (extra `plot`); the options are those of InteractionsDisplay."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.optimizers import Optimizer
-from cwboost.terms.encoders import Levels
+from cwboost.terms.plan import Plan
 
 if TYPE_CHECKING:
     pass
@@ -26,7 +25,8 @@ class Term:
     """One term of the sum: a learner and its coefficients."""
 
     plan: Plan = field(repr=False)
-    beta: Floats = field(repr=False)  # (n_coef, q) in the basis
+    # (n_coef, q) in the basis. Columns of outputs that the term does not move are zero.
+    beta: Floats = field(repr=False)
     smoothing: float
     df: float
     net_df: float
@@ -55,6 +55,11 @@ class Term:
         return bool(np.any(self.beta))
 
     @property
+    def outputs(self) -> tuple[int, ...]:
+        """The outputs that the term moves: all, or with separate choices some of them."""
+        return tuple(np.flatnonzero(self.beta.any(axis=0)).tolist())
+
+    @property
     def coef(self) -> Floats:
         """Coefficients (n_coef,), or (n_coef, q) with several outputs.
 
@@ -67,7 +72,7 @@ class Term:
     def levels(self) -> tuple[str | None, ...] | None:
         """Levels that the coefficients of a Category belong to, None for missing cells."""
         encoder, basis = self.plan.encoders[0], self.plan.basis
-        if len(self.columns) > 1 or not isinstance(encoder, Levels) or basis.kind != "levels":
+        if len(self.columns) > 1 or encoder.is_numeric or not basis.has_levels:
             return None
         return (*encoder.levels, None)[: basis.n_coef]
 
@@ -80,6 +85,18 @@ class Term:
     def effect_at(self, values: Floats) -> Floats:
         """(n, q) centred effect at encoded values."""
         return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
+
+
+def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
+    """Return the term of this name, or all terms of the column of this name."""
+    if which in terms:
+        return [terms[which]]
+    found = [t for t in terms.values() if t.columns == (which,)]
+    if not found:
+        names = list(terms)
+        shown = ", ".join(map(repr, names[:10])) + ", ..." * (len(names) > 10)
+        raise ValueError(f"no term or column {which!r}; the model has {shown or 'no terms'}")
+    return found
 
 
 def with_coefficients(

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.axes import Axes
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 
 from .drawing_data import (
     aligned,
@@ -83,7 +83,7 @@ class ComparisonDisplay(EffectDisplay):
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """What is drawn, as a table, at the points of the first model."""
         first = self.series[0].shape
         if first.kind == "levels":

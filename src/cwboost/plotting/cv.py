@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.selection.cv import CV
 from cwboost.selection.metrics import RISK
 
@@ -80,10 +80,10 @@ class CVDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """What is drawn."""
         found = self.cv
-        out = Columns(
+        out = ResultTable(
             iteration=found.iterations, mean=found.mean, standard_error=found.standard_error
         )
         for k, values in enumerate(found.values):

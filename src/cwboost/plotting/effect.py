@@ -15,7 +15,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from cwboost.binning.spread import Spread
-from cwboost.explain.effects import Columns, Shape, check_band, shape, view
+from cwboost.explain.bands import check_band
+from cwboost.explain.shapes import Shape, shape, view
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats, Numbers, Table
 from cwboost.model.model import Model
 
@@ -194,7 +196,7 @@ class EffectDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """What is drawn, as a table; missing cells come last."""
         return series_table(self.series, self.scale)
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from matplotlib.lines import Line2D
 
-from cwboost.explain.effects import panels
+from cwboost.explain.sizes import panels
 
 from .drawing_data import (
     Scale,

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.axes import Axes
 
-from cwboost.explain.effects import Columns
 from cwboost.explain.explanation import explain
+from cwboost.frames.result_table import ResultTable
 
 from .drawing_data import (
     Bar,
@@ -63,7 +63,7 @@ class ExplanationDisplay:
 
     def __init__(
         self,
-        data: Columns,
+        data: ResultTable,
         scaled: Scaled,
         *,
         output: int = 0,

@@ -8,7 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from matplotlib.axes import Axes
 
-from cwboost.explain.effects import Columns, panels, sizes
+from cwboost.explain.sizes import panels, sizes
+from cwboost.frames.result_table import ResultTable
 
 from .inputs import as_model
 from .style import (
@@ -91,10 +92,10 @@ class ImportanceDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """Names and values, the largest first."""
         names = np.array(list(self.values), dtype=object)
-        return Columns({self.by: names, "importance": np.array(list(self.values.values()))})
+        return ResultTable({self.by: names, "importance": np.array(list(self.values.values()))})
 
     @property
     def _bars(self) -> tuple[list[str], list[float]]:

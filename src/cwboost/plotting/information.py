@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.uncertainty.information import CRITERIA, Information
 
 from .style import (
@@ -74,10 +74,10 @@ class InformationDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """Iterations from 0, and the criterion and the df after them."""
         found = self.information
-        return Columns(
+        return ResultTable(
             iteration=np.arange(len(found.path)), criterion=found.path.copy(), df=found.df.copy()
         )
 

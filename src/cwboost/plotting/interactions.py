@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.model.records import Ranking
 
 from .inputs import as_model
@@ -82,10 +82,10 @@ class InteractionsDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """The pairs that are drawn."""
         n = min(len(self.ranking), self.max_bars)
-        return Columns({name: values[:n] for name, values in self.ranking.table.items()})
+        return ResultTable({name: values[:n] for name, values in self.ranking.table.items()})
 
     @property
     def _size(self) -> tuple[float, float]:

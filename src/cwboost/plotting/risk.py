@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 
@@ -73,9 +73,9 @@ class RiskDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """Iterations from 0 and the risks after them."""
-        out = Columns(iteration=np.arange(self.model.n_iter + 1), training=self.model.risk)
+        out = ResultTable(iteration=np.arange(self.model.n_iter + 1), training=self.model.risk)
         if self.model.validation_risk is not None:
             out["validation"] = self.model.validation_risk
         return out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.selection.stability import Stability
 
 from .style import (
@@ -99,7 +99,7 @@ class StabilityDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """Columns and frequencies, or iterations from 0 and the frequency of every column."""
         found = self.stability
         if self.kind == "frequency":
@@ -109,7 +109,7 @@ class StabilityDisplay:
         while key in place:  # a column of this name
             key += "_"
         shares = {name: path[:, place[name]] for name in found.frequency}
-        return Columns({key: np.arange(len(path)), **shares})
+        return ResultTable({key: np.arange(len(path)), **shares})
 
     @property
     def _size(self) -> tuple[float, float]:

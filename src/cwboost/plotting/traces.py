@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import FixedLocator
 
-from cwboost.explain.effects import Columns
 from cwboost.explain.trajectory import Traces, traces
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 
@@ -108,12 +108,12 @@ class TracesDisplay:
         return made if ax is LATER else made.plot(ax)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         """Iterations from 0 and the size of every term after them."""
         key = "iteration"
         while key in self.traces.sizes:  # a term of this name
             key += "_"
-        return Columns({key: self.traces.iterations, **self.traces.sizes})
+        return ResultTable({key: self.traces.iterations, **self.traces.sizes})
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draws the traces, on the given axes or in a new figure."""

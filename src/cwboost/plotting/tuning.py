@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from cwboost.explain.effects import Columns
+from cwboost.frames.result_table import ResultTable
 from cwboost.selection.tuning.space import Choice, LogUniform
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
@@ -90,16 +90,16 @@ class TuningDisplay:
         return cls(tuning, kind).plot(axes)
 
     @property
-    def data(self) -> Columns:
+    def data(self) -> ResultTable:
         if self.kind == "parameters":
             table = self.tuning.table()
             rows = {(c, r): i for i, (c, r) in enumerate(
                 zip(table["configuration"], table["rung"], strict=True))}  # fmt: skip
             places = sorted(rows[t.configuration, t.rung] for t in self.last)
             names = ["configuration", "budget", *self.tuning.evaluator.space.parameters]
-            return Columns({name: table[name][places] for name in [*names, "n_iter", "score"]})
+            return ResultTable({name: table[name][places] for name in [*names, "n_iter", "score"]})
         trials = self.tuning.trials
-        return Columns(
+        return ResultTable(
             configuration=np.repeat(
                 [t.configuration for t in trials], [len(t.curve.at) for t in trials]
             ),

@@ -12,13 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.explain.effects import band_words, importance, level_shares, shape_of
+from cwboost.explain.bands import band_words
+from cwboost.explain.importance import importance
 from cwboost.explain.quality import calibration, figures
+from cwboost.explain.shapes import shape_of
+from cwboost.explain.sizes import level_shares
+from cwboost.export.prediction import outputs_of
 from cwboost.frames.table import Labels, Table
 from cwboost.losses import EvaluatedRows
-from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, outputs_of
+from cwboost.model.pieces import Axis
+from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.term import Term
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
-from cwboost.explain.effects import importance
+from cwboost.explain.importance import importance
 from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.table import Table, read
 from cwboost.losses import EvaluatedRows

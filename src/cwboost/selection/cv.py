@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_whole, threads_for
-from cwboost.explain.effects import Columns
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
@@ -24,6 +23,7 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
@@ -169,12 +169,12 @@ class CV:
         gain = abs(self.best - before[first_best(before, self.greater_is_better)])
         return bool(gain > MIN_GAIN * abs(self.best - self.mean[0]))
 
-    def table(self) -> Columns:
+    def table(self) -> ResultTable:
         """Return means and standard errors as columns, one row per iteration.
 
         A metric is NaN where it was not computed.
         """
-        out = Columns(
+        out = ResultTable(
             iteration=np.arange(self.n_iter + 1),
             risk=self.risk.mean(axis=0),
             risk_se=self._error(self.risk),
@@ -253,7 +253,7 @@ def cv(
     """Choose the number of iterations by cross-validation.
 
     For every fold a model is fitted to the training rows and evaluated on the test rows after every
-    iteration. Columns are binned once, on all rows. Start, scale and smoothing (the lambda that
+    iteration. ResultTable are binned once, on all rows. Start, scale and smoothing (the lambda that
     gives the requested df) are computed for each fold.
 
     Parameters

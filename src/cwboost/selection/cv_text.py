@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cwboost.cli.text import table_lines
+from cwboost._utils.text import format_table
 from cwboost.frames.table import Floats
 from cwboost.plotting.drawing_data import number
 
@@ -32,7 +32,7 @@ def summary(found: CV) -> str:
         f"{found.loss!r} loss, {found.optimizer!r}",
         f"best by {found.chosen_by}: {_final(found)}",
         "",
-        *table_lines(columns),
+        *format_table(columns),
     ]
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_number
-from cwboost.explain.effects import importance
+from cwboost.explain.importance import importance
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
 from cwboost.fitting.repeat import check_again, pose_again

@@ -18,14 +18,14 @@ from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
-from cwboost.explain.effects import Columns
-from cwboost.fitting.design import core_learner
 from cwboost.fitting.index_sets import bin_weights, core_set
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.systems import core_learner
+from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.optimizers import Plain, as_optimizer
@@ -74,10 +74,10 @@ class Probe:
         """The columns (or terms) of the model, in the order in which they were chosen."""
         return [name for name, first in self.first.items() if first <= self.model.n_iter]
 
-    def table(self) -> Columns:
+    def table(self) -> ResultTable:
         """Return a table with one row per column that any repeat chose."""
         found = set(self.selected)
-        return Columns(
+        return ResultTable(
             {
                 self.by: np.array(list(self.first), dtype=object),
                 "first chosen": np.array(list(self.first.values()), dtype=np.int64),

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole, threads_for
-from cwboost.explain.effects import Columns
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.problem import FitProblem
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.optimizers import Plain, as_optimizer
 from cwboost.progress import as_progress
@@ -72,7 +72,7 @@ class Stability:
 
     @property
     def selected(self) -> list[str]:
-        """Columns that at least a share of `cutoff` of the fits chose, the most frequent first."""
+        """ResultTable that at least a share of `cutoff` of the fits chose, the most frequent first."""
         least = self.cutoff - 1e-9  # shares and cutoffs are multiples of 1 / fits, but for rounding
         return [name for name, share in self.frequency.items() if share >= least]
 
@@ -107,14 +107,14 @@ class Stability:
         )
         return replace(self, cutoff=bound.cutoff, pfer=bound.pfer)
 
-    def table(self) -> Columns:
+    def table(self) -> ResultTable:
         """Return a table with one row per column: frequency, whether it is selected, and the median
         iteration in which a fit chose it first (NaN if none did)."""
         place = {name: k for k, name in enumerate(self.names)}
         names, selected = list(self.frequency), set(self.selected)
         firsts = [self.first[:, place[name]] for name in names]
         when = [float(np.median(f[f > 0])) if np.any(f > 0) else np.nan for f in firsts]
-        return Columns(
+        return ResultTable(
             {
                 self.by: np.array(names, dtype=object),
                 "frequency": np.array(list(self.frequency.values())),

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
-from cwboost.explain.effects import Columns
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed
@@ -26,6 +25,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.fitting.scores import score_batch
 from cwboost.fitting.slots import SLOT_F
+from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats, Table, read
 from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
@@ -74,7 +74,7 @@ class Intervals:
 
     def predict(
         self, table: Any, *, offset: Any = None, exposure: Any = None, n_threads: int | None = None
-    ) -> Columns:
+    ) -> ResultTable:
         """The ends for every row of a table: a table with the columns lower and upper.
 
         Examples
@@ -95,7 +95,7 @@ class Intervals:
         upper = self._end(ends[:, 1])
         if self.positive:
             lower = np.maximum(lower, 0.0)
-        return Columns(lower=np.minimum(lower, upper), upper=np.maximum(lower, upper))
+        return ResultTable(lower=np.minimum(lower, upper), upper=np.maximum(lower, upper))
 
     def __repr__(self) -> str:
         n = sum(len(m.scores) for m in self.members)

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_number, threads_for
-from cwboost.explain.effects import Columns
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.preparation import reading
+from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.progress import as_progress
 from cwboost.selection.metrics import Metric
@@ -192,11 +192,11 @@ class Tuning:
         """
         return self.evaluator.fit(self.arguments | changes)
 
-    def table(self) -> Columns:
+    def table(self) -> ResultTable:
         """Return a table with one row per trial: bracket, configuration, rung, budget, parameters,
         score (mean over the folds) and its sd, best iteration, seconds."""
         trials, names = self.trials, self.evaluator.space.parameters
-        out = Columns(
+        out = ResultTable(
             {
                 name: np.array([getattr(t, name) for t in trials], dtype=np.int64)
                 for name in ("bracket", "configuration", "rung", "budget")

@@ -1,0 +1,71 @@
+"""Names and tables as text for a terminal. Does not know where the text is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+LONGEST_CELL = 60  # characters
+MOST_NAMES = 10  # listed in a sentence
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters escaped: names and levels may hold anything, and must
+    not move the cursor or break the line.
+
+    Examples
+    --------
+    >>> printable("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def format_cell(value: Any) -> str:
+    """Return a value of a table as text.
+
+    Examples
+    --------
+    >>> [format_cell(value) for value in (0.123456789, 39.0, None, float("nan"))]
+    ['0.12346', '39', '(missing)', '(missing)']
+    """
+    if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
+        return "(missing)"
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 1e9 else f"{number:.5g}"
+    text = printable(str(value))
+    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 3] + "..."
+
+
+def format_table(columns: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return columns of values as aligned lines: numbers to the right, text to the left.
+
+    Examples
+    --------
+    >>> print("\\n".join(format_table({"job": ["cook", None], "effect": [-1.5, 12.0]})))
+    job        effect
+    cook         -1.5
+    (missing)      12
+    """
+    lines = []
+    for name, values in columns.items():
+        cells = [format_cell(name), *map(format_cell, values)]
+        width = max(map(len, cells))
+        number = any(isinstance(v, float | int | np.number) for v in values)
+        lines.append([c.rjust(width) if number else c.ljust(width) for c in cells])
+    return ["  ".join(line).rstrip() for line in zip(*lines, strict=True)]
+
+
+def list_names(names: Iterable[Any]) -> str:
+    """Return the names separated by commas, at most ten of them.
+
+    Examples
+    --------
+    >>> list_names(range(12))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...'
+    """
+    texts = [printable(str(name)) for name in names]
+    return ", ".join(texts[:MOST_NAMES]) + ", ..." * (len(texts) > MOST_NAMES)

@@ -1,0 +1,1 @@
+"""The commands: one file each, with the arguments and the function that runs the command."""

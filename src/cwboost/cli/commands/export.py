@@ -1,0 +1,68 @@
+"""`cwboost export`: writes a model for other programs."""
+
+from __future__ import annotations
+
+import argparse
+
+from cwboost._utils.atomic_files import STANDARD, write_output
+from cwboost.cli.arguments import COLUMN, MODEL, add_offset_and_exposure
+from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.model_input import read_model
+from cwboost.export.registry import EXPORTS, find_export, list_endings
+from cwboost.export.sql_text import DIALECTS
+from cwboost.frames.files import check_output
+from cwboost.progress import Progress
+
+OPTIONS = ("dialect", "table", "keep", "kind", "offset", "exposure")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost export`."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("--to", metavar="FILE", required=True, help="the file or folder to write")
+    parser.add_argument("--dialect", choices=list(DIALECTS), help="SQL dialect (default duckdb)")
+    parser.add_argument("--table", metavar="NAME",
+                        help="SQL: the name of the table (default table)")  # fmt: skip
+    parser.add_argument("--keep", metavar=COLUMN, nargs="+", action="extend",
+                        help="SQL: columns of the table that come first in the result")  # fmt: skip
+    parser.add_argument("--kind", choices=["response", "score"],
+                        help="SQL, ONNX: what is computed (default response)")  # fmt: skip
+    add_offset_and_exposure(parser)
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Export the model and return the exit code."""
+    del bar
+    name = "sql" if a.to == STANDARD else find_export(a.to)
+    if name is None:
+        a.parser.error(f"--to {a.to}: expected {list_endings()}")
+    assert name is not None
+    export = EXPORTS[name]
+    given = {key: getattr(a, key) for key in OPTIONS if getattr(a, key) is not None}
+    for option in given:
+        if option not in export.options:
+            takes = [known for known in EXPORTS.values() if option in known.options]
+            a.parser.error(f"--{option} is only for {list_endings(takes)}")
+    if export.is_folder:
+        export.write(read_model(a.model), a.to, **given)
+        return SUCCESS
+    check_output(a.to, table=False)
+    model = read_model(a.model)
+    with write_output(a.to) as temporary:
+        export.write(model, temporary, **given)
+    return SUCCESS
+
+
+EXPORT_COMMAND = Command(
+    "export",
+    "write a model as SQL, ONNX, Excel, CSV tables or JSON",
+    "Write a model for other programs. The ending of the name decides the format: .sql, .onnx,\n"
+    ".xlsx, .json, or a folder for CSV tables. '-' prints the SQL.",
+    (
+        "cwboost export model.json --to model.sql --dialect postgres --table people",
+        "cwboost export model.json --to model.onnx",
+        "cwboost export model.json --to tables/",
+    ),
+    add_arguments,
+    run,
+)

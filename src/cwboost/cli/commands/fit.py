@@ -1,0 +1,255 @@
+"""`cwboost fit`: fits a model to a table and writes it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cwboost._utils.atomic_files import check_file, write_output
+from cwboost.cli.arguments import (
+    RATE,
+    TABLE,
+    THREADS,
+    add_quiet,
+    add_terms_and_roles,
+    positive,
+    whole,
+    whole_positive,
+)
+from cwboost.cli.command import INTERRUPTED, SUCCESS, Command
+from cwboost.cli.fit_request import check_target, is_classification, read_fit_request
+from cwboost.cli.text import model_summary
+from cwboost.fitting.callbacks import Interrupted
+from cwboost.fitting.input_data import read_weights
+from cwboost.frames.files import check_output
+from cwboost.frames.table import Column, Labels, Numbers, Table
+from cwboost.model.model import Model
+from cwboost.model.path import StopReason
+from cwboost.optimizers import as_optimizer, optimizer_names
+from cwboost.progress import Progress, ProgressLog
+
+SPLITS = {"auto": "auto", "last": "last", "none": None}  # --validation as the estimators take it
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost fit`."""
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the model as JSON; without it the summary is printed",
+    )
+    add_terms_and_roles(parser)
+    add = parser.add_argument_group("how it is fitted").add_argument
+    add("--optimizer", choices=optimizer_names(),
+        help="default hybrid; plain without validation rows")  # fmt: skip
+    add("--rate", type=positive, help=RATE)
+    add("--iterations", type=whole, metavar="N",
+        help="at most N; default 200, or 2,000 with validation rows")  # fmt: skip
+    add("--validation", metavar="ROWS", default="auto",
+        help="validation rows, which find the best iteration: a share such as 0.2, a column that "
+        "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
+        "1,000 rows")  # fmt: skip
+    add("--interactions", metavar="WHICH", nargs="+", action="extend",
+        help="pairs of columns that interact: auto, a number, or age:job ...")  # fmt: skip
+    add("--bags", type=whole_positive, metavar="K",
+        help="average K fits, each without a share of the rows (that of --validation, or "
+        "0.2)")  # fmt: skip
+    add("--seed", type=whole, default=0, help="seed for the validation rows (default 0)")
+    add("--threads", type=whole_positive, help=THREADS)
+    add("--time-limit", type=positive, metavar="SECONDS", help="stop after this time")
+    add("--checkpoint", metavar="FILE",
+        help="save the state of the fit here; the same command resumes it")  # fmt: skip
+    group = add_quiet(parser)
+    group.add_argument("--log-json", action="store_true",
+                       help="write one JSON object per line to standard error")  # fmt: skip
+    group.add_argument("--log-every", type=whole_positive, default=10, metavar="K",
+                       help="log every K iterations (default 10)")  # fmt: skip
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Fit the model, write it and return the exit code."""
+    _check_usage(a)
+    if a.output is not None:
+        check_output(a.output, table=False)
+    if a.checkpoint is not None:
+        check_file(a.checkpoint)
+    began = time.monotonic()
+    mask_column = None if _is_split(a.validation) else a.validation
+    request = read_fit_request(a, bar, [] if mask_column is None else [mask_column])
+    table = request.table
+    estimator = _make_estimator(a, table, request.learners, bar)
+    weights = None if a.weights is None else read_weights(a.weights, table)
+    fixed = [name for name in (a.offset, a.exposure) if name is not None]
+    rows = table.select(list(dict.fromkeys([*request.features, *fixed])))
+    estimator._progress = bar
+    try:
+        y = _target_values(table[a.target], a.target, estimator)
+        mask = None if mask_column is None else _read_mask(table[mask_column])
+        estimator.fit(rows, y, weights, validation=mask, checkpoint=a.checkpoint)
+        model = estimator.model_
+    except Interrupted as stop:
+        model = estimator._keep(stop.model, 0).model_
+    names = replace(model.settings, target=a.target, weights=a.weights, held=mask_column)
+    return _finish(a, replace(model, settings=names), bar, time.monotonic() - began)
+
+
+def _check_usage(a: argparse.Namespace) -> None:
+    check_target(a)
+    if a.bags is not None and (a.validation in ("last", "none") or not _is_split(a.validation)):
+        a.parser.error("--bags: the rows that a bag leaves out are its validation rows, so "
+                       "--validation can only be their share (default 0.2)")  # fmt: skip
+    needs_rows = a.optimizer is not None and as_optimizer(a.optimizer).needs_validation
+    if needs_rows and a.validation == "none":
+        a.parser.error(
+            f"--optimizer {a.optimizer} needs validation rows; leave out --validation none"
+        )
+    if a.bags is not None and a.checkpoint is not None:
+        a.parser.error("--checkpoint stores a single fit and cannot be used with --bags")
+
+
+def _is_split(validation: str) -> bool:
+    """Return whether --validation is a share or a keyword, and not the name of a column."""
+    try:
+        float(validation)
+    except ValueError:
+        return validation in SPLITS
+    return True
+
+
+def _read_mask(column: Column) -> Any:
+    """Return the column that marks the validation rows as an array of booleans or weights."""
+    if not isinstance(column, Numbers):
+        raise ValueError(
+            f"--validation {column.name}: expected true or false, or weights, for every row; the "
+            f"column has text such as {column.levels[0]!r}"
+        )
+    return column.values == 1 if column.boolean and not column.missing.any() else column.values
+
+
+def _make_estimator(a: argparse.Namespace, table: Table, learners: Any, bar: Progress) -> Any:
+    """Return the estimator for the target and the options; others keep the estimator's defaults."""
+    from cwboost.estimators.classifier import CWBClassifier
+    from cwboost.estimators.regressor import CWBRegressor
+
+    classes = is_classification(a, table, bar)
+    options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}
+    options |= {"learners": learners, "random_state": a.seed}
+    if _is_split(a.validation):
+        options["validation"] = (
+            SPLITS[a.validation] if a.validation in SPLITS else float(a.validation)
+        )
+    given = {"terms": a.terms, "bags": a.bags, "n_iter": a.iterations, "optimizer": a.optimizer}
+    if a.interactions is not None:
+        given["interactions"] = _read_interactions(a, table)
+    options |= {name: value for name, value in given.items() if value is not None}
+    if classes:
+        estimator = CWBClassifier(**options)
+    else:
+        loss = "squared" if a.loss is None else a.loss
+        estimator = CWBRegressor(loss, exposure=a.exposure, **options)
+    if a.rate is not None:  # the estimator's own optimizer with another rate
+        estimator.optimizer = estimator._optimizer(a.validation != "none").set_params(rate=a.rate)
+    return estimator
+
+
+def _read_interactions(a: argparse.Namespace, table: Table) -> Any:
+    """Return the estimator's `interactions`: "auto", a number, or pairs of columns."""
+    if len(a.interactions) == 1 and (a.interactions[0] == "auto" or a.interactions[0].isdecimal()):
+        return "auto" if a.interactions[0] == "auto" else int(a.interactions[0])
+    return [_read_pair(a, text, table) for text in a.interactions]
+
+
+def _read_pair(a: argparse.Namespace, text: str, table: Table) -> tuple[str, str]:
+    """Return the two columns of "age:job"; names may hold colons themselves."""
+    parts = text.split(":")
+    halves = [(":".join(parts[:k]), ":".join(parts[k:])) for k in range(1, len(parts))]
+    known = [pair for pair in halves if all(name in table for name in pair)]
+    if not halves:
+        a.parser.error(
+            f"--interactions: expected auto, a number or pairs such as age:job, got {text!r}"
+        )
+    for name in () if known else halves[0]:
+        if name not in table:
+            table[name]  # raises, and names the columns of the table
+    return known[0]
+
+
+def _target_values(column: Column, name: str, estimator: Any) -> Any:
+    """Return the target's values: numbers, or the labels of the classes."""
+    if column.missing.any():
+        row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
+        raise ValueError(
+            f"target {name!r}, row {row}: the value is missing (in {n} rows in all); remove these "
+            "rows"
+        )
+    if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
+        return column.to_cells()
+    return column.values
+
+
+def _finish(a: argparse.Namespace, model: Model, bar: Progress, seconds: float) -> int:
+    """Write the model, print what was done, and return the exit code."""
+    interrupted = model.stopped.endswith(StopReason.interrupted)
+    if a.output is not None:
+        with write_output(a.output) as temporary:
+            model.save(temporary)
+    bar.close()
+    if interrupted:
+        message = _interrupted_message(a, model)
+    elif a.output is None:
+        message = f"fitted in {seconds:.1f} s; -o FILE stores the model"
+    else:
+        message = f"{model_summary(model)}\n\nfitted in {seconds:.1f} s, written to {a.output}"
+    if a.output is None:
+        print(model_summary(model))
+    if interrupted and not isinstance(bar, ProgressLog):
+        bar.say("error", message)
+    else:
+        bar.say("done", message, **_log_facts(a, model, seconds))
+    return INTERRUPTED if interrupted else SUCCESS
+
+
+def _interrupted_message(a: argparse.Namespace, model: Model) -> str:
+    done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+    where = "" if a.output is None else f"; the model so far is in {a.output}"
+    where += "" if a.checkpoint is None else f"; the same command resumes from {a.checkpoint}"
+    return f"interrupted after {done}{where}"
+
+
+def _log_facts(a: argparse.Namespace, model: Model, seconds: float) -> dict[str, Any]:
+    """Return the facts of the last line of --log-json."""
+    m, validation = model.best_iteration, model.validation_risk
+    return {
+        "iterations": model.n_iter,
+        "best_iteration": m,
+        "stopped": model.stopped,
+        "risk": float(model.risk[m]),
+        "validation_risk": None if validation is None else float(validation[m]),
+        "terms": sum(term.chosen for term in model.terms.values()),
+        "seconds": round(seconds, 3),
+        "output": a.output,
+    }
+
+
+FIT_COMMAND = Command(
+    "fit",
+    "fit a model to a table",
+    "Fit a model to a table and write it as JSON. Every column except the target gets a term.\n"
+    "A numeric target is fitted with the squared loss unless --loss says otherwise; text and\n"
+    "booleans are classes.",
+    (
+        "cwboost fit people.csv --target income -o model.json",
+        "cwboost fit claims.parquet --target n --loss poisson --exposure years -o claims.json",
+        "cwboost fit people.csv --target income --interactions auto -o model.json",
+        "cwboost fit people.csv --formula 'income ~ s(age, df=4) + job' --exclude id -o model.json",
+        "cat people.csv | cwboost fit - --target income --log-json -o model.json",
+    ),
+    add_arguments,
+    run,
+)

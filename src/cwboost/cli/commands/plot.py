@@ -1,0 +1,94 @@
+"""`cwboost plot`: draws a model, or the effect of one term."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from cwboost._utils.atomic_files import STANDARD, write_output
+from cwboost.cli.arguments import (
+    MODEL,
+    PLOT_ENDINGS,
+    add_offset_and_exposure,
+    check_plot_name,
+    whole,
+    whole_positive,
+)
+from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.model_input import read_model, read_model_and_rows
+from cwboost.frames.files import check_output
+from cwboost.plotting.registry import DISPLAYS
+from cwboost.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost plot`."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument(
+        "term",
+        metavar="TERM",
+        nargs="?",
+        help="a term, or a column (the sum of its terms); default: all",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", required=True,
+                        help=f"{', '.join(PLOT_ENDINGS)}; - prints a PNG")  # fmt: skip
+    parser.add_argument("--kind", choices=tuple(DISPLAYS),
+                        help="what is drawn (default effects)")  # fmt: skip
+    parser.add_argument("--scale", choices=["score", "response", "ratio"],
+                        help="scale of effects: the score, predictions, or factors")  # fmt: skip
+    parser.add_argument("--table", metavar="TABLE",
+                        help="for --kind explanation: the table of the row")  # fmt: skip
+    parser.add_argument("--row", type=whole, metavar="N",
+                        help="for --kind explanation: the number of the row, from 0 "
+                        "(default 0)")  # fmt: skip
+    parser.add_argument("--dpi", type=whole_positive, default=150, metavar="N",
+                        help="pixels per inch of a PNG (default 150)")  # fmt: skip
+    add_offset_and_exposure(parser)
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Draw the model and return the exit code."""
+    del bar
+    if a.output != STANDARD:
+        check_plot_name(a, "-o", a.output)
+    ending = PLOT_ENDINGS[0] if a.output == STANDARD else Path(a.output).suffix.lower()
+    kind = a.kind or "effects"
+    if a.term is not None and kind != "effects":
+        a.parser.error(f"--kind {kind} draws the whole model; leave out {a.term!r}")
+    if a.scale is not None and kind != "effects":
+        a.parser.error("--scale is for effects")
+    if (kind == "explanation") != (a.table is not None):
+        a.parser.error("--kind explanation and --table go together")
+    fixed = {"row": a.row, "offset": a.offset, "exposure": a.exposure}
+    options: dict[str, Any] = {name: value for name, value in fixed.items() if value is not None}
+    if options and kind != "explanation":
+        a.parser.error(f"--{next(iter(options))} is for --kind explanation")
+    check_output(a.output, table=False)
+    if kind == "explanation":
+        model, rows, _ = read_model_and_rows(a)
+        options["table"] = rows.table
+    else:
+        model = read_model(a.model)
+        options |= {} if a.scale is None else {"scale": a.scale}
+    from cwboost.plotting.plot import save
+
+    with write_output(a.output) as temporary:
+        save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)
+    return SUCCESS
+
+
+PLOT_COMMAND = Command(
+    "plot",
+    "draw a model, or the effect of one term",
+    "Draw all effects on a page, the effect of one term or column, or another plot of the model\n"
+    "(--kind). The ending of the file name decides the format.",
+    (
+        "cwboost plot model.json -o effects.png",
+        "cwboost plot model.json age -o age.svg --scale response",
+        "cwboost plot model.json --kind traces -o traces.pdf",
+        "cwboost plot model.json --kind explanation --table new.csv --row 3 -o why.png",
+    ),
+    add_arguments,
+    run,
+)

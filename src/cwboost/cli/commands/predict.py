@@ -1,0 +1,99 @@
+"""`cwboost predict`: predicts the rows of a table, or of a folder of Parquet files."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Container
+from typing import Any
+
+from cwboost._utils.atomic_files import STANDARD
+from cwboost.cli.arguments import COLUMN, add_model_and_table
+from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.model_input import read_model, read_model_and_rows
+from cwboost.cli.predictions import name_predictions, predict_columns
+from cwboost.frames.files import check_output, is_folder, is_table_file, write_table
+from cwboost.frames.parquet import ParquetFiles, rewrite
+from cwboost.frames.table import Table, read
+from cwboost.model.model import warn_of_unseen
+from cwboost.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost predict`."""
+    add_model_and_table(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", default=STANDARD,
+                        help=".csv, .tsv, .jsonl or .parquet; for a folder also a folder; default: "
+                        "print CSV")  # fmt: skip
+    parser.add_argument(
+        "--kind",
+        choices=["response", "score"],
+        default="response",
+        help="in the units of the target, or scores (default response)",
+    )
+    parser.add_argument("--keep", metavar=COLUMN, nargs="+", action="extend", default=[],
+                        help="columns of the table to write before the predictions")  # fmt: skip
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Predict, write the predictions and return the exit code."""
+    if is_folder(a.table) and not is_table_file(a.output):
+        return _predict_folder(a, bar)
+    check_output(a.output)
+    model, rows, fixed = read_model_and_rows(a)
+    for name in a.keep:
+        if name not in rows.table:
+            rows.table[name]  # raises, and names the columns of the table
+    out: dict[str, Any] = {name: rows.cells(name) for name in a.keep}
+    for name, values in predict_columns(model, rows.table, a.kind, fixed).items():
+        _check_kept(name, out)
+        out[name] = values
+    write_table(a.output, out)
+    return SUCCESS
+
+
+def _check_kept(name: str, kept: Container[str]) -> None:
+    if name in kept:
+        raise ValueError(
+            f"--keep {name!r}: the predictions have a column of this name; rename the column of "
+            "the table"
+        )
+
+
+def _predict_folder(a: argparse.Namespace, bar: Progress) -> int:
+    """Predict a folder of Parquet files, batch by batch, into another folder."""
+    model = read_model(a.model)
+    fixed = {"offset": a.offset, "exposure": a.exposure}
+    by_name = [*fixed.values(), model.settings.offset, model.settings.exposure]
+    chosen = [name for term in model.terms.values() if term.chosen for name in term.columns]
+    needed = dict.fromkeys([*a.keep, *chosen, *(name for name in by_name if name is not None)])
+    unseen: Counter[str] = Counter()
+
+    def predict_batch(table: Table) -> dict[str, Any]:
+        predicted, unseen_levels = model._predicted(read(table), a.kind, **fixed)
+        unseen.update(unseen_levels)
+        out = name_predictions(model, predicted, a.kind)
+        for name in out:
+            _check_kept(name, a.keep)
+        return out
+
+    rewrite(ParquetFiles(a.table, list(needed)), a.keep, a.output, predict_batch, bar)
+    if unseen:
+        warn_of_unseen(unseen)
+    return SUCCESS
+
+
+PREDICT_COMMAND = Command(
+    "predict",
+    "predict the rows of a table",
+    "Predict every row of a table. Writes the columns of --keep, then 'prediction', and for\n"
+    "classes 'probability[<class>]' for each class.",
+    (
+        "cwboost predict model.json new.csv -o predictions.csv",
+        "cwboost predict model.json new.parquet --keep id -o predictions.parquet",
+        "cwboost predict model.json parts/ -o predictions/",
+        "cat new.jsonl | cwboost predict model.json - --kind score | head",
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,61 @@
+"""`cwboost report`: writes a model as an HTML page."""
+
+from __future__ import annotations
+
+import argparse
+
+from cwboost._utils.atomic_files import write_output
+from cwboost.cli.arguments import COLUMN, MODEL, TABLE, add_offset_and_exposure, whole
+from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.model_input import read_model, read_model_and_rows
+from cwboost.frames.files import check_output
+from cwboost.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost report`."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("table", metavar="TABLE", nargs="?", help=TABLE)
+    parser.add_argument("-o", "--output", metavar="FILE", default="report.html",
+                        help="the page (default report.html)")  # fmt: skip
+    parser.add_argument("--target", metavar=COLUMN,
+                        help="target in TABLE, if not the one of the fit")  # fmt: skip
+    parser.add_argument("--weights", metavar=COLUMN, help="likewise")
+    add_offset_and_exposure(parser)
+    parser.add_argument("--rows", type=whole, default=0, metavar="N",
+                        help="include the first N rows of TABLE, to choose from in the page; "
+                        "everything else in it is aggregated (default 0)")  # fmt: skip
+    parser.add_argument("--title", help="title of the page")
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Write the page and return the exit code."""
+    given = {name: getattr(a, name) for name in ("weights", "offset", "exposure")}
+    alone = [name for name, value in (given | {"target": a.target}).items() if value is not None]
+    if a.table is None and (alone or a.rows):
+        a.parser.error(f"--{alone[0] if alone else 'rows'} needs a TABLE")
+    check_output(a.output, table=False)
+    if a.table is None:
+        model, table = read_model(a.model), None
+    else:
+        model, rows, _ = read_model_and_rows(a)
+        table = rows.table
+    with write_output(a.output) as temporary:
+        model.report(temporary, table, a.target, rows=a.rows, title=a.title, **given)
+    bar.say("done", f"written to {a.output}", output=a.output)
+    return SUCCESS
+
+
+REPORT_COMMAND = Command(
+    "report",
+    "write a model as an HTML page",
+    "Write one HTML file that needs neither a server nor the network: effects, importance, the\n"
+    "path of the fit, and predictions that follow sliders. With a TABLE that has the target,\n"
+    "also quality figures and calibration on its rows.",
+    (
+        "cwboost report model.json -o report.html",
+        "cwboost report model.json new.csv -o report.html",
+    ),
+    add_arguments,
+    run,
+)

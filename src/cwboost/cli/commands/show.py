@@ -1,0 +1,62 @@
+"""`cwboost show`: prints a model's summary and curves, or one effect."""
+
+from __future__ import annotations
+
+import argparse
+
+from cwboost._utils.text import format_table
+from cwboost.cli.arguments import MODEL, whole_positive
+from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.model_input import read_model
+from cwboost.cli.text import curve_lines, effect_table, model_summary
+from cwboost.frames.files import check_output, write_table
+from cwboost.progress import Progress
+
+POINTS = 20  # printed points of a curve, about
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost show`."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("--term", metavar="NAME",
+                        help="a term, or a column (the sum of its terms)")  # fmt: skip
+    parser.add_argument("--points", type=whole_positive, default=POINTS, metavar="N",
+                        help=f"number of points of a curve (default {POINTS})")  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FILE",
+                        help="write the whole effect to a file instead")  # fmt: skip
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Print the model or an effect and return the exit code."""
+    del bar
+    if a.output is not None and a.term is None:
+        a.parser.error("-o writes an effect; say which with --term")
+    if a.output is not None:
+        check_output(a.output)
+    model = read_model(a.model)
+    if a.term is not None:
+        if a.output is not None:
+            write_table(a.output, model.effect(a.term))
+        else:
+            print("\n".join(format_table(effect_table(model, a.term, a.points))))
+        return SUCCESS
+    print(model_summary(model))
+    curves = curve_lines(model)
+    if curves:
+        print("\ncurves from the smallest to the largest value (effect on the score):")
+        print("\n".join(curves))
+    return SUCCESS
+
+
+SHOW_COMMAND = Command(
+    "show",
+    "print a model, or one of its effects",
+    "Print a model's summary and curves, or the effect of one term or column.",
+    (
+        "cwboost show model.json",
+        "cwboost show model.json --term age",
+        "cwboost show model.json --term age -o age.csv",
+    ),
+    add_arguments,
+    run,
+)

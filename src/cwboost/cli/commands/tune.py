@@ -1,0 +1,136 @@
+"""`cwboost tune`: chooses hyperparameters and the number of iterations by cross-validation."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from cwboost._utils.atomic_files import write_output
+from cwboost.cli.arguments import (
+    COLUMN,
+    PLOT_ENDINGS,
+    TABLE,
+    THREADS,
+    add_quiet,
+    add_terms_and_roles,
+    check_plot_name,
+    positive,
+    whole,
+    whole_positive,
+)
+from cwboost.cli.command import INTERRUPTED, SUCCESS, Command
+from cwboost.cli.fit_request import (
+    check_target,
+    default_loss,
+    is_classification,
+    read_fit_request,
+)
+from cwboost.frames.files import check_output, write_table
+from cwboost.progress import Progress
+from cwboost.selection.metrics import METRICS
+from cwboost.selection.tuning.schedules import Hyperband
+from cwboost.selection.tuning.tune import Tuning, TuningInterrupted, tune
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `cwboost tune`."""
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    add = parser.add_argument
+    add("-o", "--output", metavar="FILE", help="write the best model, fitted to all rows, as JSON")
+    add("--file", metavar="FILE", help="log the trials here; the same command resumes from it")
+    add("--trials", metavar="FILE",
+        help="write all trials as a table: .csv, .tsv, .jsonl or .parquet")  # fmt: skip
+    add("--plot", metavar="FILE", help=f"draw the trials: {', '.join(PLOT_ENDINGS)}")
+    add_terms_and_roles(parser)
+    add = parser.add_argument_group("how it is chosen").add_argument
+    add("--folds", type=whole_positive, default=3, metavar="N",
+        help="number of folds (default 3)")  # fmt: skip
+    add("--groups", metavar=COLUMN, help="rows with the same value stay in the same fold")
+    add("--metric", metavar="NAME",
+        help=f"metric that decides (default risk): {', '.join(METRICS)}, or a scorer of "
+        "scikit-learn")  # fmt: skip
+    add("--least", type=whole_positive, default=39, metavar="N",
+        help="iterations of the first rung (default 39)")  # fmt: skip
+    add("--most", type=whole_positive, default=5000, metavar="N",
+        help="iterations of the last rung (default 5000)")  # fmt: skip
+    add("--factor", type=positive, default=2.0,
+        help="each rung keeps 1/FACTOR of the configurations and gives them FACTOR times the "
+        "iterations (default 2)")  # fmt: skip
+    add("--seed", type=whole, default=0, help="seed for folds and configurations (default 0)")
+    add("--threads", type=whole_positive, help=THREADS)
+    add_quiet(parser)
+
+
+def run(a: argparse.Namespace, bar: Progress) -> int:
+    """Tune, write the results and return the exit code."""
+    check_target(a)
+    if a.plot is not None:
+        check_plot_name(a, "--plot", a.plot)
+    for file, is_table in ((a.output, False), (a.plot, False), (a.trials, True)):
+        if file is not None:
+            check_output(file, table=is_table)
+    interrupted = False
+    try:
+        tuning = _run_trials(a, bar)
+    except TuningInterrupted as stop:
+        interrupted, tuning = True, stop.tuning
+        again = "" if a.file is None else f"; the same command resumes from {a.file}"
+        bar.say("error", f"interrupted after {len(tuning.trials)} trials{again}")
+    if a.trials is not None and tuning.trials:
+        write_table(a.trials, tuning.table())
+    if a.plot is not None and tuning.trials:
+        from cwboost.plotting.tuning import save
+
+        with write_output(a.plot) as temporary:
+            save(tuning, temporary, form=Path(a.plot).suffix[1:].lower())
+    if a.output is not None and not interrupted:
+        model = tuning.fit(progress=bar)
+        with write_output(a.output) as temporary:
+            model.save(temporary)
+    bar.close()
+    if tuning.trials:
+        print(tuning.summary())
+    return INTERRUPTED if interrupted else SUCCESS
+
+
+def _run_trials(a: argparse.Namespace, bar: Progress) -> Tuning:
+    try:
+        schedule = Hyperband(a.least, a.most, a.factor)
+    except ValueError as error:
+        a.parser.error(str(error).replace("Hyperband: ", "--"))
+    request = read_fit_request(a, bar, [] if a.groups is None else [a.groups])
+    table, roles = request.table, (a.target, a.weights, a.offset, a.exposure, a.groups)
+    names = dict.fromkeys([*request.features, *(name for name in roles if name is not None)])
+    return tune(
+        table.select(list(names)),
+        a.target,
+        learners=(a.terms or "auto") if request.learners is None else request.learners,
+        loss=a.loss or default_loss(table[a.target], is_classification(a, table, bar)),
+        folds=a.folds,
+        metric=a.metric,
+        schedule=schedule,
+        random_state=a.seed,
+        n_threads=a.threads,
+        file=a.file,
+        weights=a.weights,
+        offset=a.offset,
+        exposure=a.exposure,
+        groups=a.groups,
+        progress=bar,
+    )
+
+
+TUNE_COMMAND = Command(
+    "tune",
+    "choose df, rate and the number of iterations by cross-validation",
+    "Draw many configurations at random, give all of them some iterations and the better ones\n"
+    "more (Hyperband), and fit the best one to all rows. With --file an interrupted run resumes\n"
+    "when the command is called again.",
+    (
+        "cwboost tune people.csv --target income -o model.json",
+        "cwboost tune people.csv --target income --most 1000 --file tuning.jsonl -o model.json",
+        "cwboost tune visits.csv --target ill --metric auc --groups patient --trials trials.csv",
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,55 @@
+"""Reads the model and the rows of the commands that use a fitted model."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cwboost._utils.atomic_files import STANDARD
+from cwboost.export.model_file import load
+from cwboost.frames.files import FileTable, Kind, read_table, standard_input
+from cwboost.model.model import Model
+
+
+class ModelAndRows(NamedTuple):
+    """A model, rows, and the columns of offset and exposure as `Model.predict` takes them."""
+
+    model: Model
+    rows: FileTable
+    fixed: dict[str, Any]
+
+
+def read_model(file: str) -> Model:
+    """Load a model from a file, or from standard input if the name is "-"."""
+    if file != STANDARD:
+        return load(file)
+    with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
+        copy = Path(folder) / "standard input"
+        copy.write_bytes(standard_input())
+        try:
+            return load(copy)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(copy), "standard input")) from None
+
+
+def read_model_and_rows(a: argparse.Namespace) -> ModelAndRows:
+    """Read MODEL and TABLE; columns get the types that the model knows."""
+    if a.model == a.table == STANDARD:
+        a.parser.error("MODEL and TABLE cannot both be standard input")
+    model = read_model(a.model)
+    fixed = {"offset": a.offset, "exposure": a.exposure}
+    return ModelAndRows(model, read_table(a.table, _column_kinds(model, fixed)), fixed)
+
+
+def _column_kinds(model: Model, fixed: Mapping[str, str | None]) -> dict[str, Kind]:
+    out: dict[str, Kind] = {
+        name: "text" if facts.kind == "labels" else "numbers"
+        for name, facts in model.columns.items()
+    }
+    for name in (*fixed.values(), model.settings.offset, model.settings.exposure):
+        if name is not None:
+            out[name] = "numbers"
+    return out

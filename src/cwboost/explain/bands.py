@@ -1,0 +1,134 @@
+"""Bands around effects: from bootstrap draws (`Model.with_bands`), or from the bags of an average.
+
+Does not know how the draws are made (see uncertainty/bootstrap.py, fitting/bags.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from cwboost._utils.checks import is_number
+from cwboost.frames.result_table import ResultTable
+from cwboost.frames.table import Floats
+from cwboost.model.model import Model
+from cwboost.model.records import Bags, Bands
+from cwboost.model.term import Term, find_terms
+
+from .effects import add_outputs, check_points, effect_grid, encode_grid, total_effect
+
+LEVEL = 0.95  # of a band, by default
+REACH_POINTS = 100  # points per column at which a simultaneous band holds
+
+
+class Ends(NamedTuple):
+    """The ends of a band, (n, q) each."""
+
+    lower: Floats
+    upper: Floats
+
+
+def band(model: Model, which: str, n: int, level: float | None, kind: str) -> ResultTable:
+    """See Model.band."""
+    check_points(n, "band")
+    check_band(model, level, kind)
+    terms = find_terms(model.terms, which)
+    grid = effect_grid(model, terms, n)
+    ends = band_at(model, terms, grid, level, kind)
+    if ends is None:
+        raise ValueError(f"band: the effect of {which!r} was edited after the fit; it has no band")
+    out = ResultTable(zip(terms[0].columns, grid, strict=True))
+    blocks = {"effect": total_effect(model, terms, grid), "lower": ends.lower, "upper": ends.upper}
+    add_outputs(out, model, blocks)
+    return out
+
+
+def check_band(model: Model, level: Any, kind: Any) -> None:
+    """Raise if the model has no band of this level and kind."""
+    if model.bands is None and model.bags is None:
+        raise ValueError(
+            "band: the model does not know how certain its effects are; call "
+            "model.with_bands(table, y), or fit with bags="
+        )
+    if level is not None and not (is_number(level) and 0.0 < level < 1.0):
+        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    if kind not in ("pointwise", "simultaneous"):
+        raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
+    if model.bands is None and (level is not None or kind == "simultaneous"):
+        raise ValueError(
+            f"{'kind' if level is None else 'level'}: the band of an average of bags goes from the "
+            "lowest to the highest bag at each point; call model.with_bands(table, y) for a band "
+            "with a level, or for the whole curve"
+        )
+
+
+def band_at(
+    model: Model, terms: Sequence[Term], grid: Sequence[Any], level: float | None, kind: str
+) -> Ends | None:
+    """Return the band around a sum of terms at values of their columns.
+
+    Return None if the model has no bands, or if a term was edited.
+    """
+    names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
+    if any(edit.term in names for edit in model.edits):
+        return None
+    if model.bands is not None:
+        level = LEVEL if level is None else level
+        center, draws = _replicates(model, model.bands, terms, grid)
+        sd = model.bands.inflation * draws.std(axis=0, ddof=1)
+        reach: Any = stdtrit(len(draws) - 1, 0.5 + level / 2)  # Student's t
+        if kind == "simultaneous":
+            reach = np.maximum(reach, _simultaneous_reach(model, model.bands, terms, level))
+        return Ends(center - reach * sd, center + reach * sd)
+    if model.bags is not None:
+        _, draws = _replicates(model, model.bags, terms, grid)
+        return Ends(draws.min(axis=0), draws.max(axis=0))
+    return None
+
+
+def band_words(model: Model, level: float | None, kind: str) -> str:
+    """Return what a band is, for a legend."""
+    if model.bands is None:
+        return f"from lowest to highest of {len(model.bags or ())} bags"
+    where = "at each point" if kind == "pointwise" else "of the whole curve"
+    return f"{100 * (LEVEL if level is None else level):g}% bootstrap band {where}"
+
+
+def _replicates(
+    model: Model, of: Bands | Bags, terms: Sequence[Term], grid: Sequence[Any]
+) -> tuple[Floats, Floats]:
+    """Return (n, q) the middle and (replicates, n, q) the effects of all replicates.
+
+    All are centred as the model's effects are.
+    """
+    n, q = len(grid[0]), model.n_outputs
+    center, draws = np.zeros((n, q)), np.zeros((len(of), n, q))
+    for term, values in zip(terms, encode_grid(terms, grid), strict=True):
+        if term.name in of.coef:
+            basis = term.plan.basis
+            assert basis.mean is not None
+            matrix = np.asarray(basis.matrix(values) - basis.mean)
+            middle = of.center[term.name] if isinstance(of, Bands) else term.beta
+            center += matrix @ middle
+            draws += matrix @ of.coef[term.name].astype(np.float64)
+    return center, draws
+
+
+def _simultaneous_reach(model: Model, bands: Bands, terms: Sequence[Term], level: float) -> Floats:
+    """Return (q,) how many standard deviations hold a share `level` of the draws at all points.
+
+    Each draw is compared with the mean and the deviation of the other draws, as the truth is
+    compared with those of all draws.
+    """
+    _, draws = _replicates(model, bands, terms, effect_grid(model, terms, REACH_POINTS))
+    k = len(draws)
+    away = np.square(draws - draws.mean(axis=0))
+    total = away.sum(axis=0)
+    without = (total - away * k / (k - 1)) / (k - 2)
+    # Where hardly any draw moves, the ratio says nothing.
+    moved = (without > 0) & (total > 1e-6 * total.max(axis=0, keepdims=True))
+    ratio = np.divide(away, without, out=np.zeros_like(away), where=moved).max(axis=1) * k / (k - 1)
+    return np.asarray(np.quantile(np.sqrt(ratio), level, axis=0))
