@@ -72,8 +72,8 @@ class Stability:
 
     @property
     def selected(self) -> list[str]:
-        """ResultTable that at least a share of `cutoff` of the fits chose, the most frequent first."""
-        least = self.cutoff - 1e-9  # shares and cutoffs are multiples of 1 / fits, but for rounding
+        """The columns that at least a share `cutoff` of the fits chose, the most frequent first."""
+        least = self.cutoff - 1e-9  # shares are multiples of 1 / fits up to rounding
         return [name for name, share in self.frequency.items() if share >= least]
 
     @property
