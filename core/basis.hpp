@@ -1,5 +1,5 @@
-// A basis over bins: one row of a few numbers per bin. Knows how to multiply by it, and nothing of
-// where its rows came from.
+// A basis over bins, a sparse matrix (n_bins, n_coef), and products with it.
+// Does not know which functions its columns are (the Python package terms makes them).
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace cwboost {
 
-// Basis over bins in compressed rows: row b holds value[begin[b] .. begin[b+1]) at those columns.
-// Most bases are narrow: every row has at most four entries, side by side. Their rows are then also
-// kept in a fixed width, zeros added, as (n_bins, width) values from column start[b] on; without a
-// copy if that is how the values came.
+// A basis in compressed rows: row b holds value[begin[b] .. begin[b+1]) at the columns column[same
+// range]. Most bases are narrow: every row has at most four adjacent entries. Such rows are also
+// stored in a fixed width, padded with zeros: (n_bins, width) values from column start[b] on. If
+// the values came in this form they are not copied.
 class Basis {
  public:
   static constexpr Size max_width = 4;
@@ -34,7 +34,7 @@ class Basis {
   In values() const { return value_; }
   std::span<const std::int32_t> columns() const { return column_; }
 
-  Size width() const { return width_; }  // 1, 2 or 4; 0: not narrow
+  Size width() const { return width_; }  // 1, 2 or 4; 0 if not narrow
   const Real* narrow() const { return padded_.empty() ? value_.data() : padded_.data(); }
   const std::uint32_t* starts() const { return start_.data(); }
 
@@ -76,7 +76,7 @@ class Basis {
 
   void find_width() {
     Size widest = 1;
-    bool ready = true;  // the values are in the fixed width as they are
+    bool ready = true;  // the values have the fixed width already
     for (Size b = 0; b < n_bins(); ++b) {
       const auto [least, largest] = columns(b);
       widest = std::max(widest, largest - least + 1);
@@ -102,7 +102,7 @@ class Basis {
         padded_[b * width_ + column(e) - start_[b]] += value_[e];
   }
 
-  std::pair<Size, Size> columns(Size b) const {  // the least and the largest of a row
+  std::pair<Size, Size> columns(Size b) const {  // the first and the last column of a row
     Size least = n_coef_ - 1, largest = 0;
     for (Size e = first(b); e < first(b + 1); ++e) {
       least = std::min(least, column(e));
@@ -111,7 +111,8 @@ class Basis {
     return {least, std::max(least, largest)};
   }
 
-  // Bins in a row with the same start are summed in four chains, so that no addition waits.
+  // Sums runs of bins with the same start in four independent chains, so that no addition waits for
+  // the previous one.
   template <Size W>
   void by_runs(In u, Out s) const {
     const Real* const rows = narrow();
@@ -135,9 +136,9 @@ class Basis {
   In value_;                              // (n_nonzero)
   Size n_coef_;
   Size width_ = 0;
-  Vec padded_;                        // (n_bins, width), if value_ itself is not that
+  Vec padded_;                        // (n_bins, width); empty if value_ has this form
   std::vector<std::uint32_t> start_;  // (n_bins)
-  std::vector<Size> runs_;            // first bins of runs with one start, and n_bins
+  std::vector<Size> runs_;            // first bin of each run with the same start, then n_bins
 };
 
 }  // namespace cwboost

@@ -32,7 +32,7 @@ void make_learner(NumpyLearner* self, Size set, Array<std::int64_t> begin,
 }
 
 void bind_learner(nb::module_& m) {
-  nb::class_<NumpyLearner>(m, "Learner", "Bin sums -> coefficients and gain; back to bin values.")
+  nb::class_<NumpyLearner>(m, "Learner", "Turns bin sums into coefficients and gain.")
       .def("__init__", &make_learner, "set"_a, "begin"_a.noconvert(), "column"_a.noconvert(),
            "value"_a.noconvert(), "gram"_a.noconvert(), "factor"_a.noconvert(),
            "removed"_a.none() = nb::none(), "weigher"_a.none() = nb::none(), "n_b"_a = 0)
@@ -52,7 +52,7 @@ void bind_learner(nb::module_& m) {
 
 // --- path and loop ------------------------------------------------------------------------------
 
-// Updates of all iterations end to end; how long each is follows from the learner it is for.
+// The updates of all iterations, one after the other; lengths follow from learners and outputs.
 Vec flatten(const Path& path, Update Move::* which) {
   Vec out;
   for (const Move& move : path.moves)

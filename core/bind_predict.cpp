@@ -6,7 +6,7 @@ namespace cwboost {
 namespace {
 
 using Pieces = Array<predict::Piece>;
-using Numbers = nb::ndarray<nb::ro, nb::device::cpu>;  // any of the kinds, strided
+using Numbers = nb::ndarray<nb::ro, nb::device::cpu>;  // any supported dtype, strided
 using Effects = nb::ndarray<Real, nb::ndim<3>, nb::device::cpu>;
 
 std::span<const predict::Piece> pieces(const Pieces& array) { return {array.data(), array.size()}; }
@@ -18,7 +18,7 @@ predict::Kind kind_of(const Numbers& array) {
   if (type == nb::dtype<std::int64_t>()) return predict::Kind::int64;
   if (type == nb::dtype<std::int32_t>()) return predict::Kind::int32;
   if (type == nb::dtype<bool>()) return predict::Kind::boolean;
-  throw nb::type_error("lookup: numbers of this kind cannot be read in place");
+  throw nb::type_error("lookup: numbers of this dtype cannot be read in place");
 }
 
 // Column `column` of an array of one or two dimensions.
@@ -26,13 +26,14 @@ predict::Strided strided(const Numbers& array, Size column = 0) {
   const auto bytes = static_cast<std::ptrdiff_t>(array.itemsize());
   const auto* data = static_cast<const std::byte*>(array.data());
   if (array.ndim() == 2) {
-    if (column >= array.shape(1)) throw std::invalid_argument("lookup: no such column");
+    if (column >= array.shape(1))
+      throw std::invalid_argument("lookup: the table has no such column");
     data += array.stride(1) * bytes * static_cast<std::ptrdiff_t>(column);
   }
   return {data, array.stride(0) * bytes, kind_of(array)};
 }
 
-// What a column of a table is given as; None: not needed by the terms asked for.
+// A column of a table; None: the terms do not need it.
 using ColumnInput = std::variant<std::monostate, Numbers, std::pair<Array<std::int64_t>, Pieces>,
                                  std::pair<Numbers, const predict::Breaks*>>;
 
@@ -59,8 +60,8 @@ predict::Column to_column(const ColumnInput& given, Size n) {
   return {};
 }
 
-// Source with an infinite number or -1, row whose effects add up to no number or -1, unseen rows
-// per axis.
+// First column with an infinite number or -1, first row whose effects add up to NaN or -1, rows
+// with unseen levels per axis.
 using LookupReport = std::tuple<std::int64_t, std::int64_t, std::vector<Size>>;
 
 // Lets Python handle signals between tasks.
@@ -87,7 +88,7 @@ LookupReport run_lookup(const predict::Lookup& self, const std::vector<predict::
 }  // namespace
 
 void bind_predict(nb::module_& m) {
-  nb::class_<predict::Breaks>(m, "Breaks", "Numbers -> pieces.")
+  nb::class_<predict::Breaks>(m, "Breaks", "Maps numbers to pieces.")
       .def(
           "__init__",
           [](predict::Breaks* self, const Reals& breaks, const Pieces& of, predict::Piece missing) {
@@ -102,7 +103,7 @@ void bind_predict(nb::module_& m) {
             return to_numpy(std::move(out));
           },
           "x"_a.noconvert());
-  nb::class_<predict::Axis>(m, "Axis", "One way to see a column: value -> piece and t.")
+  nb::class_<predict::Axis>(m, "Axis", "Maps the values of a column to pieces and t.")
       .def(
           "__init__",
           [](predict::Axis* self, Size source, const predict::Breaks* breaks, const Reals& origin,

@@ -72,7 +72,8 @@ class PythonLoss final : public Loss {
   static void copy(nb::handle from, Real* to, Size n) {
     if (!to) return;
     const auto array = nb::cast<nb::ndarray<const Real, nb::c_contig, nb::device::cpu>>(from);
-    if (array.size() != n) throw std::invalid_argument("a loss returned an array of a wrong size");
+    if (array.size() != n)
+      throw std::invalid_argument("a loss returned an array of the wrong size");
     std::copy(array.data(), array.data() + n, to);
   }
   nb::callable evaluate_;
@@ -97,21 +98,21 @@ struct PythonRows final : Rows {
   Size n_outputs() const override { NB_OVERRIDE_PURE(n_outputs); }
   std::vector<Reply> run(const std::vector<Verb>& batch) override { NB_OVERRIDE_PURE(run, batch); }
   Size n_rows() const override { NB_OVERRIDE(n_rows); }
-  bool far() const override { NB_OVERRIDE(far); }
+  bool remote() const override { NB_OVERRIDE(remote); }
   bool linear() const override { NB_OVERRIDE(linear); }
   bool knows_cross() const override { NB_OVERRIDE(knows_cross); }
   Real weight(Part part) const override { NB_OVERRIDE(weight, part); }
 };
 
-// A basis that a cross-Gram is asked for by rows elsewhere.
+// A basis for the verb Cross of rows in another process.
 struct NumpyBasis {
   Basis basis;
   nb::object keep;
 };
 
-// Verbs and replies travel as what their constructors take.
+// Makes a verb or reply picklable by the arguments of its constructor.
 template <class Class, class Parts>
-void travels(Class& cls, Parts parts) {
+void pickles_as(Class& cls, Parts parts) {
   cls.def("__reduce__", [parts](nb::handle self) {
     return nb::make_tuple(self.type(), parts(nb::cast<const typename Class::Type&>(self)));
   });
@@ -143,7 +144,7 @@ void make_rows(NumpyRows* self, std::shared_ptr<Loss> loss, const std::variant<R
     keep.push_back(set->keep);
   }
   for (const auto& part : parts) {
-    if (const auto* marks = std::get_if<Array<bool>>(&part))  // true is the byte 1
+    if (const auto* marks = std::get_if<Array<bool>>(&part))  // true is stored as the byte 1
       weights.emplace_back(
           std::span(reinterpret_cast<const std::uint8_t*>(marks->data()), marks->size()));
     else
@@ -185,14 +186,15 @@ void bind_rows(nb::module_& m) {
   m.attr("ONES_SLOT") = ones_slot;
   m.attr("PASSING_SLOT") = passing_slot;
   nb::class_<Fill> fill(m, "Fill", "out = offset + start");
-  travels(fill, [](const Fill& v) { return nb::make_tuple(v.out, v.start); });
+  pickles_as(fill, [](const Fill& v) { return nb::make_tuple(v.out, v.start); });
   fill.def(nb::init<Slot, Vec>(), "out"_a, "start"_a)
       .def_ro("out", &Fill::out)
       .def_ro("start", &Fill::start);
   nb::class_<Residual> residual(m, "Residual",
                                 "out = -dloss/dscore at `at` -> moved, risk per part");
-  travels(residual,
-          [](const Residual& v) { return nb::make_tuple(v.at, v.out, v.parts, v.risk, v.state); });
+  pickles_as(residual, [](const Residual& v) {
+    return nb::make_tuple(v.at, v.out, v.parts, v.risk, v.state);
+  });
   residual
       .def(nb::init<Slot, Slot, std::vector<Part>, bool, Vec>(), "at"_a, "out"_a, "parts"_a,
            "risk"_a = true, "state"_a = Vec{})
@@ -203,7 +205,7 @@ void bind_rows(nb::module_& m) {
       .def_ro("parts", &Residual::parts);
   nb::class_<MeanResidual> mean(m, "MeanResidual",
                                 "out = residual averaged from one score to another");
-  travels(mean, [](const MeanResidual& v) {
+  pickles_as(mean, [](const MeanResidual& v) {
     return nb::make_tuple(v.from, v.to, v.out, v.part, v.state);
   });
   mean.def(nb::init<Slot, Slot, Slot, std::optional<Part>, Vec>(), "start"_a, "to"_a, "out"_a,
@@ -215,7 +217,7 @@ void bind_rows(nb::module_& m) {
       .def_ro("part", &MeanResidual::part);
   nb::class_<BinSums> bin_sums(m, "BinSums",
                                "sums of w x per bin -> sums, slot by slot, set by set");
-  travels(bin_sums, [](const BinSums& v) { return nb::make_tuple(v.slots, v.sets, v.part); });
+  pickles_as(bin_sums, [](const BinSums& v) { return nb::make_tuple(v.slots, v.sets, v.part); });
   bin_sums.def(nb::init<std::vector<Slot>, std::vector<Set>, Part>(), "slots"_a, "sets"_a, "part"_a)
       .def_ro("slots", &BinSums::slots)
       .def_ro("sets", &BinSums::sets)
@@ -232,7 +234,7 @@ void bind_rows(nb::module_& m) {
   using CrossTuple = std::tuple<Set, Set, const NumpyBasis*, const NumpyBasis*>;
   nb::class_<Cross>(m, "Cross", "cross-Grams of pairs of bases -> sums, pair by pair")
       .def(
-          "__init__",  // whoever asks keeps the bases until the answer
+          "__init__",  // the caller keeps the bases alive until the reply
           [](Cross* self, const std::vector<CrossTuple>& pairs, Part part) {
             Cross cross{{}, part};
             for (const auto& [a, b, x, y] : pairs) {
@@ -243,7 +245,7 @@ void bind_rows(nb::module_& m) {
           },
           "pairs"_a, "part"_a)
       .def_prop_ro("pairs",
-                   [](const Cross& self) {  // two sets, and keys of two bases
+                   [](const Cross& self) {  // two sets and the keys of two bases
                      std::vector<std::tuple<Set, Set, std::uintptr_t, std::uintptr_t>> out;
                      for (const auto& pair : self.pairs)
                        out.emplace_back(pair.a, pair.b, key_of(*pair.basis_a),
@@ -253,7 +255,7 @@ void bind_rows(nb::module_& m) {
       .def_ro("part", &Cross::part);
   m.attr("ALL_OUTPUTS") = all_outputs;
   nb::class_<Add> add(m, "Add", "slot[i] += bin_values[bin[i]], for all outputs or for one");
-  travels(add, [](const Add& v) {
+  pickles_as(add, [](const Add& v) {
     return nb::make_tuple(v.slot, v.set, to_numpy(Vec(v.bin_values)), v.within, v.output);
   });
   add.def(
@@ -273,15 +275,15 @@ void bind_rows(nb::module_& m) {
           "bin_values", [](const Add& self) { return to_numpy(Vec(self.bin_values)); },
           nb::rv_policy::move);
   nb::class_<Mix> mix(m, "Mix", "out = a x + b y");
-  travels(mix, [](const Mix& v) { return nb::make_tuple(v.out, v.a, v.x, v.b, v.y); });
+  pickles_as(mix, [](const Mix& v) { return nb::make_tuple(v.out, v.a, v.x, v.b, v.y); });
   mix.def(nb::init<Slot, Real, Slot, Real, Slot>(), "out"_a, "a"_a, "x"_a, "b"_a, "y"_a)
       .def_ro("out", &Mix::out)
       .def_ro("a", &Mix::a)
       .def_ro("x", &Mix::x)
       .def_ro("b", &Mix::b)
       .def_ro("y", &Mix::y);
-  nb::class_<Reply> reply(m, "Reply", "What a verb answers.");
-  travels(reply, [](const Reply& v) {
+  nb::class_<Reply> reply(m, "Reply", "The reply to a verb.");
+  pickles_as(reply, [](const Reply& v) {
     std::vector<nb::ndarray<nb::numpy, Real>> sums;
     for (const Vec& s : v.sums) sums.push_back(to_numpy(Vec(s)));
     return nb::make_tuple(v.moved, v.risk, sums);
@@ -311,7 +313,8 @@ void bind_rows(nb::module_& m) {
   bind_index<std::uint32_t>(index);
   index.def_prop_ro("n_bins", [](const NumpySet& self) { return bins_of(self.set); });
   nb::class_<NumpyMoments, NumpySet>(
-      m, "MomentSet", "Pieces, and places t in them; bin 4 p + q stands for t^q on piece p.")
+      m, "MomentSet",
+      "Pieces of a column and positions t within them; bin 4 p + q stands for t^q on piece p.")
       .def(
           "__init__",
           [](NumpyMoments* self, Array<std::uint16_t> piece, Reals t, Size n_pieces) {
@@ -320,16 +323,17 @@ void bind_rows(nb::module_& m) {
           },
           "piece"_a.noconvert(), "t"_a.noconvert(), "n_pieces"_a);
 
-  nb::class_<Rows, PythonRows>(m, "Rows", "The row side, behind its verbs; may be subclassed.")
+  nb::class_<Rows, PythonRows>(m, "Rows", "Answers the verbs; may be subclassed.")
       .def(nb::init<>())
       .def("n_outputs", &Rows::n_outputs)
       .def("n_rows", &Rows::n_rows)
-      .def("far", &Rows::far)
+      .def("remote", &Rows::remote)
       .def("linear", &Rows::linear)
       .def("knows_cross", &Rows::knows_cross)
       .def("weight", &Rows::weight, "part"_a)
       .def("run", &Rows::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<Crosses>(m, "Crosses", "Cross-Grams that rows with the same weights and bins share.")
+  nb::class_<Crosses>(m, "Crosses",
+                      "A cache of cross-Grams for rows with the same weights and bins.")
       .def(nb::init<>())
       .def("__len__", &Crosses::size);
   nb::class_<NumpyRows, Rows>(m, "LocalRows", "Rows in this process.")

@@ -61,7 +61,8 @@ template <class T>
 void check_bins(Size n_values, Size n_index, Size n_bins) {
   if (n_values != n_index) throw std::invalid_argument("index must have one number per value");
   if (n_bins == 0 || n_bins - 1 > std::numeric_limits<T>::max())
-    throw std::invalid_argument("index cannot hold so many bins");
+    throw std::invalid_argument(
+        "the integer type of the index is too small for the number of bins");
 }
 
 void bind_pieces(nb::module_& m) {
@@ -105,7 +106,8 @@ void bind_assign(nb::module_& m) {
         const ExactBins exact(view(values), mask_of(training));
         const Size n_bins = exact.n_bins();
         if (n_bins > 0) check_bins<T>(values.size(), index.size(), n_bins);
-        if (bin_values.size() < n_bins) throw std::invalid_argument("no room for so many bins");
+        if (bin_values.size() < n_bins)
+          throw std::invalid_argument("bin_values is shorter than the number of bins");
         exact.write(view(index), view(bin_values));
         return n_bins;
       },
@@ -148,7 +150,7 @@ void bind_assign(nb::module_& m) {
 
 using BasisTuple = std::tuple<Array<std::int64_t>, Array<std::int32_t>, Reals>;
 using Matrix = nb::ndarray<Real, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-// (basis rows, weights, penalty, (smoothing, df, net, tr H, null dimensions), gram, factor, mean)
+// (basis rows, weights, penalty, (smoothing, df, net, trace_h, null_dim), gram, factor, mean)
 using SystemTuple = std::tuple<BasisTuple, Reals, Block, std::tuple<Real, Real, bool, bool, Size>,
                                Matrix, Matrix, Writable<Real>>;
 
@@ -174,7 +176,7 @@ void solve_systems(const std::vector<SystemTuple>& given, const Matrix& numbers,
   solve(systems, workers);
 }
 
-// (weights (n_a, n_b), penalty, (smoothing, df, net, tr H, null dimensions), factor)
+// (weights (n_a, n_b), penalty, (smoothing, df, net, trace_h, null_dim), factor)
 using PairTuple = std::tuple<Block, Block, std::tuple<Real, Real, bool, bool, Size>, Matrix>;
 
 void solve_pairs(const std::vector<PairTuple>& given, const Matrix& numbers, Size n_threads) {
@@ -196,14 +198,15 @@ void solve_pairs(const std::vector<PairTuple>& given, const Matrix& numbers, Siz
   solve(systems, workers);
 }
 
-// values (n, 1 + outputs): w and w r per row; pairs: (column, column, penalty, null dimensions);
-// out (pairs, outputs + 1): the gains, and the df they were reached with.
+// values (n, 1 + outputs): w and w r per row; pairs: (column, column, penalty, null_dim);
+// out (pairs, outputs + 1): the gains, then the df.
 void rank_pairs(const std::vector<Array<std::uint8_t>>& index, const std::vector<Size>& n_bins,
                 const Block& values, const std::vector<std::tuple<Size, Size, Block, Size>>& pairs,
                 Real df, const Matrix& out, Size n_threads) {
   PairRows rows{{}, n_bins, view(values), values.shape(1)};
   if (n_bins.size() != index.size() || rows.width < 2)
-    throw std::invalid_argument("rank_pairs: expected bins per column, a weight and residuals");
+    throw std::invalid_argument(
+        "rank_pairs: expected n_bins per column, and values with a weight and residuals");
   for (Size k = 0; k < index.size(); ++k) {
     rows.index.push_back(view(index[k]));
     bool fits = index[k].size() == values.shape(0);
@@ -228,12 +231,12 @@ void rank_pairs(const std::vector<Array<std::uint8_t>>& index, const std::vector
 }  // namespace
 
 void bind_setup(nb::module_& m) {
-  m.def(
-      "survey", &survey_column, "values"_a.noconvert(), "training"_a.noconvert().none(),
-      "low, high, missing cells of the training rows; missing cells of all rows, whether some lie "
-      "beyond low and high, whether some are infinite");
+  m.def("survey", &survey_column, "values"_a.noconvert(), "training"_a.noconvert().none(),
+        "low, high and number of missing cells of the training rows; missing cells of all rows; "
+        "whether some rows are outside low..high; whether some are infinite");
   m.def("distinct", &distinct_numbers, "values"_a.noconvert(), "training"_a.noconvert().none(),
-        "limit"_a, nb::rv_policy::move, "Distinct numbers, increasing; None if there are more.");
+        "limit"_a, nb::rv_policy::move,
+        "Distinct numbers, increasing; None if there are more than limit.");
   m.def("quantiles", &find_quantiles, "values"_a.noconvert(), "training"_a.noconvert().none(),
         "weights"_a.noconvert().none(), "shares"_a.noconvert(), nb::rv_policy::move);
   m.def("weigh_distinct", &weigh_numbers, "values"_a.noconvert(), "training"_a.noconvert().none(),

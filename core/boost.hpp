@@ -36,7 +36,7 @@ struct BoostProblem {
   Vec state = {};                          // of the loss, see Loss::n_state
   Parts parts = {};
   SearchMode search = SearchMode::automatic;
-  bool other_rows = false;  // the history is followed on other rows than those of its fit
+  bool other_rows = false;  // the history belongs to a fit to other rows
 };
 
 struct RunOptions {
@@ -74,7 +74,7 @@ inline bool row_free_pays(const Rows& rows, const Learners& learners, int n_iter
   const double part = std::min(k, 8.0 + k / 3.0), pairs = part * (k - part / 2.0);
   const double by_rows = m * n * (2.0 + 0.6 * std::min(k, 4.0 + k / 8.0));
   const double without = pairs * (1.5 * n + entries) + m * k * 0.3 * entries;
-  return (rows.far() || (rows.n_rows() >= Search::least_rows && without < by_rows)) &&
+  return (rows.remote() || (rows.n_rows() >= Search::least_rows && without < by_rows)) &&
          pairs * entries < static_cast<double>(Grams::max_entries);
 }
 
@@ -101,7 +101,7 @@ class Boost {
         if (live ? phase_is_over() : m - 1 == history.switched_after)
           switch_over(history, options.n_iter);
         recorded.own = m > given;
-        recorded.beside = recorded.own && gram_rows_ ? search_.get() : nullptr;
+        recorded.repeated_search = recorded.own && gram_rows_ ? search_.get() : nullptr;
         iterate(live ? *search_ : recorded, m, m < options.n_iter);
         if (!live) compare(history, m);
         if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)

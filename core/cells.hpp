@@ -1,11 +1,12 @@
-// Tables of two margins: a number per cell (i, j), each cell with a weight. Knows their additive
-// part f(i) + g(j) and how to take it out; knows nothing of columns, rows or smoothing.
+// Two-way tables with a weight per cell (i, j): removes the additive part f(i) + g(j).
+// Does not know about columns, rows or smoothing.
 //
-// With M the additive functions over cells and W the weights on the diagonal, Q = I - M (M'WM)^-
-// M'W takes from a table what is additive, and Q' from sums by cell what an additive fit would
-// explain. M'WM is eliminated along the first margin: with the sums r of W along j and c along i,
-// what is left for the second is C = diag(c) - W' diag(1/r) W, which has no inverse (the constant
-// is in both margins, and cells may be empty); any generalised one serves.
+// With M the additive functions over cells and W the diagonal matrix of weights,
+// Q = I - M (M'WM)^- M'W removes the additive part from a table, and Q' removes from sums by cell
+// what an additive fit would explain. M'WM is solved by eliminating the first margin: with the sums
+// r of W along j and c along i, the second margin has the matrix C = diag(c) - W' diag(1/r) W. It
+// is singular (the constant is in both margins, and cells may be empty); any generalised inverse
+// works.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,8 @@
 
 namespace cwboost {
 
-// Gauss-Jordan in place on a symmetric matrix that is positive semidefinite: a generalised inverse,
-// zero for directions that depend on those before, whose pivots are not above `least`.
+// A generalised inverse of a symmetric positive semidefinite matrix, in place by Gauss-Jordan. It
+// is zero for directions that depend on earlier ones: those with pivots not above `least`.
 inline void invert(Out m, In least) {
   const Size d = least.size();
   Vec row(d);
@@ -45,11 +46,12 @@ inline void invert(Out m, In least) {
 
 class Cells {
  public:
-  static constexpr Real dependent = 1e-12;  // share of a level's weight: rounding
+  static constexpr Real dependent =
+      1e-12;  // pivots below this share of the weight of a level are rounding
 
   Cells(In weights, Size n_b) : n_b_(n_b), w_(weights.begin(), weights.end()) {
     if (n_b == 0 || w_.empty() || w_.size() % n_b != 0)
-      throw std::invalid_argument("a table needs as many cells as its margins have levels");
+      throw std::invalid_argument("a table needs one cell per pair of levels");
     n_a_ = w_.size() / n_b;
     per_a_.assign(n_a_, 0.0);
     Vec least(n_b_);
@@ -74,7 +76,8 @@ class Cells {
   Size n_b() const { return n_b_; }
   Size size() const { return w_.size(); }
   In weights() const { return w_; }
-  // Every table is an additive one plus one that is zero where i = 0 or j = 0: the inner cells.
+  // Every table is the sum of an additive table and one that is zero where i = 0 or j = 0. The
+  // other cells are the inner cells.
   Size n_inner() const { return (n_a_ - 1) * (n_b_ - 1); }
 
   void center_sums(Out s) const {  // s := Q's
@@ -92,10 +95,10 @@ class Cells {
       for (Size j = 0; j < n_b_; ++j) x[i * n_b_ + j] -= f[i] + g[j];
   }
 
-  // Q'WQ for the inner cells: (n_inner, n_inner).
+  // Q'WQ restricted to the inner cells: (n_inner, n_inner).
   Vec inner_gram() const {
     const Size m = n_inner();
-    Vec mixed(n_a_ * n_b_), both(n_a_ * n_a_);  // -(the blocks a, b and, without 1/r, a, a) of M^-
+    Vec mixed(n_a_ * n_b_), both(n_a_ * n_a_);  // blocks (a, b), negated, and (a, a) of (M'WM)^-
     for (Size i = 0; i < n_a_; ++i)
       for (Size l = 0; l < n_b_; ++l) {
         const Real f = per_a_[i] * w_[i * n_b_ + l];
@@ -160,11 +163,11 @@ class Cells {
 
   Size n_a_ = 0, n_b_;
   Vec w_;        // (n_a, n_b)
-  Vec per_a_;    // (n_a) 1 / r, zero for empty levels
-  Vec inverse_;  // (n_b, n_b) of C
+  Vec per_a_;    // (n_a) 1 / r; zero for empty levels
+  Vec inverse_;  // (n_b, n_b) generalised inverse of C
 };
 
-// x := (L L')^-1 x, L a Cholesky factor by columns from the diagonal down, end to end.
+// x := (L L')^-1 x with a Cholesky factor L, stored column by column from the diagonal down.
 CWBOOST_KERNEL inline void solve_columns(const Real* l, Size d, Real* x) {
   for (Size j = 0; j < d; l += d - j, ++j) {
     const Real z = x[j] /= l[0];

@@ -1,5 +1,5 @@
-// Cross-Grams that fits with the same weights on the same bins share: whatever their smoothing,
-// these are the same. Knows no rows; it lives no longer than the arrays that its keys point to.
+// A cache of cross-Grams for fits with the same weights and bins: cross-Grams do not depend on
+// smoothing, so such fits share them. Keys are addresses of arrays, which must outlive the cache.
 #pragma once
 
 #include <array>
@@ -13,9 +13,10 @@ namespace cwboost {
 
 class Crosses {
  public:
-  static constexpr Size max_entries = Size{1} << 25;  // numbers kept: 256 MB
+  static constexpr Size max_entries = Size{1} << 25;  // numbers stored: 256 MB
 
-  using Key = std::array<const void*, 7>;  // weights, bins of one and the other, their bases
+  using Key =
+      std::array<const void*, 7>;  // weights, two bin indices, and values and columns of two bases
 
   std::optional<Vec> find(const Key& key) const {
     const std::lock_guard lock(mutex_);
@@ -23,7 +24,7 @@ class Crosses {
     return at == made_.end() ? std::nullopt : std::optional(at->second);
   }
 
-  void keep(const Key& key, const Vec& gram) {
+  void store(const Key& key, const Vec& gram) {
     const std::lock_guard lock(mutex_);
     if (entries_ + gram.size() > max_entries) return;
     if (made_.emplace(key, gram).second) entries_ += gram.size();

@@ -1,9 +1,10 @@
-// Squared loss without rows. The residual is y - score, so every slot stays a combination of the
-// start's residual y0 and of learners: x = share y0 + sum_k B_k coef_k. What the engine asks of a
-// slot, its sums by learner and the products of two slots, follows on the column side from
-// cross-Grams, whatever the number of rows. The rows themselves are asked once per learner (y0) and
-// once per pair of learners (cross-Gram), and only when a contender needs it.
-// Knows the verbs and the algebra of slots; knows nothing of choices.
+// Squared loss without passes over the rows: answers the verbs from cross-Grams.
+//
+// The residual is y - score, so every slot is a combination of the residual y0 at the start and of
+// learners: x = share y0 + sum_k B_k coef_k. The sums of a slot by learner and the products of two
+// slots follow from cross-Grams, at a cost that does not depend on the number of rows. The rows are
+// asked once per learner (sums of y0) and once per pair of learners (cross-Gram), and only when a
+// contender needs it. Does not know how learners are chosen (search.hpp).
 #pragma once
 
 #include <algorithm>
@@ -18,12 +19,12 @@
 
 namespace cwboost {
 
-// All slots as one part of the rows weighs them.
-class Ledger {
+// All slots, weighted by one part of the rows.
+class PartSlots {
  public:
-  static constexpr Size n_slots = 6;  // 0..4, and the passing slot
+  static constexpr Size n_slots = 6;  // 0..4 and the passing slot
 
-  Ledger(Rows& rows, const Learners& learners, Part part, bool fitted, Slot y0)
+  PartSlots(Rows& rows, const Learners& learners, Part part, bool fitted, Slot y0)
       : rows_(&rows),
         learners_(&learners),
         part_(part),
@@ -33,7 +34,7 @@ class Ledger {
     for (const Learner* learner : learners) begin_.push_back(begin_.back() + learner->n_coef());
   }
 
-  // Everything starts anew from what the rows hold in y0, of the given square norm.
+  // Starts again from the y0 that the rows hold, which has the given squared norm.
   void restart(Real square_norm) {
     square_norm_ = square_norm;
     base_.assign(begin_.back(), 0.0);
@@ -74,7 +75,7 @@ class Ledger {
     place(out, products, own);
   }
 
-  void residual(Size at, Size out) {  // y - score is what a score's slot holds
+  void residual(Size at, Size out) {  // the slot of a score holds y - score
     mix(out, 1.0, at, 0.0, at);
     slots_[out].score = false;
   }
@@ -100,7 +101,7 @@ class Ledger {
     place(x, products, own);
   }
 
-  // Exact sums of some learners in all slots.
+  // Makes the sums of some learners exact in all slots.
   void refresh(const std::vector<Size>& which) {
     std::vector<Size> todo;
     for (const Size j : which)
@@ -119,7 +120,7 @@ class Ledger {
         if (x.live) make_exact(x, j);
   }
 
-  // The same slots with y0 := what slot f holds now, which the caller has put into the rows.
+  // Expresses the slots by a new y0: the present slot f, which the caller has put into the rows.
   void rebase(Size f, Real square_norm) {
     const Vec shift = slots_[f].coef;
     const auto was_active = active_;
@@ -148,10 +149,10 @@ class Ledger {
 
   struct Entry {
     bool live = false;
-    bool score = false;  // then it holds y - score
+    bool score = false;  // the slot holds y - score
     Real share = 0.0;    // of y0
-    Vec coef, s;         // of all learners, end to end
-    Vec error;           // (learners) of s, in norm of the slot
+    Vec coef, s;         // of all learners, one after the other
+    Vec error;           // (learners) error bound of s, as a norm of the slot
   };
 
   static Real scaled(Real factor, Real error) {
@@ -212,7 +213,7 @@ class Ledger {
     product_[x][x] = own;
   }
 
-  // Those of some learners whose own Gram in this part is missing.
+  // The given learners whose own Gram in this part is missing.
   std::vector<Size> ungrammed(const std::vector<Size>& which) const {
     std::vector<Size> out;
     for (const Size j : which)
@@ -220,7 +221,7 @@ class Ledger {
     return out;
   }
 
-  // Sums of y0 by the bins of some learners.
+  // Computes the sums of y0 for some learners.
   void know_base(const std::vector<Size>& which) {
     std::vector<Size> todo;
     std::vector<Set> sets;
@@ -251,13 +252,13 @@ class Ledger {
   const Learners* learners_;
   Part part_;
   Grams grams_;
-  Slot y0_;     // where the rows keep the start's residual, weighed by this part
-  Real total_;  // of the weights
+  Slot y0_;     // slot of the rows that holds y0, weighted by this part
+  Real total_;  // sum of the weights
   Real square_norm_ = 0.0;
-  std::vector<Size> begin_{0};  // of the coefficients of each learner
+  std::vector<Size> begin_{0};  // first coefficient of each learner
   Vec base_;                    // sums of y0
   std::vector<char> base_known_;
-  std::vector<char> active_;  // learners that some slot has
+  std::vector<char> active_;  // learners with coefficients in some slot
   std::array<Entry, n_slots> slots_;
   std::array<std::array<Real, n_slots>, n_slots> product_{};
   Size n_passes_ = 0;
@@ -265,13 +266,13 @@ class Ledger {
 
 class GramRows final : public Rows {
  public:
-  // The first of the parts is that of the choices, which the learners are fitted to.
+  // The learners are fitted to the first part, which also decides choices.
   GramRows(Rows& rows, const Learners& learners, const std::vector<Part>& parts)
       : rows_(rows), learners_(learners) {
     for (const Part part : parts) {
       if (std::ranges::find(parts_, part) != parts_.end()) continue;
       const auto slot = static_cast<Slot>(first_base + parts_.size());
-      ledgers_.emplace_back(rows, learners, part, parts_.empty(), slot);
+      part_slots_.emplace_back(rows, learners, part, parts_.empty(), slot);
       parts_.push_back(part);
     }
   }
@@ -288,25 +289,26 @@ class GramRows final : public Rows {
     return replies;
   }
 
-  In sums(Slot slot, Size j) const { return ledgers_[0].sums(place(slot), j); }
-  Real error(Slot slot, Size j) const { return ledgers_[0].error(place(slot), j); }
-  Real norm(Slot slot) const { return ledgers_[0].norm(place(slot)); }
-  void refresh(const std::vector<Size>& which) { ledgers_[0].refresh(which); }
+  In sums(Slot slot, Size j) const { return part_slots_[0].sums(place(slot), j); }
+  Real error(Slot slot, Size j) const { return part_slots_[0].error(place(slot), j); }
+  Real norm(Slot slot) const { return part_slots_[0].norm(place(slot)); }
+  void refresh(const std::vector<Size>& which) { part_slots_[0].refresh(which); }
   Size n_passes() const {
     Size sum = 0;
-    for (const Ledger& ledger : ledgers_) sum += ledger.n_passes();
+    for (const PartSlots& slots : part_slots_) sum += slots.n_passes();
     return sum;
   }
 
  private:
-  static constexpr Size first_base = 5;    // slots of the rows themselves, one per part
-  static constexpr Real far_below = 1e-6;  // of the square norm at the last start: digits are lost
+  static constexpr Size first_base = 5;    // slots of the underlying rows, one per part
+  static constexpr Real far_below = 1e-6;  // share of the squared norm at the last start
 
   static Size place(Slot slot) {
-    return slot == passing_slot ? Ledger::n_slots - 1 : static_cast<Size>(slot);
+    return slot == passing_slot ? PartSlots::n_slots - 1 : static_cast<Size>(slot);
   }
 
-  // Puts the residual at `batch`'s score into the rows, per part, and gives its square norms.
+  // Runs `batch`, stores the residual at slot_f in the rows per part, and returns its squared
+  // norms.
   Vec put_base(std::vector<Verb> batch) {
     const Size from = batch.size();
     for (Size p = 0; p < parts_.size(); ++p) {
@@ -326,66 +328,67 @@ class GramRows final : public Rows {
   Reply apply(const Fill& verb) {
     if (based_on_ != verb.start) {
       const Vec norms = put_base(batch_of(verb));
-      for (Size p = 0; p < ledgers_.size(); ++p) ledgers_[p].restart(norms[p]);
+      for (Size p = 0; p < part_slots_.size(); ++p) part_slots_[p].restart(norms[p]);
       based_on_ = verb.start;
     }
-    for (Ledger& ledger : ledgers_) ledger.fill(place(verb.out));
+    for (PartSlots& slots : part_slots_) slots.fill(place(verb.out));
     return {};
   }
 
   Reply apply(const Mix& verb) {
-    for (Ledger& ledger : ledgers_)
+    for (PartSlots& slots : part_slots_)
       if (verb.a == 0.0 && verb.b == 0.0)
-        ledger.zero(place(verb.out));
+        slots.zero(place(verb.out));
       else
-        ledger.mix(place(verb.out), verb.a, place(verb.x), verb.b, place(verb.y));
+        slots.mix(place(verb.out), verb.a, place(verb.x), verb.b, place(verb.y));
     return {};
   }
 
   Reply apply(const Add& verb) {
-    for (Ledger& ledger : ledgers_) ledger.add(place(verb.slot), verb.learner.value(), verb.theta);
+    for (PartSlots& slots : part_slots_)
+      slots.add(place(verb.slot), verb.learner.value(), verb.theta);
     return {};
   }
 
-  // The residual has become so small that its products, updated step by step, lose digits: start
-  // again from where it is.
+  // Called when the residual has become so small that its products, updated step by step, lose
+  // digits: starts again from the present score.
   void rebase() {
     const Size f = place(slot_f);
     std::vector<Verb> batch;
     for (Size k = 0; k < learners_.size(); ++k) {
-      const In coef = ledgers_[0].coef(f, k);  // of y - score, since the last start
+      const In coef = part_slots_[0].coef(f, k);  // of y - score since the last start
       if (std::ranges::all_of(coef, [](Real c) { return c == 0.0; })) continue;
       Vec values = learners_[k]->bin_values(coef, 1);
       for (Real& v : values) v = -v;
       batch.push_back(Add{slot_f, learners_[k]->set(), std::move(values)});
     }
     const Vec norms = put_base(std::move(batch));
-    for (Size p = 0; p < ledgers_.size(); ++p) ledgers_[p].rebase(f, norms[p]);
+    for (Size p = 0; p < part_slots_.size(); ++p) part_slots_[p].rebase(f, norms[p]);
     based_on_.clear();
   }
 
   Reply apply(const Residual& verb) {
     Reply reply;
-    if (verb.at == slot_f && ledgers_[0].far_below(place(slot_f), far_below)) rebase();
+    if (verb.at == slot_f && part_slots_[0].far_below(place(slot_f), far_below)) rebase();
     for (const Part part : verb.parts) {
       const auto p = std::ranges::find(parts_, part) - parts_.begin();
-      reply.risk.push_back(ledgers_.at(static_cast<Size>(p)).risk(place(verb.at)));
+      reply.risk.push_back(part_slots_.at(static_cast<Size>(p)).risk(place(verb.at)));
     }
     if (verb.out != no_slot)
-      for (Ledger& ledger : ledgers_) ledger.residual(place(verb.at), place(verb.out));
+      for (PartSlots& slots : part_slots_) slots.residual(place(verb.at), place(verb.out));
     return reply;
   }
 
   template <class Other>
   Reply apply(const Other&) {
-    throw std::logic_error("a verb that needs rows");
+    throw std::logic_error("this verb needs rows");
   }
 
   Rows& rows_;
   const Learners& learners_;
   std::vector<Part> parts_;
-  std::vector<Ledger> ledgers_;
-  Vec based_on_;  // the start that y0 is the residual at; empty: it is elsewhere
+  std::vector<PartSlots> part_slots_;
+  Vec based_on_;  // the start that y0 belongs to; empty after a rebase
 };
 
 }  // namespace cwboost

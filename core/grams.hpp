@@ -1,6 +1,6 @@
-// Cross-Grams G_jk = B_j' C_jk B_k of pairs of learners, C_jk the weights of their joint bins: what
-// the bin sums of one learner feel when another one is added. Made when they are asked for and
-// dropped when they take too much memory. Knows learners and the verb Cross.
+// Cross-Grams G_jk = B_j' C_jk B_k of pairs of learners, with C_jk the weights of their joint bins:
+// by how much the sums of learner j change when learner k is added. They are computed when needed
+// (verb Cross) and dropped when they take too much memory.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace cwboost {
 
 class Grams {
  public:
-  static constexpr Size max_entries = Size{1} << 26;  // numbers kept at a time: 512 MB
+  static constexpr Size max_entries = Size{1} << 26;  // numbers stored at a time: 512 MB
 
-  // `fitted`: the learners' own Grams are those of this part.
+  // `fitted`: the learners' own Grams belong to this part.
   Grams(Rows& rows, const Learners& learners, Part part, bool fitted)
       : rows_(&rows), learners_(&learners), part_(part), fitted_(fitted) {}
 
@@ -26,7 +26,7 @@ class Grams {
 
   bool has(Size j, Size k) const { return (j == k && fitted_) || made_.contains(key(j, k)); }
 
-  // Makes those that are missing; how many passes over the rows that took.
+  // Computes the missing ones; returns the number of passes over the rows.
   Size make(const std::vector<Pair>& pairs) {
     std::vector<Pair> todo;
     Cross cross{{}, part_};
@@ -35,7 +35,7 @@ class Grams {
       const auto [j, k] = std::minmax(a, b);
       if (has(j, k)) continue;
       const Learner &x = *(*learners_)[j], &y = *(*learners_)[k];
-      made_[key(j, k)];  // a pair may be named twice
+      made_[key(j, k)];  // a pair may be listed twice
       todo.emplace_back(j, k);
       entries += x.n_coef() * y.n_coef();
       cross.pairs.push_back({x.set(), y.set(), &x.basis(), &y.basis()});
@@ -43,7 +43,7 @@ class Grams {
     if (todo.empty()) return 0;
     auto reply = rows_->run(batch_of(std::move(cross))).at(0);
     if (reply.sums.size() != todo.size())
-      throw std::invalid_argument("rows gave other cross-Grams than were asked for");
+      throw std::invalid_argument("the rows replied with a wrong number of cross-Grams");
     for (Size i = 0; i < todo.size(); ++i)
       made_[key(todo[i].first, todo[i].second)] = std::move(reply.sums[i]);
     entries_ += entries;
@@ -109,7 +109,7 @@ class Grams {
   Size entries_ = 0;
 };
 
-// The Gram of all bases side by side, (D, D) with D the number of all their coefficients.
+// The Gram matrix of all bases side by side: (D, D), D the total number of coefficients.
 inline Vec whole_gram(Rows& rows, const Learners& learners, Part part) {
   std::vector<Size> begin{0};
   Cross cross{{}, part};

@@ -1,10 +1,9 @@
-// Arithmetic for loops over rows: exp and log that compilers turn into vector instructions, sums in
-// fixed lanes, and the mark that has a function compiled for several instruction sets.
-// Knows nothing of losses or of what a row is.
+// Arithmetic for loops over rows: exp and log that compilers vectorise, sums in a fixed number of
+// lanes, and the macro that compiles a function for several instruction sets.
 //
-// Every variant of a function does the same operations in the same order, sums in `lanes` lanes
-// whatever the register. Machines differ in the last digits all the same: those that have a fused
-// multiply-add use it here (exp takes two thirds of the time).
+// Every variant of a function does the same operations in the same order; sums use `lanes` lanes
+// whatever the width of the registers. Results still differ between machines in the last digits:
+// those with a fused multiply-add use it here (exp then takes two thirds of the time).
 #pragma once
 
 #include <array>
@@ -15,10 +14,10 @@
 
 #include "types.hpp"
 
-// CWBOOST_KERNEL: compiled for the baseline, AVX2 and AVX-512, and chosen when the module is
-// loaded. CWBOOST_WIDE: without the fused multiply-add, for what must not depend on the machine
-// (bins). A sanitizer's runtime is not ready at that time, other systems cannot do it: baseline
-// only.
+// CWBOOST_KERNEL compiles a function for the baseline, AVX2 and AVX-512; the variant is selected
+// when the module is loaded. CWBOOST_WIDE does so without the fused multiply-add, for results that
+// must not depend on the machine (bins). Only the baseline is compiled under a sanitizer, whose
+// runtime is not ready when variants are selected, and on systems that cannot select variants.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CWBOOST_CLONES(...) __attribute__((target_clones(__VA_ARGS__, "default")))
@@ -37,12 +36,12 @@ namespace cwboost {
 
 constexpr Size lanes = 8;
 
-// exp(x) = 2^k exp(r), x = k log 2 + r, by a polynomial in r (Chebyshev, 1.3e-17): to about one
-// unit in the last place.
+// exp(x) = 2^k exp(r) with x = k log 2 + r and a polynomial in r (Chebyshev, error 1.3e-17):
+// accurate to about one unit in the last place.
 struct Exponential {
   static constexpr Real log2e = 1.4426950408889634074;
   static constexpr Real high = 6.93145751953125e-1, low = 1.42860682030941723212e-6;  // of log 2
-  static constexpr Real shift = 0x1.8p52;  // adding it rounds; the whole number is in the last bits
+  static constexpr Real shift = 0x1.8p52;  // adding it rounds to an integer, found in the last bits
   Real k, of_r;
 
   CWBOOST_INLINE explicit Exponential(Real x) {
@@ -65,7 +64,7 @@ struct Exponential {
   }
 };
 
-// 0 and infinity where the result leaves the range; NaN stays.
+// Returns 0 or infinity where the result leaves the range, and NaN for NaN.
 CWBOOST_INLINE Real fast_exp(Real x) {
   Real c = x > 709.79 ? 709.79 : x;
   c = c < -745.2 ? -745.2 : c;
@@ -75,13 +74,13 @@ CWBOOST_INLINE Real fast_exp(Real x) {
   return x > 709.782712893384 ? std::numeric_limits<Real>::infinity() : y;
 }
 
-// For x <= 0, and quicker: never below exp(-708), 3e-308.
+// Faster, for x <= 0 only; never returns less than exp(-708) = 3e-308.
 CWBOOST_INLINE Real fast_exp_of_negative(Real x) {
   const Exponential e(x < -708.0 ? -708.0 : x);
   return e.of_r * Exponential::power_of_two(e.k);
 }
 
-// log of a number in [1, 2], to 2e-16: 2 atanh((t - 1) / (t + 1)).
+// log of a number in [1, 2] as 2 atanh((t - 1) / (t + 1)), with an error of 2e-16.
 CWBOOST_INLINE Real fast_log_of_one_to_two(Real t) {
   const Real s = (t - 1.0) / (t + 1.0), u = s * s;
   Real p = 8.08246908473566931061e-2;
@@ -97,7 +96,7 @@ CWBOOST_INLINE Real fast_log_of_one_to_two(Real t) {
   return 2.0 * s * (1.0 + u * p);
 }
 
-// Sum of value(0) .. value(n - 1), in lanes, then over the lanes.
+// Sum of value(0) .. value(n - 1): per lane first, then over the lanes.
 template <class Value>
 CWBOOST_INLINE Real sum_in_lanes(Size n, Value value) {
   Real lane[lanes] = {};
@@ -108,8 +107,8 @@ CWBOOST_INLINE Real sum_in_lanes(Size n, Value value) {
   return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-// log of the product of value(0) .. value(n - 1), all in [1, 2] and at most 8,000 of them: as exact
-// as the sum of their logs, and one multiplication each.
+// log of the product of value(0) .. value(n - 1). They lie in [1, 2] and there are at most 8,000,
+// so the product cannot overflow. As accurate as the sum of logs, at one multiplication each.
 template <class Value>
 CWBOOST_INLINE Real log_product(Size n, Value value) {
   Real lane[lanes] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
@@ -122,8 +121,8 @@ CWBOOST_INLINE Real log_product(Size n, Value value) {
   return sum;
 }
 
-// Four numbers side by side. Compilers do not find out by themselves that a loop over them is one
-// instruction. (By reference: how registers are passed depends on the instruction set.)
+// Four numbers in one vector register; compilers do not vectorise short loops over four numbers by
+// themselves. Passed by reference, because the calling convention depends on the instruction set.
 #if defined(__GNUC__)
 using Four = Real __attribute__((vector_size(4 * sizeof(Real))));
 CWBOOST_INLINE void multiply(Four& x, Real f) { x *= f; }

@@ -1,5 +1,5 @@
-// The column side: one learner turns bin sums into coefficients and their gain, and coefficients
-// into bin values. Knows nothing of rows, columns, losses or of how its basis was made.
+// A learner: turns bin sums into coefficients and their gain, and coefficients into bin values.
+// Does not know about rows, columns or losses, nor how its basis and smoothing were found.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace cwboost {
 
-// A symmetric or a lower triangular matrix: its diagonals up to the last that is not zero.
-// P-splines have four of them.
+// A symmetric or lower triangular band matrix: the diagonals up to the last that is not zero.
+// P-splines have four.
 class Band {
  public:
   Band() = default;
@@ -28,7 +28,7 @@ class Band {
   // row(i)[j] is the entry (i, j), i - reach <= j <= i
   const Real* row(Size i) const { return values_.data() + i * reach_ + reach_; }
 
-  Real quadratic(In x) const {  // x'Ax of a symmetric matrix
+  Real quadratic(In x) const {  // x'Ax for a symmetric matrix
     Real sum = 0.0;
     for (Size i = 0; i < d_; ++i) {
       Real below = 0.0;
@@ -39,7 +39,7 @@ class Band {
     return sum;
   }
 
-  void multiply(In x, Out out) const {  // out = Ax of a symmetric matrix
+  void multiply(In x, Out out) const {  // out = Ax for a symmetric matrix
     std::fill(out.begin(), out.end(), 0.0);
     for (Size i = 0; i < d_; ++i) {
       const Real* const a = row(i);
@@ -51,7 +51,7 @@ class Band {
     }
   }
 
-  void solve(Out x) const {  // x := (L L')^-1 x of a Cholesky factor
+  void solve(Out x) const {  // x := (L L')^-1 x for a Cholesky factor
     for (Size i = 0; i < d_; ++i) {
       const Real* const l = row(i);
       Real z = x[i];
@@ -78,11 +78,12 @@ struct Fit {
 
 // With basis B, bin weights W, A = B' diag(W) B and bin sums u of the residual:
 //   s = B'u,  theta = M s,  gain = 2 theta's - theta'A theta,
-// where M = (A + lambda P)^-1, given by its Cholesky factor or, if all is diagonal, its inverse.
-// A learner made orthogonal to a few functions of its own span (Centered) has M = Q (..)^-1 Q' with
-// Q = I - G R', R = A G (G'A G)^-1 and G their coefficients. That of a pair without main effects
-// has a table of cells for basis, A = diag(W), and is solved in the inner cells of the table; its
-// G are functions that no row shows, and its R' finds what of them to take away (pairs.py).
+// where M = (A + lambda P)^-1, given by its Cholesky factor or, if it is diagonal, by A + lambda P.
+// A learner that is orthogonal to some functions of its own span (Centered) has M = Q (..)^-1 Q'
+// with Q = I - G R' and R = A G (G'A G)^-1, where G holds the coefficients of these functions.
+// The learner of a pair without main effects has a table of cells as basis and A = diag(W), and is
+// solved in the inner cells of the table (cells.hpp). Its G are functions that are zero on all
+// rows, and R' finds their share, which is taken away.
 class Learner {
  public:
   Learner(Size set, const Basis& basis, bool diagonal, In gram, In factor, In removed = {},
@@ -100,7 +101,7 @@ class Learner {
       factor_band_ = Band(factor, d);
     }
   }
-  // A pair: `factor` is that of the inner cells of a table of n_b columns.
+  // A pair: `factor` belongs to the inner cells of a table with n_b columns.
   Learner(Size set, const Basis& basis, In weights, In factor, Size n_b, In removed = {},
           In weigher = {})
       : set_(set),
@@ -112,7 +113,7 @@ class Learner {
     cells_.emplace(weights, n_b);
     const Size m = cells_->n_inner();
     if (weights.size() != n_coef() || factor.size() != m * m)
-      throw std::invalid_argument("a pair's factor must be that of its inner cells");
+      throw std::invalid_argument("the factor of a pair must fit its inner cells");
     check_removed();
     triangle_ = Triangle(factor, m);
   }
@@ -128,7 +129,7 @@ class Learner {
       basis_.transpose_multiply(sums.subspan(o * n, n), s.subspan(o * d, d));
   }
 
-  Real solve(In s, Out theta) const {  // theta = M s per output; their gain
+  Real solve(In s, Out theta) const {  // theta = M s per output; returns the gain
     Real total = 0.0;
     for (Size o = 0; o < s.size(); o += n_coef()) {
       const In from = s.subspan(o, n_coef());
@@ -198,7 +199,7 @@ class Learner {
     project(weigher_, removed_, x);
   }
 
-  // x -= sum_k onto_k <along_k, x>, the products all taken before x changes.
+  // x -= sum_k onto_k <along_k, x>, with all products computed before x changes.
   void project(In along, In onto, Out x) const {
     if (along.empty()) return;
     const Size d = n_coef(), k = along.size() / d;
@@ -216,8 +217,8 @@ class Learner {
   Band gram_band_, factor_band_;  // else: A, and the Cholesky factor of A + lambda P
   In removed_;                    // G': (k, d)
   In weigher_;                    // R': (k, d)
-  std::optional<Cells> cells_;    // of a pair
-  Triangle triangle_;             // of its inner cells
+  std::optional<Cells> cells_;    // pairs only
+  Triangle triangle_;             // factor for the inner cells of a pair
 };
 
 }  // namespace cwboost

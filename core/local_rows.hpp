@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -20,99 +19,14 @@
 #include "loss.hpp"
 #include "moments.hpp"
 #include "parallel.hpp"
+#include "row_loops.hpp"
 #include "sums.hpp"
 #include "types.hpp"
 #include "verbs.hpp"
 
 namespace cwboost {
 
-// --- loops over the rows of one block
-// -------------------------------------------------------------
-
-CWBOOST_KERNEL inline void mix_rows(Size n, Real a, const Real* x, Real b, const Real* y,
-                                    Real* out) {
-  if (a == 0.0 && b == 0.0)
-    for (Size i = 0; i < n; ++i) out[i] = 0.0;  // whatever x was
-  else if (b == 0.0)
-    for (Size i = 0; i < n; ++i) out[i] = a * x[i];
-  else
-    for (Size i = 0; i < n; ++i) out[i] = a * x[i] + b * y[i];
-}
-
-// x where the mask is one, 0 where it is zero, without a branch and whatever x is.
-CWBOOST_INLINE Real keep(Real x, std::uint8_t mask) {
-  return std::bit_cast<Real>(std::bit_cast<std::uint64_t>(x) & (std::uint64_t{0} - mask));
-}
-
-// out = fresh, 0 outside the part; the weighted square distance from what out held.
-CWBOOST_KERNEL inline Real replace_all(Size n, const Real* fresh, Real* out) {
-  return sum_in_lanes(n, [=](Size i) {
-    const Real change = fresh[i] - out[i];
-    out[i] = fresh[i];
-    return change * change;
-  });
-}
-CWBOOST_KERNEL inline Real replace_masked(Size n, const Real* fresh, Real* out,
-                                          const std::uint8_t* mask) {
-  return sum_in_lanes(n, [=](Size i) {
-    const Real change = keep(fresh[i] - out[i], mask[i]);
-    out[i] = keep(fresh[i], mask[i]);
-    return change * change;
-  });
-}
-CWBOOST_KERNEL inline Real replace_weighted(Size n, const Real* fresh, Real* out, const Real* w) {
-  return sum_in_lanes(n, [=](Size i) {
-    const Real change = w[i] > 0.0 ? fresh[i] - out[i] : 0.0;
-    out[i] = w[i] > 0.0 ? fresh[i] : 0.0;
-    return w[i] * change * change;
-  });
-}
-
-// Sum of w (value + log factor); rows of weight 0 may be infinite.
-CWBOOST_KERNEL inline Real total_loss(Size n, const Real* value, const Real* factor) {
-  Real sum = sum_in_lanes(n, [=](Size i) { return value[i]; });
-  if (factor) sum += log_product(n, [=](Size i) { return factor[i]; });
-  return sum;
-}
-CWBOOST_KERNEL inline Real masked_loss(Size n, const Real* value, const Real* factor,
-                                       const std::uint8_t* mask) {
-  Real sum = sum_in_lanes(n, [=](Size i) { return keep(value[i], mask[i]); });
-  if (factor) sum += log_product(n, [=](Size i) { return 1.0 + keep(factor[i] - 1.0, mask[i]); });
-  return sum;
-}
-CWBOOST_KERNEL inline Real weighted_loss(Size n, const Real* value, const Real* factor,
-                                         const Real* w) {
-  Real sum = sum_in_lanes(n, [=](Size i) { return w[i] > 0.0 ? w[i] * value[i] : 0.0; });
-  if (factor)
-    sum += sum_in_lanes(
-        n, [=](Size i) { return w[i] > 0.0 ? w[i] * fast_log_of_one_to_two(factor[i]) : 0.0; });
-  return sum;
-}
-
-CWBOOST_KERNEL inline void weigh(Size n, const Real* w, const Real* x, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] = w[i] == 0.0 ? 0.0 : w[i] * x[i];  // outside may be infinite
-}
-CWBOOST_KERNEL inline void weigh(Size n, const std::uint8_t* mask, const Real* x, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] = keep(x[i], mask[i]);
-}
-
-template <class Value>
-void add_values(Size n, Value value, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] += value(i);
-}
-template <class Value>
-void add_values_within(Size n, Value value, const std::uint8_t* mask, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] += keep(value(i), mask[i]);
-}
-template <class Value>
-void add_values_within(Size n, Value value, const Real* w, Real* out) {
-  for (Size i = 0; i < n; ++i) out[i] += w[i] > 0.0 ? value(i) : 0.0;
-}
-
-// --- rows in this process
-// -------------------------------------------------------------------------
-
-// Inputs are views that the caller keeps alive; slots are owned.
+// The caller keeps the input arrays alive; slots are owned.
 class LocalRows : public Rows {
  public:
   LocalRows(std::shared_ptr<Loss> loss, In y, In offset, std::vector<RowSet> sets,
@@ -141,7 +55,7 @@ class LocalRows : public Rows {
   bool knows_cross() const override { return true; }
   Real weight(Part p) const override { return part(p).total; }
 
-  // Verbs that treat each row alone go through the rows together, block by block; the others one
+  // Consecutive verbs that treat every row alone share one pass, block by block; the others run one
   // after the other.
   std::vector<Reply> run(const std::vector<Verb>& batch) override {
     std::vector<Reply> replies(batch.size());
@@ -167,9 +81,10 @@ class LocalRows : public Rows {
   }
 
  private:
-  static constexpr Size block = 1 << 11;      // rows that stay in the nearest caches through a pass
-  static constexpr Size chunk = 1 << 15;      // rows of a task; sums are taken by chunk, in order
-  static constexpr Size most_held = 1 << 22;  // sums of tasks that wait for others: 32 MB
+  static constexpr Size block =
+      1 << 11;  // rows; their slots stay in the first caches during a pass
+  static constexpr Size chunk = 1 << 15;  // rows of a task; sums are added up by chunk, in order
+  static constexpr Size max_pending = 1 << 22;  // sums of tasks not yet added up: 32 MB
 
   static bool by_row(const Verb& verb) {
     return std::holds_alternative<Fill>(verb) || std::holds_alternative<Residual>(verb) ||
@@ -206,17 +121,15 @@ class LocalRows : public Rows {
         n_chunks, [&](Size c) { task(c, {c * chunk, std::min((c + 1) * chunk, n)}); }, poll);
   }
 
-  // --- passes
-  // -------------------------------------------------------------------------------------
+  // --- passes ---
 
-  struct Tally {  // of a Residual, over some rows
+  struct ResidualTally {  // sums of a Residual over some rows
     Real moved = 0.0;
     Vec risk;  // per part
   };
 
-  // What a task keeps for itself.
-  struct Desk {
-    explicit Desk(Size q)
+  struct Scratch {  // arrays of one task
+    explicit Scratch(Size q)
         : passing(new Real[block * q]),
           fresh(new Real[block * q]),
           value(new Real[block]),
@@ -227,14 +140,14 @@ class LocalRows : public Rows {
   void pass(std::span<const Verb> verbs, std::span<Reply> replies) {
     for (const Verb& verb : verbs) std::visit([this](const auto& v) { prepare(v); }, verb);
     const Size n = n_rows(), n_chunks = (n + chunk - 1) / chunk;
-    std::vector<Tally> tallies(verbs.size() * n_chunks);
+    std::vector<ResidualTally> tallies(verbs.size() * n_chunks);
     if (loss_->whole()) evaluate_whole(verbs[0]);
     chunks([&](Size c, RowRange rows) {
-      Desk desk(n_outputs());
+      Scratch scratch(n_outputs());
       for (Size begin = rows.begin; begin < rows.end; begin += block) {
         const RowRange some{begin, std::min(begin + block, rows.end)};
         for (Size v = 0; v < verbs.size(); ++v)
-          std::visit([&](const auto& verb) { on(verb, some, desk, tallies[v * n_chunks + c]); },
+          std::visit([&](const auto& verb) { on(verb, some, scratch, tallies[v * n_chunks + c]); },
                      verbs[v]);
       }
     });
@@ -243,9 +156,9 @@ class LocalRows : public Rows {
         replies[v] = total(*verb, std::span(tallies).subspan(v * n_chunks, n_chunks));
   }
 
-  Reply total(const Residual& verb, std::span<const Tally> tallies) const {
+  Reply total(const Residual& verb, std::span<const ResidualTally> tallies) const {
     Reply reply{0.0, Vec(verb.risk ? verb.parts.size() : 0), {}};
-    for (const Tally& tally : tallies) {
+    for (const ResidualTally& tally : tallies) {
       reply.moved += tally.moved;
       for (Size p = 0; p < reply.risk.size(); ++p) reply.risk[p] += tally.risk[p];
     }
@@ -254,9 +167,10 @@ class LocalRows : public Rows {
     return reply;
   }
 
-  // Checks a verb and makes its slots, before any row changes.
+  // Checks a verb and allocates its slots before any row changes.
   void prepare(const Fill& verb) {
-    if (verb.start.size() != n_outputs()) throw std::invalid_argument("fill: one start per output");
+    if (verb.start.size() != n_outputs())
+      throw std::invalid_argument("fill: expected one start per output");
     write_any(verb.out);
   }
   void prepare(const Residual& verb) {
@@ -265,7 +179,7 @@ class LocalRows : public Rows {
     check_state(verb.state);
     if (verb.out == no_slot) return;
     if (verb.out == passing_slot || verb.parts.empty())
-      throw std::invalid_argument("residual: a slot that stays, and a part, are needed");
+      throw std::invalid_argument("residual: expected a permanent slot and a part");
     write(verb.out);
     set_inside(verb.out, verb.parts[0]);
   }
@@ -313,30 +227,30 @@ class LocalRows : public Rows {
   }
   void set_inside(Slot slot, std::optional<Part> p) { inside_[static_cast<Size>(slot)] = p; }
 
-  Planes<Real> rows_of(Slot slot, RowRange rows, const Desk& desk) {
+  Planes<Real> rows_of(Slot slot, RowRange rows, const Scratch& scratch) {
     if (slot != passing_slot)
       return {slots_[static_cast<Size>(slot)].data() + rows.begin, n_rows()};
     if (loss_->whole()) return {passing_.data() + rows.begin, n_rows()};
-    return {desk.passing.get(), block};
+    return {scratch.passing.get(), block};
   }
 
-  void on(const Fill& verb, RowRange rows, Desk& desk, Tally&) {
-    const auto out = rows_of(verb.out, rows, desk);
+  void on(const Fill& verb, RowRange rows, Scratch& scratch, ResidualTally&) {
+    const auto out = rows_of(verb.out, rows, scratch);
     const Size m = rows.end - rows.begin, n = n_rows();
     for (Size o = 0; o < n_outputs(); ++o)
       for (Size i = 0; i < m; ++i)
         out[o][i] = verb.start[o] + (offset_.empty() ? 0.0 : offset_[o * n + rows.begin + i]);
   }
 
-  void on(const Mix& verb, RowRange rows, Desk& desk, Tally&) {
-    const auto x = rows_of(verb.x, rows, desk), y = rows_of(verb.y, rows, desk),
-               out = rows_of(verb.out, rows, desk);
+  void on(const Mix& verb, RowRange rows, Scratch& scratch, ResidualTally&) {
+    const auto x = rows_of(verb.x, rows, scratch), y = rows_of(verb.y, rows, scratch),
+               out = rows_of(verb.out, rows, scratch);
     for (Size o = 0; o < n_outputs(); ++o)
       mix_rows(rows.end - rows.begin, verb.a, x[o], verb.b, y[o], out[o]);
   }
 
-  void on(const Add& verb, RowRange rows, Desk& desk, Tally&) {
-    const auto out = rows_of(verb.slot, rows, desk);
+  void on(const Add& verb, RowRange rows, Scratch& scratch, ResidualTally&) {
+    const auto out = rows_of(verb.slot, rows, scratch);
     const Size m = rows.end - rows.begin, n_bins = bins_of(sets_[verb.set]);
     const auto kind = verb.within ? part(*verb.within).kind : Weights::Kind::ones;
     const Size first = verb.output == all_outputs ? 0 : static_cast<Size>(verb.output);
@@ -356,7 +270,7 @@ class LocalRows : public Rows {
     }
   }
 
-  void on(const Residual& verb, RowRange rows, Desk& desk, Tally& tally) {
+  void on(const Residual& verb, RowRange rows, Scratch& scratch, ResidualTally& tally) {
     const Size m = rows.end - rows.begin;
     const bool out_wanted = verb.out != no_slot;
     LossOutput at;  // the block's residuals and losses
@@ -364,10 +278,10 @@ class LocalRows : public Rows {
       if (out_wanted) at.residual = {fresh_.data() + rows.begin, n_rows()};
       if (verb.risk) at.value = losses_.data() + rows.begin;
     } else {
-      if (out_wanted) at.residual = {desk.fresh.get(), block};
-      if (verb.risk) at.value = desk.value.get();
-      if (verb.risk && loss_->has_factor()) at.factor = desk.factor.get();
-      const auto score = rows_of(verb.at, rows, desk);
+      if (out_wanted) at.residual = {scratch.fresh.get(), block};
+      if (verb.risk) at.value = scratch.value.get();
+      if (verb.risk && loss_->has_factor()) at.factor = scratch.factor.get();
+      const auto score = rows_of(verb.at, rows, scratch);
       LossInput input = input_at(rows, {score.at, score.stride}, verb.state);
       if (!verb.parts.empty()) input.weights = &part(verb.parts[0]);
       loss_->evaluate(input, at);
@@ -380,7 +294,7 @@ class LocalRows : public Rows {
                           : tally.risk[p] + loss_of(verb.parts[p], rows, at);
     }
     if (!out_wanted) return;
-    const auto out = rows_of(verb.out, rows, desk);
+    const auto out = rows_of(verb.out, rows, scratch);
     for (Size o = 0; o < n_outputs(); ++o) {
       const Weights& w = part(verb.parts[0]);
       if (w.kind == Weights::Kind::ones)
@@ -406,9 +320,10 @@ class LocalRows : public Rows {
   }
 
   template <class Other>
-  void on(const Other&, RowRange, Desk&, Tally&) {}  // not by row
+  void on(const Other&, RowRange, Scratch&, ResidualTally&) {}  // does not take part in a pass
 
-  // A loss that must see all rows at once: before the pass over the blocks, which has one verb.
+  // Evaluates a loss that must see all rows at once, before the pass over the blocks; the pass then
+  // has one verb only.
   void evaluate_whole(const Verb& only) {
     const auto* verb = std::get_if<Residual>(&only);
     if (!verb) return;
@@ -433,11 +348,10 @@ class LocalRows : public Rows {
     return {rows.end - rows.begin, y, score, state, nullptr, rows.begin};
   }
 
-  // --- the other verbs
-  // ----------------------------------------------------------------------------
+  // --- the other verbs ---
 
-  // Five Gauss points, then a correction along the line that makes <residual, to - from> exactly
-  // the fall of the loss, row by row (a discrete gradient): exact for kinks too.
+  // Averages over five Gauss points, then corrects along the line so that <residual, to - from> is
+  // exactly the fall of the loss of each row (a discrete gradient); this is exact for kinks too.
   Reply apply(const MeanResidual& verb) {
     read(verb.from);
     read(verb.to);
@@ -483,7 +397,7 @@ class LocalRows : public Rows {
       for (Size o = 0; o < q; ++o)
         for (Size i = 0; i < m; ++i) out[o][i] += weight[k] * residual[o * m + i];
     }
-    for (const Real sign : {1.0, -1.0}) {  // the loss at `from` minus that at `to`
+    for (const Real sign : {1.0, -1.0}) {  // loss at `from` minus loss at `to`
       const Planes<Real>& score = sign > 0.0 ? from : to;
       evaluate({score.at, score.stride},
                {{}, value.data(), factor.empty() ? nullptr : factor.data()});
@@ -507,8 +421,9 @@ class LocalRows : public Rows {
           for (Size o = 0; o < q; ++o) out[o][i] = 0.0;
   }
 
-  // w x of a slot, (n) per output: the slot itself where all weights are one, or where they are
-  // zero and one and the slot is zero outside; else a copy, kept until the slot changes.
+  // w x for a slot, (n) per output. This is the slot itself if all weights are one, or if they are
+  // zero and one and the slot is zero outside the part; otherwise a copy, valid until the slot
+  // changes.
   In weighted(Slot slot, Part p) {
     const Weights& w = part(p);
     if (slot == ones_slot) return numbers(w);
@@ -536,17 +451,17 @@ class LocalRows : public Rows {
     return copy.values;
   }
 
-  In numbers(const Weights& w) {  // that may be said by a byte per row only
+  In numbers(const Weights& w) {  // also of weights stored as bytes
     if (!w.numbers.empty() || w.size == 0) return w.numbers;
     weights_.resize(w.size);
     for (Size i = 0; i < w.size; ++i) weights_[i] = w[i];
     return weights_;
   }
 
-  // One task per chunk of rows and set; how a set is chunked depends on the set alone, so that its
-  // sums do not depend on the threads or on which other sets are asked for.
-  struct Task {
-    Size set, k;  // number of the set, and its place among those asked for
+  // One task per set and chunk of rows. The chunks of a set depend on the set alone, so that its
+  // sums do not depend on threads or on the other sets of the batch.
+  struct SumTask {
+    Size set, k;  // number of the set, and its position in the verb
     RowRange rows;
     Vec sums = {};  // (n_bins) per plane
   };
@@ -558,7 +473,7 @@ class LocalRows : public Rows {
       const In x = weighted(slot, verb.part);
       for (Size o = 0; o < (slot == ones_slot ? 1 : q); ++o) planes.push_back(x.data() + o * n);
     }
-    std::vector<Task> tasks;
+    std::vector<SumTask> tasks;
     tasks.reserve(verb.sets.size());
     for (Size k = 0; k < verb.sets.size(); ++k) {
       const Size bins = bins_of(sets_.at(verb.sets[k]));
@@ -566,14 +481,15 @@ class LocalRows : public Rows {
       for (Size begin = 0; begin < n || begin == 0; begin += length)
         tasks.push_back({verb.sets[k], k, {begin, std::min(begin + length, n)}});
     }
-    // By rows, so that the sets find what they add in the cache; few rows: many sets at a time.
+    // Sorted by rows, so that the values to add are in the cache; with few rows a task takes
+    // several sets.
     if (n > chunk)
-      std::ranges::stable_sort(tasks, {}, [](const Task& task) { return task.rows.begin; });
+      std::ranges::stable_sort(tasks, {}, [](const SumTask& task) { return task.rows.begin; });
     const Size group = std::max<Size>(1, (chunk / 4) / std::max<Size>(n, 1));
     Reply reply;
     reply.sums.resize(verb.slots.size() * verb.sets.size());
     for (Size begin = 0, end = 0; begin < tasks.size(); begin = end) {
-      for (Size held = 0; end < tasks.size() && held < most_held; ++end)
+      for (Size held = 0; end < tasks.size() && held < max_pending; ++end)
         held += bins_of(sets_[tasks[end].set]) * planes.size();
       const auto some = std::span(tasks).subspan(begin, end - begin);
       workers_.run((some.size() + group - 1) / group,
@@ -587,7 +503,7 @@ class LocalRows : public Rows {
     return reply;
   }
 
-  void sum(Task& task, const std::vector<const Real*>& planes) const {
+  void sum(SumTask& task, const std::vector<const Real*>& planes) const {
     const Size n_bins = bins_of(sets_[task.set]);
     task.sums.assign(n_bins * planes.size(), 0.0);
     thread_local Vec scratch;
@@ -603,9 +519,9 @@ class LocalRows : public Rows {
         sets_[task.set]);
   }
 
-  void gather(const BinSums& verb, std::span<Task> tasks, Reply& reply) const {
+  void gather(const BinSums& verb, std::span<SumTask> tasks, Reply& reply) const {
     const Size n_sets = verb.sets.size();
-    for (Task& task : tasks) {  // of one set in the order of their rows
+    for (SumTask& task : tasks) {  // tasks of one set come in the order of their rows
       Vec found = std::exchange(task.sums, {});
       if (verb.slots.size() == 1 && reply.sums[task.k].empty()) {
         reply.sums[task.k] = std::move(found);
@@ -629,14 +545,14 @@ class LocalRows : public Rows {
     for (const auto& pair : verb.pairs)
       if (bins_of(sets_.at(pair.a)) != pair.basis_a->n_bins() ||
           bins_of(sets_.at(pair.b)) != pair.basis_b->n_bins())
-        throw std::invalid_argument("cross: a basis must have a row per bin of its set");
+        throw std::invalid_argument("cross: a basis must have one row per bin of its set");
     workers_.run(
         verb.pairs.size(),
         [&](Size i) {
           const auto& pair = verb.pairs[i];
           const auto &x = *pair.basis_a, &y = *pair.basis_b;
           const Crosses::Key key{
-              w.given(),         first_of(sets_[pair.a]), first_of(sets_[pair.b]),
+              w.address(),       first_of(sets_[pair.a]), first_of(sets_[pair.b]),
               x.values().data(), y.values().data(),       x.columns().data(),
               y.columns().data()};
           if (crosses_)
@@ -644,7 +560,7 @@ class LocalRows : public Rows {
           reply.sums[i] =
               std::visit([&](const auto& a, const auto& b) { return cross_gram(a, x, b, y, w); },
                          sets_[pair.a], sets_[pair.b]);
-          if (crosses_) crosses_->keep(key, reply.sums[i]);
+          if (crosses_) crosses_->store(key, reply.sums[i]);
         },
         poll);
     return reply;
@@ -659,7 +575,7 @@ class LocalRows : public Rows {
   static const void* first_of(const MomentSet& set) { return set.t.data(); }
 
   template <class ByRow>
-  Reply apply(const ByRow&) {  // went through a pass
+  Reply apply(const ByRow&) {  // handled by a pass
     return {};
   }
 
@@ -675,13 +591,13 @@ class LocalRows : public Rows {
   In offset_;  // (n) per output, or empty
   std::vector<RowSet> sets_;
   std::vector<Weights> parts_;
-  std::shared_ptr<Crosses> crosses_;  // shared with others, or none
+  std::shared_ptr<Crosses> crosses_;  // may be shared with other rows, or null
   std::array<Vec, max_slots> slots_;
-  std::array<Size, max_slots> version_{};                   // how often a slot was written
-  std::array<std::optional<Part>, max_slots> inside_ = {};  // the part that a slot is zero outside
+  std::array<Size, max_slots> version_{};                   // how often each slot was written
+  std::array<std::optional<Part>, max_slots> inside_ = {};  // part outside which a slot is zero
   std::array<Copy, max_slots> copies_;                      // weighted slots
-  Vec passing_, fresh_, losses_;                            // of losses that must see all rows
-  Vec weights_;                                             // of a part, where they are asked for
+  Vec passing_, fresh_, losses_;                            // for losses that must see all rows
+  Vec weights_;                                             // weights of a part as numbers
   Workers workers_;
 };
 

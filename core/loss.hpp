@@ -1,7 +1,7 @@
-// Losses on one row: the residual, minus the derivative by the score, and the value of the loss.
-// Knows nothing of starts, domains and step scales (losses.py) or of weights and rows (rows.hpp).
+// Losses: the value of the loss of a row, and the residual, minus its derivative by the score.
+// Does not know about starts, domains and step scales (see the Python package losses).
 //
-// To add a loss: one struct here, one line in make_loss, one class in losses.py.
+// To add a loss: a struct with the formulas of one row, a line in make_loss, and a Python class.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace cwboost {
 
-// Some rows of a block of several outputs: entry i of output o is at[o * stride + i].
+// Some rows of an array with several outputs or targets: entry i of plane o is at[o * stride + i].
 template <class T>
 struct Planes {
   T* at = nullptr;
@@ -34,7 +34,7 @@ struct LossInput {
   Planes<const Real> y;              // one plane per target
   Planes<const Real> score;          // one plane per output
   In state = {};                     // see Loss::n_state
-  const Weights* weights = nullptr;  // of the part that is fitted; null if there is none
+  const Weights* weights = nullptr;  // of the part that is fitted; null if unknown
   Size first_row = 0;                // row i of this input has weight (*weights)[first_row + i]
 };
 
@@ -52,10 +52,10 @@ class Loss {
   virtual ~Loss() = default;
   virtual Size n_outputs() const { return 1; }  // scores per row
   virtual Size n_targets() const { return 1; }  // columns of y: 2 for (time, event)
-  // Numbers that the loss of every row depends on beside its score: a dispersion, thresholds, a
-  // table over bins of time. The verbs carry them and the loop keeps them fixed (BoostProblem). A
-  // loss that estimates them during the fit needs one more verb, which replies with sums over the
-  // rows, and an update from these sums on the column side (Point).
+  // Numbers that the loss of every row depends on in addition to its score: a dispersion,
+  // thresholds, a table over bins of time. The verbs carry them and the loop keeps them fixed
+  // (BoostProblem). A loss that estimates them during the fit needs one more verb, which replies
+  // with sums over the rows, and an update from these sums on the column side (Point).
   virtual Size n_state() const { return 0; }
   // True if all rows must be evaluated in one call from the calling thread (a loss in Python).
   virtual bool whole() const { return false; }
@@ -65,31 +65,31 @@ class Loss {
   virtual void evaluate(const LossInput& at, const LossOutput& out) const = 0;
 };
 
-struct Row {  // what a loss says at one row; a compiler drops what is not asked for
+struct RowLoss {  // the loss of one row; the compiler drops what a loop does not use
   Real residual, value, factor = 1.0;
 };
 
 struct Squared {  // (y - f)^2 / 2
-  Row operator()(Real y, Real f) const { return {y - f, 0.5 * (y - f) * (y - f)}; }
+  RowLoss operator()(Real y, Real f) const { return {y - f, 0.5 * (y - f) * (y - f)}; }
 };
 
 struct Absolute {  // |y - f|
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     return {y > f ? 1.0 : (y < f ? -1.0 : 0.0), std::abs(y - f)};
   }
 };
 
-struct Quantile {  // tau (y - f) above the score, (1 - tau) (f - y) below
+struct Quantile {  // tau (y - f) if y >= f, else (1 - tau) (f - y)
   Real tau;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     return {y > f ? tau : (y < f ? tau - 1.0 : 0.0),
             y >= f ? tau * (y - f) : (1.0 - tau) * (f - y)};
   }
 };
 
-struct Huber {  // r^2 / 2 up to delta, then linear
+struct Huber {  // r^2 / 2 up to |r| = delta, then linear
   Real delta;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real r = y - f, size = std::abs(r);
     const Real inner = 0.5 * r * r, outer = delta * (size - 0.5 * delta);
     const Real clipped = r > delta ? delta : (r < -delta ? -delta : r);
@@ -99,7 +99,7 @@ struct Huber {  // r^2 / 2 up to delta, then linear
 
 struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
   static constexpr bool has_factor = true;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real z = y * f;
     const Real e = fast_exp_of_negative(-std::abs(z));
     const Real share = 1.0 / (1.0 + e);
@@ -108,14 +108,14 @@ struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
 };
 
 struct Poisson {  // exp(f) - y f, without log y!
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real mean = fast_exp(f);
     return {y - mean, mean - y * f};
   }
 };
 
-struct Gamma {  // f + y exp(-f), half the deviance up to a constant of y
-  Row operator()(Real y, Real f) const {
+struct Gamma {  // f + y exp(-f), half the deviance up to a term that depends on y only
+  RowLoss operator()(Real y, Real f) const {
     const Real ratio = y * fast_exp(-f);
     return {ratio - 1.0, f + ratio};
   }
@@ -123,7 +123,7 @@ struct Gamma {  // f + y exp(-f), half the deviance up to a constant of y
 
 struct Tweedie {  // exp((2-p) f) / (2-p) - y exp((1-p) f) / (1-p), 1 < p < 2
   Real power;
-  Row operator()(Real y, Real f) const {
+  RowLoss operator()(Real y, Real f) const {
     const Real a = 1.0 - power, b = 2.0 - power;
     const Real up = fast_exp(b * f), down = y * fast_exp(a * f);
     return {down - up, up / b - down / a};
@@ -142,7 +142,7 @@ template <class OneRow>
 CWBOOST_KERNEL void values(OneRow row, Size n, const Real* y, const Real* score, Real* value,
                            Real* factor) {
   for (Size i = 0; i < n; ++i) {
-    const Row at = row(y[i], score[i]);
+    const RowLoss at = row(y[i], score[i]);
     value[i] = at.value;
     if constexpr (row_has_factor<OneRow>) factor[i] = at.factor;
   }
@@ -151,14 +151,14 @@ template <class OneRow>
 CWBOOST_KERNEL void residuals_and_values(OneRow row, Size n, const Real* y, const Real* score,
                                          Real* residual, Real* value, Real* factor) {
   for (Size i = 0; i < n; ++i) {
-    const Row at = row(y[i], score[i]);
+    const RowLoss at = row(y[i], score[i]);
     residual[i] = at.residual;
     value[i] = at.value;
     if constexpr (row_has_factor<OneRow>) factor[i] = at.factor;
   }
 }
 
-// The loops over rows for a loss with one output; the loss is inlined into them.
+// A loss with one output and one target; its formulas are inlined into the loops over rows.
 template <class OneRow>
 class OneOutput final : public Loss {
  public:
@@ -179,7 +179,7 @@ class OneOutput final : public Loss {
   OneRow row_;
 };
 
-// log(sum_o exp(f_o)) - f_y; y is the number of the class, one output per class.
+// log(sum_o exp(f_o)) - f_y, where y is the number of the class; one output per class.
 class Multinomial final : public Loss {
  public:
   explicit Multinomial(Size n_classes) : n_classes_(n_classes) {}
@@ -231,7 +231,7 @@ std::shared_ptr<Loss> one_output(OneRow row) {
   return std::make_shared<OneOutput<OneRow>>(row);
 }
 
-// `parameter` is the loss's one number (tau, delta, power, number of classes); most ignore it.
+// `parameter` is the number that some losses have: tau, delta, power, number of classes.
 inline std::shared_ptr<Loss> make_loss(const std::string& name, Real parameter) {
   static const std::map<std::string, std::function<std::shared_ptr<Loss>(Real)>> registry = {
       {"squared", [](Real) { return one_output(Squared{}); }},

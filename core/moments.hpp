@@ -1,8 +1,8 @@
-// Sums over rows of columns with very many values, by moments instead of bins: a row has the number
-// of a piece of the column's range and its place t within the piece, and a piece has four "bins",
-// the sums of x, xt, xt^2 and xt^3 over its rows. Whatever is a cubic on every piece has a basis of
-// four rows per piece over them, so learners see bins like any other.
-// Knows pieces, places and weights; knows nothing of losses, slots, threads or where pieces end.
+// Moments instead of bins, for columns with very many values. The range of the column is cut into
+// pieces; a row has the number of its piece and its position t within it. A piece has four "bins":
+// the sums of x, xt, xt^2 and xt^3 over its rows. A function that is cubic on every piece has a
+// basis with four rows per piece, so learners treat moments like any other bins.
+// Does not know about losses, slots or threads, nor where the pieces end.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ inline Size bins_of(const RowSet& set) {
   return std::visit([](const auto& s) { return s.n_bins; }, set);
 }
 
-// n zeros from the beginning of a cache line on, so that no four of them lie in two lines.
+// n zeros, aligned to a cache line so that no aligned group of four crosses two lines.
 inline Real* zeros(Vec& room, Size n) {
   constexpr Size line = 64 / sizeof(Real);
   room.assign(n + line, 0.0);
@@ -41,8 +41,8 @@ inline Real* zeros(Vec& room, Size n) {
 
 // --- sums ---------------------------------------------------------------------------------------
 
-// Four rows at a time: their products with the powers as vectors, then each row to its own copy of
-// its piece.
+// Four rows at a time: computes their products with the powers as vectors, then adds each row to
+// its own copy of the piece.
 CWBOOST_KERNEL inline void add_to_pieces(const MomentSet& set, const Real* x, RowRange rows,
                                          Real* sums) {
   constexpr Size copies = 4;
@@ -56,7 +56,7 @@ CWBOOST_KERNEL inline void add_to_pieces(const MomentSet& set, const Real* x, Ro
   };
   const auto add = [&](Size i, Size copy) {
     Real* const to = sums + (piece[i] * copies + copy) * n_powers;
-    Real sum[n_powers];  // all read before any is written: one vector addition
+    Real sum[n_powers];  // read all before writing any: one vector addition
     for (Size q = 0; q < n_powers; ++q) sum[q] = to[q] + m[q][copy];
     for (Size q = 0; q < n_powers; ++q) to[q] = sum[q];
   };
@@ -69,7 +69,7 @@ CWBOOST_KERNEL inline void add_to_pieces(const MomentSet& set, const Real* x, Ro
   for (Size c = 0; i + c < rows.end; ++c) add(i + c, c);
 }
 
-// sums[p * n_bins + b] += the moments of x[p]; `scratch` is kept between calls.
+// sums[p * n_bins + b] += the moments of x[p]; `scratch` is reused between calls.
 template <Size planes>
 void bin_sums(const MomentSet& set, std::array<const Real*, planes> x, RowRange rows, Real* sums,
               Vec& scratch) {
@@ -86,7 +86,7 @@ void bin_sums(const MomentSet& set, std::array<const Real*, planes> x, RowRange 
 
 // --- values -------------------------------------------------------------------------------------
 
-// What a row's bins are worth, given a value per bin.
+// The value of a row, given a value per bin.
 template <class Index>
 struct BinValues {
   const Index* index;
@@ -103,7 +103,7 @@ struct Cubics {
   }
 };
 
-// Calls back with what gives the value of row `first`, `first` + 1, ...
+// Calls `then` with a function that gives the values of rows first, first + 1, ...
 template <class Then>
 void with_values(const IndexSet& set, const Real* values, Size first, Then then) {
   std::visit([&](auto index) { then(BinValues{index.data() + first, values}); }, set.index);
@@ -115,7 +115,8 @@ void with_values(const MomentSet& set, const Real* values, Size first, Then then
 
 // --- cross-Grams --------------------------------------------------------------------------------
 
-// (coefficients of a, moments of b) += w x (row of a) x (powers of b), row by row.
+// table (coefficients of a, moments of b): for each row of the data, adds w times the product of
+// its basis row of a and its powers of b.
 template <class A, class W>
 CWBOOST_KERNEL void add_powers(const A* a, const Basis& basis, const MomentSet& b, W w,
                                Real* table) {
@@ -145,8 +146,9 @@ inline Vec half_gram(const IndexSet& a, const Basis& basis_a, const MomentSet& b
   return table;
 }
 
-// (pieces of a, pieces of b, copies, powers of a, powers of b) += w x powers x powers. Rows go to
-// the copies, a power of two of them, in turn.
+// table (pieces of a, pieces of b, copies, powers of a, powers of b): for each row of the data,
+// adds w times the product of its powers of a and b. Rows go to the copies in turn; the number of
+// copies is a power of two.
 template <class W>
 CWBOOST_KERNEL void add_products(const MomentSet& a, const MomentSet& b, W w, Size copies,
                                  Real* table) {
@@ -169,7 +171,8 @@ CWBOOST_KERNEL void add_products(const MomentSet& a, const MomentSet& b, W w, Si
 inline Vec half_gram(const MomentSet& a, const Basis& basis_a, const MomentSet& b,
                      const Weights& weights) {
   const Size n_a = a.n_bins / n_powers, n_b = b.n_bins / n_powers;
-  const Size copies = n_a * n_b <= 64 ? 4 : 1;  // few cells: do not wait for the last addition
+  const Size copies =
+      n_a * n_b <= 64 ? 4 : 1;  // with few cells an addition would wait for the previous one
   constexpr Size size = n_powers * n_powers;
   Vec room;
   Real* const table = zeros(room, n_a * n_b * copies * size);
@@ -191,7 +194,7 @@ inline Vec half_gram(const MomentSet& a, const Basis& basis_a, const MomentSet& 
   return out;
 }
 
-// B_a' C B_b where b has moments: C B_b would be as long as the rows, B_a' C is small.
+// B_a' C B_b where b has moments. B_a' C is computed first because it is small.
 template <class SetA>
 Vec cross_gram(const SetA& a, const Basis& basis_a, const MomentSet& b, const Basis& basis_b,
                const Weights& weights) {

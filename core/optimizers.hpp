@@ -18,7 +18,7 @@
 
 namespace cwboost {
 
-constexpr int max_halvings = 60;  // after so many the step is too short to be the cause
+constexpr int max_halvings = 60;  // then the step is too short to be the cause
 
 // The phase that follows the current one.
 struct NextPhase {
@@ -48,14 +48,14 @@ class Optimizer {
 
 // The verbs around a step: `before` it, `after` it up to the next residual, and those that undo and
 // redo the latter if the step is halved.
-struct Around {
+struct StepVerbs {
   std::vector<Verb> before = {}, after = {}, undo = {}, redo = {};
 };
 
 // Takes the step f += step * choice in coefficients and rows. A step that makes the risk leap is
 // halved until it does not; the path records how often.
 inline Risks descend(Point& point, Move& move, Real step, const Chooser& chooser, Slot residual,
-                     Around around) {
+                     StepVerbs around) {
   const auto take = [&](std::vector<Verb> batch, Real length, const std::vector<Verb>& rest) {
     batch.push_back(point.add(slot_f, move.choice, length));
     batch.push_back(point.risks_at_f(residual));
@@ -89,10 +89,11 @@ class Plain final : public Optimizer {
 
   Risks step(Point& point, Chooser& chooser, int, bool, Move& move) override {
     move = chooser.next(point, std::array{slot_r}, {});
-    const Real step = rate_ * point.scale, foreseen = chooser.foresee(point, move.choice, step);
-    Around around;
-    if (foreseen != 0.0)
-      around.before = batch_of(point.add(slot_r, move.choice, foreseen, point.part()));
+    const Real step = rate_ * point.scale,
+               predicted = chooser.predict_move(point, move.choice, step);
+    StepVerbs around;
+    if (predicted != 0.0)
+      around.before = batch_of(point.add(slot_r, move.choice, predicted, point.part()));
     return descend(point, move, step, chooser, slot_r, std::move(around));
   }
 
@@ -123,7 +124,7 @@ class Accelerated final : public Optimizer {
     move = chooser.next(point, std::array{slot_r, slot_c}, carry);
     const Real v = weight(m), momentum_step = momentum_ * rate_ / v * point.scale;
     for (Size j = 0; j < h_.size(); ++j) point.f[j] = (1.0 - v) * point.f[j] + v * h_[j];
-    Around around;
+    StepVerbs around;
     around.before = batch_of(Mix{slot_f, 1.0 - v, slot_f, v, slot_h},
                              point.add(slot_h, move.correction, momentum_step));
     if (more) {

@@ -1,10 +1,10 @@
-// Pairs of columns: systems of surfaces without main effects, and which pairs a residual asks for.
-// Knows tables of two margins of levels; knows nothing of columns or of how their levels were made.
+// Pairs of columns: the systems of surfaces without main effects, and the ranking of pairs by how
+// much they explain of a residual. Does not know how the bins of the columns were made.
 //
-// A surface is a table over the cells of two margins, A = diag(W). Without its additive part its
-// Gram is Q'WQ (cells.hpp). In the inner cells, which parametrise tables but for what is additive,
-// the system is (Q'WQ)_inner + lambda P_inner, where P_inner is the penalty once the additive part
-// has been chosen so as to make it least: it is the same for all tables of one shape.
+// A surface is a two-way table over the bins of two columns, A = diag(W). Without its additive part
+// its Gram matrix is Q'WQ (cells.hpp). The inner cells parametrise tables up to an additive part.
+// There the system is (Q'WQ)_inner + lambda P_inner, where P_inner is the least penalty over all
+// additive parts; it is the same for all tables of one shape.
 #pragma once
 
 #include "cells.hpp"
@@ -12,31 +12,32 @@
 
 namespace cwboost {
 
-constexpr Real no_interaction = 1e-10;  // share of the weight of cells that is not additive
+constexpr Real no_interaction = 1e-10;  // a smaller share of non-additive weight is rounding
 
 struct PairSystem {
   In weights;  // (n_a, n_b)
   Size n_b;
-  In penalty;  // (m, m) of the inner cells
-  Aim aim;
+  In penalty;  // (m, m) for the inner cells
+  SmoothingTarget target;
   Out factor;   // (m, m)
-  Out numbers;  // lambda, df, net df, 1 if all went well
+  Out numbers;  // lambda, df, net df, 1 if solved
 };
 
-// lambda, and the factor of the system for the inner cells.
-inline bool solve(const Cells& cells, In gram, In penalty, const Aim& aim, Out factor,
-                  Out numbers) {
+// Finds lambda and factors the system of the inner cells. Returns false if this fails.
+inline bool solve(const Cells& cells, In gram, In penalty, const SmoothingTarget& target,
+                  Out factor, Out numbers) {
   const Size m = cells.n_inner();
   Real total = 0.0, trace = 0.0;
   for (const Real w : cells.weights()) total += w;
   for (Size i = 0; i < m; ++i) trace += gram[i * m + i];
-  if (trace <= no_interaction * total) {  // every cell is additive: such columns say the same
+  if (trace <=
+      no_interaction * total) {  // all tables are additive: one column determines the other
     std::fill(factor.begin(), factor.end(), 0.0);
     for (Size i = 0; i < m; ++i) factor[i * m + i] = 1.0;
     std::fill(numbers.begin(), numbers.end(), 0.0);
     return true;
   }
-  return settle(gram, total, penalty, Vec(m), aim, factor, numbers);
+  return find_smoothing(gram, total, penalty, Vec(m), target, factor, numbers);
 }
 
 inline void solve(std::span<const PairSystem> systems, Workers& workers) {
@@ -45,34 +46,33 @@ inline void solve(std::span<const PairSystem> systems, Workers& workers) {
     const Size m = n_a < 2 || s.n_b < 2 ? 0 : (n_a - 1) * (s.n_b - 1);
     if (m == 0 || s.weights.size() != n_a * s.n_b || s.penalty.size() != m * m ||
         s.factor.size() != m * m || s.numbers.size() != 4)
-      throw std::invalid_argument("a pair's matrices must be those of its inner cells");
+      throw std::invalid_argument("the matrices of a pair must fit its inner cells");
   }
   workers.run(systems.size(), [&](Size k) {
     const PairSystem& s = systems[k];
     const Cells cells(s.weights, s.n_b);
-    const bool fine = solve(cells, cells.inner_gram(), s.penalty, s.aim, s.factor, s.numbers);
+    const bool fine = solve(cells, cells.inner_gram(), s.penalty, s.target, s.factor, s.numbers);
     s.numbers[3] = fine ? 1.0 : 0.0;
   });
 }
 
-// --- ranking
-// --------------------------------------------------------------------------------------
+// --- ranking ---
 
 struct Candidate {
-  Size a, b;      // numbers of columns
-  In penalty;     // (m, m) of the inner cells
-  Size null_dim;  // dimensions that it leaves free
+  Size a, b;      // column numbers
+  In penalty;     // (m, m) for the inner cells
+  Size null_dim;  // dimension of the null space of the penalty
 };
 
-// Bins of columns, and per row a weight and weighted residuals.
+// The bins of the columns, and per row its weight and weighted residuals.
 struct PairRows {
   std::vector<std::span<const std::uint8_t>> index;  // per column
   std::vector<Size> n_bins;                          // per column
-  In values;                                         // (n, width): w, w r of every output
+  In values;                                         // (n, width): w, then w r of every output
   Size width;
 };
 
-// Sums by cell: (cells, width).
+// Sums of the values by cell: (cells, width).
 inline Vec cell_sums(const PairRows& rows, Size a, Size b) {
   const Size n_b = rows.n_bins[b], width = rows.width, n = rows.index[a].size();
   Vec out(rows.n_bins[a] * n_b * width);
@@ -94,7 +94,7 @@ inline Vec cell_sums(const PairRows& rows, Size a, Size b) {
   return out;
 }
 
-// The gain of the pair's learner for every output, then its df; NaN if it has no system.
+// Computes the gain of the pair for every output, then its df; NaN if its system is not solvable.
 inline void find_gains(const PairRows& rows, const Candidate& pair, Real df, Out out) {
   const Size n_b = rows.n_bins[pair.b], width = rows.width;
   const Vec sums = cell_sums(rows, pair.a, pair.b);
@@ -108,8 +108,9 @@ inline void find_gains(const PairRows& rows, const Candidate& pair, Real df, Out
   const Vec gram = cells.inner_gram();
   Vec factor(m * m), x(m), theta(m);
   std::array<Real, 4> numbers{};
-  const Aim aim{std::numeric_limits<Real>::quiet_NaN(), df, false, false, pair.null_dim};
-  if (!solve(cells, gram, pair.penalty, aim, factor, numbers)) {
+  const SmoothingTarget target{std::numeric_limits<Real>::quiet_NaN(), df, false, false,
+                               pair.null_dim};
+  if (!solve(cells, gram, pair.penalty, target, factor, numbers)) {
     std::fill(out.begin(), out.end(), std::numeric_limits<Real>::quiet_NaN());
     return;
   }

@@ -1,7 +1,7 @@
-// The only file that starts threads. Knows tasks by number and nothing of what they do.
+// A pool of threads that runs numbered tasks. No other file starts threads.
 //
-// Results never depend on the number of threads: callers split work into tasks by the size of the
-// problem alone and reduce the results of the tasks in the order of their numbers.
+// Results never depend on the number of threads: callers split the work by the size of the problem
+// alone and combine the results in the order of the task numbers.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ class Workers {
   }
 
   // Runs task(0) .. task(n_tasks - 1), each once, in any order; returns when all have ended. `poll`
-  // runs on the calling thread between its tasks and may throw to give up. The first exception, of
-  // a task or of poll, is thrown here after every running task has ended.
+  // runs on the calling thread between its tasks and may throw to cancel the rest. The first
+  // exception of a task or of `poll` is rethrown after every running task has ended.
   void run(Size n_tasks, const std::function<void(Size)>& task,
            const std::function<void()>& poll = {}) {
     if (threads_.empty() || n_tasks < 2) {
@@ -77,7 +77,7 @@ class Workers {
     }
   }
 
-  // Rounds follow each other within microseconds, which is less than it takes to sleep and wake.
+  // Spins briefly: the next round often follows within microseconds, faster than sleep and wake-up.
   template <class Done>
   static void linger(Done done) {
     for (int i = 0; i < 200 && !done(); ++i) std::this_thread::yield();
@@ -92,7 +92,7 @@ class Workers {
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
-      next_ = n_tasks_;  // nobody starts another task
+      next_ = n_tasks_;  // no thread starts another task
     }
   }
 

@@ -1,5 +1,5 @@
-// The point that optimizers move: scores of the rows and, in step with them, coefficients. Also the
-// record of how it moved (path). Knows verbs and learners; knows nothing of who decides.
+// The current model of a run, scores of the rows and coefficients in step, and the path: the record
+// of all iterations. Does not know who chooses the learners (search.hpp) or steps (optimizers.hpp).
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace cwboost {
 
 using Learners = std::vector<const Learner*>;
 
-// Slots. f: the model's score. Accelerated: h the momentum's, r the residual between them, c the
-// corrected residual.
+// The slots of a fit. f: score of the model; r: residual. Accelerated only: h: score of the
+// momentum sequence; c: corrected residual.
 constexpr Slot slot_f = 0, slot_r = 1, slot_h = 3, slot_c = 4;
 
 // The order in which a fit gives its weight vectors to the rows.
@@ -34,8 +34,8 @@ struct Parts {
   Part all = all_part;  // for optimizers with a phase on all rows
 };
 
-constexpr Real leap = 10.0;              // a risk that rises by so many times its size has leapt
-constexpr Real negligible_root = 1e-13;  // of a gain, as a share of the norm of y: rounding
+constexpr Real leap = 10.0;              // a risk that rises by this multiple of its size has leapt
+constexpr Real negligible_root = 1e-13;  // sqrt(gain) below this share of the norm of y is rounding
 
 struct Update {
   int learner = -1;
@@ -46,11 +46,11 @@ struct Update {
   int output = all_outputs;
 };
 
-struct Move {  // all that one iteration decided
+struct Move {  // the decisions of one iteration
   Update choice;
   Update correction;    // Accelerated only
-  int halvings = 0;     // how often the step was halved to keep the risk from leaping
-  int evaluations = 0;  // passes over the rows by the index of a learner, to decide
+  int halvings = 0;     // how often the step was halved because the risk leapt
+  int evaluations = 0;  // passes over the rows by an index, to make the choice
 };
 
 struct Risks {
@@ -89,12 +89,12 @@ struct Stop {
   StopReason reason;
 };
 
-// The chronological record: every iteration run, also those a rewind or early stopping left behind.
+// The record of all iterations in order, including those that a rewind or early stopping discarded.
 struct Path {
   std::vector<Move> moves;   // of iterations 1..M
   std::vector<Risks> risks;  // after iterations 0..M
-  int switched_after = -1;   // Hybrid: the last accelerated iteration
-  int rewound_to = -1;       // Hybrid: the iterate it went on from
+  int switched_after = -1;   // last iteration of the first phase; -1 if there was no switch
+  int rewound_to = -1;       // iterate from which the next phase started
   std::optional<StopReason> stopped;
 
   int n_iter() const { return static_cast<int>(moves.size()); }
@@ -114,8 +114,8 @@ class Point {
     f.assign(begin_.back(), 0.0);
   }
 
-  // Rows, and learners fitted to this part's weights that choices are made from. None: a replay.
-  // `weight`: of the part, if the loss is squared and it is known, else 0.
+  // Sets the rows, the part that is fitted and the learners fitted to its weights (null: a replay).
+  // `weight` is the sum of the weights of the part for the squared loss if known, else 0.
   void use(Rows& rows, const Learners* learners, Part part, Real weight) {
     rows_ = &rows;
     learners_ = learners;
@@ -130,7 +130,7 @@ class Point {
     for (Size j = 0; j < update.theta.size(); ++j) to[j] += step * update.theta[j];
   }
 
-  // slot += step * learner, for a batch
+  // The verb for slot += step * learner.
   Verb add(Slot slot, const Update& update, Real step, std::optional<Part> within = {}) const {
     const Size k = checked(update);
     if (!learners_) return Add{slot, 0, {}};
@@ -144,7 +144,7 @@ class Point {
     return verb;
   }
 
-  // f := start + all learners at the given coefficients; no residual is known any more
+  // Sets f to start + all learners at the given coefficients, and forgets the residual.
   void reset(Vec coef, const Vec& start) {
     f = std::move(coef);
     start_ = start.empty() ? 0.0 : start[0];
@@ -159,7 +159,7 @@ class Point {
     moved_ = 0.0;
   }
 
-  // Risks at f, and the residual there if a slot is given.
+  // The verb for the risks at f, and for the residual there if a slot is given.
   Verb risks_at_f(Slot out) const {
     std::vector<Part> parts{part_, parts_.training};
     if (parts_.validation) parts.push_back(*parts_.validation);
@@ -170,8 +170,8 @@ class Point {
     if (parts_.validation) out.validation = reply.risk.at(2);
     return out;
   }
-  // The risk of the rows that are fitted is infinite or has leapt: a step far too long. (Other rows
-  // may run away without harm, and a risk may rise.)
+  // Whether the risk of the fitted part is infinite or has leapt, because the step was far too
+  // long. (The risk of other parts does not matter, and a small rise is normal.)
   bool leapt(const Reply& reply) const {
     const Real risk = reply.risk.at(0);
     return !(risk <= last_ + leap * (std::abs(last_) + std::abs(first_)));
@@ -181,28 +181,28 @@ class Point {
     if (std::isnan(first_)) first_ = last_;
   }
 
-  // Rows may be anyone's, so what they say is checked.
+  // Runs a batch. Rows may be written by users, so their replies are checked.
   std::vector<Reply> run(const std::vector<Verb>& batch) {
     if (batch.empty()) return {};
     auto replies = rows_->run(batch);
     if (replies.size() != batch.size())
-      throw std::invalid_argument("rows gave " + std::to_string(replies.size()) + " replies to " +
-                                  std::to_string(batch.size()) + " verbs");
+      throw std::invalid_argument("the rows gave " + std::to_string(replies.size()) +
+                                  " replies to " + std::to_string(batch.size()) + " verbs");
     for (Size i = 0; i < batch.size(); ++i)
       if (const auto* verb = std::get_if<Residual>(&batch[i]); verb && verb->out == slot_r)
         moved_ += replies[i].moved;
     return replies;
   }
 
-  // Runs verbs of which the one at `position` is risks_at_f, before the first step of a phase.
+  // Runs the first batch of a phase; the verb at `position` is risks_at_f.
   Risks begin(const std::vector<Verb>& batch, Size position) {
     const Reply reply = run(batch).at(position);
     accept(reply);
     return risks(reply);
   }
 
-  // Gains up to here are rounding, and choices by them noise: with the squared loss the sum of
-  // squares of y is that of the residuals at the start and of the start.
+  // Gains up to this size are rounding errors, and choices by them are noise. For the squared loss,
+  // 2 first_ + start_^2 is the mean square of y.
   Real negligible() const {
     return weight_ > 0.0
                ? negligible_root * negligible_root * weight_ * (2.0 * first_ + start_ * start_)
@@ -212,7 +212,7 @@ class Point {
   Rows& rows() const { return *rows_; }
   Part part() const { return part_; }
   const Learners* learners() const { return learners_; }
-  // How far the residual has moved since this was last asked, and since when at all.
+  // Distance that the residual moved since the last call. A new epoch begins with every reset.
   Real take_moved() { return std::exchange(moved_, 0.0); }
   Size epoch() const { return epoch_; }
 
@@ -223,7 +223,7 @@ class Point {
  private:
   std::ptrdiff_t at(Size k) const { return static_cast<std::ptrdiff_t>(begin_[k]); }
 
-  // Number of the update's learner; a recorded update may be of other learners than these.
+  // The number of the learner of an update. A recorded update may belong to other learners.
   Size checked(const Update& update) const {
     const auto k = static_cast<Size>(update.learner);
     const bool one = update.output != all_outputs;
@@ -238,8 +238,8 @@ class Point {
   const Learners* learners_ = nullptr;
   Parts parts_;
   Part part_;
-  Real first_ = std::numeric_limits<Real>::quiet_NaN();  // risk of the fitted rows at the start
-  Real last_ = 0.0;                                      // and after the last step
+  Real first_ = std::numeric_limits<Real>::quiet_NaN();  // risk of the fitted part at the start
+  Real last_ = 0.0;  // risk of the fitted part after the last step
   Real moved_ = 0.0;
   Real start_ = 0.0, weight_ = 0.0;
   Size epoch_ = 0;

@@ -1,14 +1,13 @@
-// Prediction look-up: terms as piecewise polynomials, evaluated at raw values of their columns.
-// Knows strided columns, searches among breaks and Horner's rule; knows nothing of learners, bases,
-// losses or names (lookup.py makes the pieces and reads the table).
+// Prediction: evaluates terms, given as piecewise polynomials, at the raw values of their columns.
+// Does not know about learners, bases or losses (model/lookup.py makes the pieces).
 //
-// A column is seen through an *axis*, which turns a value into the number of a piece and, for
-// numbers, t = (x - origin[piece]) * inverse[piece]. A term adds to the score
+// An axis maps a value of a column to the number of a piece and, for numbers, to
+// t = (x - origin[piece]) * inverse[piece]. A term with one axis adds to the score
 //
 //     sum over j of coef[piece, j] t^j,
 //
-// and a term of two axes the sum over the powers of both. Rows go through in blocks, so that what a
-// block needs stays in cache; a row's result depends on no other row.
+// a term with two axes the sum over the powers of both. Rows are processed in blocks that fit in
+// the cache; the result of a row does not depend on other rows.
 #pragma once
 
 #include <algorithm>
@@ -28,17 +27,18 @@ namespace cwboost::predict {
 
 using Piece = std::int32_t;
 
-constexpr Size block_size = 256;            // rows that go through all terms together
-constexpr Size task_size = 8 * block_size;  // rows that a thread takes at once
-constexpr Size max_breaks = Size{1} << 20;  // of an axis
+constexpr Size block_size = 256;            // rows for which all terms are evaluated together
+constexpr Size task_size = 8 * block_size;  // rows of a task
+constexpr Size max_breaks = Size{1} << 20;  // per axis
 constexpr Size no_row = std::numeric_limits<Size>::max();
 
 // --- numbers -> pieces --------------------------------------------------------------------------
 
-// Interval i holds the numbers from breaks[i-1], included, to breaks[i]; pieces[i] is its piece. A
-// guide of equally wide buckets says how many breaks lie below a bucket; a branch-free binary
-// search among the few breaks within the bucket does the rest. Rounding cannot misplace a number,
-// because breaks and numbers find their bucket by the same monotone arithmetic.
+// Maps numbers to pieces: interval i holds the numbers from breaks[i-1], included, to breaks[i],
+// and has piece pieces[i]. A guide of equally wide buckets stores how many breaks lie below each
+// bucket; a branch-free binary search among the few breaks within the bucket does the rest.
+// Rounding cannot misplace a number, because breaks and numbers find their bucket by the same
+// monotone arithmetic.
 class Breaks {
  public:
   Breaks(In breaks, std::span<const Piece> pieces, Piece missing)
@@ -61,7 +61,7 @@ class Breaks {
     make_guide();
   }
 
-  Piece n_pieces() const { return n_pieces_; }  // at least so many must be there
+  Piece n_pieces() const { return n_pieces_; }  // the axis must have at least this many
 
   void find(const Real* x, Size n, Piece* piece) const {
     for (Size r = 0; r < n; ++r) piece[r] = bucket(x[r]);
@@ -82,8 +82,8 @@ class Breaks {
   }
 
  private:
-  // The breaks of a uniform spline get a bucket each; others get more buckets than breaks, so that
-  // few share one.
+  // Uses one bucket per break if the breaks are equally spaced, and otherwise four, so that few
+  // breaks share a bucket.
   void make_guide() {
     const Size n = breaks_.size();
     if (n > 1) {
@@ -132,9 +132,9 @@ class Breaks {
     }
   }
 
-  Vec breaks_;  // then NaN, which no number reaches: a search may look beyond the end
+  Vec breaks_;  // padded with NaN, so that a search may look beyond the end
   std::vector<Piece> pieces_;
-  std::vector<Piece> below_;  // per bucket
+  std::vector<Piece> below_;  // breaks below each bucket
   Real low_ = 0.0, per_unit_ = 0.0, top_ = 0.0;
   Size steps_ = 0;
   Piece missing_, n_pieces_;
@@ -144,20 +144,20 @@ class Breaks {
 
 enum class Kind { float64, float32, int64, int32, boolean };
 
-// A column where it lies.
+// A column of numbers in its place in memory.
 struct Strided {
   const std::byte* data = nullptr;
   std::ptrdiff_t stride = 0;  // bytes
   Kind kind = Kind::float64;
 };
 
-struct LevelCodes {  // codes of levels, -1 for missing cells; pieces[code + 1]
+struct LevelCodes {  // codes of levels, -1 for missing cells; the piece is pieces[code + 1]
   const std::int64_t* codes = nullptr;
   std::ptrdiff_t stride = 0;  // bytes
   std::vector<Piece> pieces;
 };
 
-struct LevelNumbers {  // numbers that are levels
+struct LevelNumbers {  // numbers that stand for levels
   Strided numbers;
   const Breaks* breaks = nullptr;
 };
@@ -166,7 +166,7 @@ using Column = std::variant<std::monostate, Strided, LevelCodes, LevelNumbers>;
 
 template <class T>
 T load(const std::byte* data, std::ptrdiff_t stride, Size row) {
-  T value;  // a lone number may lie anywhere
+  T value;  // the address need not be aligned
   std::memcpy(&value, data + stride * static_cast<std::ptrdiff_t>(row), sizeof(T));
   return value;
 }
@@ -177,7 +177,7 @@ void read_as(const Strided& column, Size begin, Size n, Real* x) {
   for (Size r = 0; r < n; ++r) x[r] = static_cast<Real>(load<T>(data, column.stride, r));
 }
 
-// Whether all numbers are finite or missing.
+// Reads n numbers; returns whether all are finite or missing.
 inline bool read(const Strided& column, Size begin, Size n, Real* x) {
   switch (column.kind) {
     case Kind::float64:
@@ -205,29 +205,29 @@ inline bool read(const Strided& column, Size begin, Size n, Real* x) {
 // --- axes and terms -----------------------------------------------------------------------------
 
 struct Axis {
-  Size source;                   // number of its column
-  std::optional<Breaks> breaks;  // none: the column comes with its own way to the pieces
-  Vec origin, inverse;           // (n_pieces) or empty: t is 0
+  Size source;                   // column number
+  std::optional<Breaks> breaks;  // none: the column has codes or levels
+  Vec origin, inverse;           // (n_pieces); empty: t is 0
   Piece n_pieces;
-  Piece unseen;  // rows of this piece are counted; -1: none is
+  Piece unseen;  // rows of this piece are counted; -1: no such piece
 };
 
 struct Term {
   std::vector<Size> axes;    // one or two
-  std::vector<Size> powers;  // of each axis: degree + 1
+  std::vector<Size> powers;  // per axis: degree + 1
   Vec coef;                  // (pieces a, [pieces b,] powers a, [powers b,] outputs)
 };
 
-// Where effects go: rows are `row` apart, terms `term` apart (0: they are added up).
+// Where effects are written, with strides for rows and terms (0: the terms are added up).
 struct Target {
   Real* out = nullptr;
   std::ptrdiff_t row = 0, term = 0;
 };
 
 struct Findings {
-  Size infinite = no_row;      // number of the first source with an infinite number
-  Size not_a_number = no_row;  // first row whose effects add up to none
-  std::vector<Size> unseen;    // rows per axis
+  Size infinite = no_row;      // first column with an infinite number
+  Size not_a_number = no_row;  // first row whose effects add up to NaN
+  std::vector<Size> unseen;    // rows with an unseen level, per axis
 };
 
 class Lookup {
@@ -244,11 +244,12 @@ class Lookup {
   Size n_terms() const { return terms_.size(); }
   Size n_sources() const { return n_sources_; }
 
-  // Effects of the terms [first, last) at rows [0, n). Only the columns of their axes are read.
+  // Evaluates the terms [first, last) at rows [0, n). Only the columns of their axes are read.
   Findings run(const std::vector<Column>& columns, Size n, Size first, Size last,
                const Target& target, Size n_threads, const std::function<void()>& poll) const {
     if (columns.size() < n_sources_) throw std::invalid_argument("lookup: a column is missing");
-    if (first > last || last > terms_.size()) throw std::invalid_argument("lookup: no such terms");
+    if (first > last || last > terms_.size())
+      throw std::invalid_argument("lookup: there are no such terms");
     for (Size k = first; k < last; ++k)
       for (const Size a : terms_[k].axes) check(axes_[a], columns[axes_[a].source]);
     const std::vector<Size> slots = slots_for(first, last);
@@ -275,7 +276,7 @@ class Lookup {
     Size begin, n;
   };
 
-  struct Place {  // of a block of rows on one axis
+  struct Place {  // the pieces and positions of a block of rows on one axis
     std::array<Piece, block_size> piece;
     std::array<Real, block_size> t;
     bool set;
@@ -285,10 +286,10 @@ class Lookup {
     explicit Scratch(const std::vector<Size>& slots)
         : slot(slots),
           places(1 + std::max(Size{1}, *std::max_element(slots.begin(), slots.end()))) {}
-    const std::vector<Size>& slot;  // per axis: number of its place
+    const std::vector<Size>& slot;  // per axis: index in `places`
     std::vector<Place> places;
     std::array<Real, block_size> x;
-    const Column* in_x = nullptr;  // the column that x holds
+    const Column* in_x = nullptr;  // the column that x was read from
   };
 
   static void check(const Axis& axis) {
@@ -309,7 +310,7 @@ class Lookup {
       if (term.axes[i] >= axes_.size()) throw std::invalid_argument("lookup: no such axis");
       const Axis& axis = axes_[term.axes[i]];
       if (term.powers[i] < 1 || (term.powers[i] > 1 && axis.origin.empty()))
-        throw std::invalid_argument("lookup: powers of what has no number");
+        throw std::invalid_argument("lookup: a term has powers on an axis without numbers");
       size *= static_cast<Size>(axis.n_pieces) * term.powers[i];
     }
     if (size != term.coef.size()) throw std::invalid_argument("lookup: coefficients do not fit");
@@ -328,7 +329,7 @@ class Lookup {
           throw std::invalid_argument("lookup: levels do not fit their axis");
   }
 
-  // Axes of several terms keep a place of their own; others share places 0 and 1.
+  // An axis that several terms use has its own place; the others share places 0 and 1.
   std::vector<Size> slots_for(Size first, Size last) const {
     std::vector<Size> uses(axes_.size() + 1), slots(axes_.size() + 1);
     for (Size k = first; k < last; ++k)
@@ -431,7 +432,7 @@ class Lookup {
     }
   }
 
-  // fixed: powers known when compiling, of one output; 0: any.
+  // fixed: number of powers known at compile time, for one output; 0: any number, any outputs.
   template <bool add, Size fixed>
   void curve_of(const Term& term, const Place& place, Size n, Real* out, std::ptrdiff_t row) const {
     const Size q = fixed ? 1 : n_outputs_, powers = fixed ? fixed : term.powers[0];

@@ -1,10 +1,10 @@
-// Which learner is best: the choice of the largest gain, made by evaluating only the contenders.
-// Knows gains, bounds and how rows are asked; knows nothing of what is done with the choice.
+// Finds the learner with the largest gain, evaluating only the contenders.
+// Does not know what an optimizer does with the choice.
 //
-// sqrt(gain_k) is a seminorm of the residual of norm at most one (the eigenvalues of 2H - HH lie in
-// [0, 1]), so it cannot change by more than the residual moved. Every learner has its last exact
-// value and the distance moved since: an upper bound. They are evaluated in the order of the bounds
-// until the best exact value reaches the next bound; what is left cannot be the choice.
+// sqrt(gain_k) is a seminorm of the residual with norm at most one (the eigenvalues of 2H - HH lie
+// in [0, 1]), so it cannot change by more than the residual moved. The last exact value plus the
+// distance moved since is therefore an upper bound. Learners are evaluated in the order of their
+// bounds until the best exact value reaches the next bound; the others cannot be the choice.
 #pragma once
 
 #include <algorithm>
@@ -23,27 +23,29 @@
 
 namespace cwboost {
 
-constexpr Real tie = 1e-9;        // gains closer than this are equal: the first listed wins
-constexpr Real rounding = 1e-12;  // of a root of a gain, as a share of the residual's norm
+constexpr Real tie = 1e-9;  // relative; gains this close are equal, and the first learner wins
+constexpr Real rounding = 1e-12;  // error of sqrt(gain), relative to the norm of the residual
 constexpr Real infinite = std::numeric_limits<Real>::infinity();
 
-// How c comes from r: c = r + share (c - removed), removed the last correction; share 0: c = r.
+// How c follows from r: c = r + share (c - removed), where `removed` is the last correction. If
+// share is 0, c = r.
 struct Carry {
   Real share = 0.0;
   const Update* removed = nullptr;
 };
 
-// Says what an iteration does: one update per residual slot, r first, then c if there is one.
+// Decides what an iteration does: one update per residual slot, for r and, if there is one, for c.
 class Chooser {
  public:
   virtual ~Chooser() = default;
   virtual Move next(Point& point, std::span<const Slot> slots, const Carry& carry) = 0;
-  virtual bool live() const = 0;  // false: the move is a record and must not be altered
-  // The record is gone through just as it was made, so that the rows have the same bits after it.
+  virtual bool live() const = 0;  // false: the move was recorded and must not be altered
+  // Whether recorded steps are repeated exactly as they were taken, so that the rows end in the
+  // same bits (see RunOptions::n_given).
   virtual bool retraces() const { return false; }
-  // r is about to become the residual at f + step * choice: what multiple of the choice it will
-  // have moved by, about. The rows add it to r, so that `moved` is only what was not foreseen.
-  virtual Real foresee(const Point&, const Update&, Real) { return 0.0; }
+  // Predicts how r will move when f moves by step * choice: by about the returned multiple of the
+  // choice. The rows add this to r beforehand, so that `moved` measures only the rest.
+  virtual Real predict_move(const Point&, const Update&, Real) { return 0.0; }
 };
 
 class RecordedMoves final : public Chooser {
@@ -52,25 +54,25 @@ class RecordedMoves final : public Chooser {
   bool live() const override { return false; }
   bool retraces() const override { return own; }
   Move next(Point& point, std::span<const Slot> slots, const Carry& carry) override {
-    if (beside) beside->next(point, slots, carry);
+    if (repeated_search) repeated_search->next(point, slots, carry);
     return moves_.at(next_++);
   }
 
-  bool own = false;  // of this very loop, before it was cut off
-  // Searches as it did then. What it finds is known, but a search without rows leaves behind sums
-  // that were refreshed when it asked, and whose last bits depend on when that was.
-  Chooser* beside = nullptr;
+  bool own = false;  // the moves were made by this run before it was interrupted
+  // A search to repeat along with the recorded moves, or null. The moves are known, but the last
+  // bits of the sums of a row-free search depend on when they were refreshed.
+  Chooser* repeated_search = nullptr;
 
  private:
   const std::vector<Move>& moves_;
   Size next_ = 0;
 };
 
-// What is known of all learners' sums of one residual.
-struct Knowledge {
-  std::vector<Vec> s;  // B'u, (n_coef) per output: exact, or as propagated
-  Vec root, gain;      // of s
-  Vec error;           // how far, in norm, the residual may be from one whose sums are s
+// Sums, gains and bounds of all learners for one residual.
+struct GainBounds {
+  std::vector<Vec> s;  // B'u, (n_coef) per output: exact or propagated
+  Vec root, gain;      // computed from s
+  Vec error;           // distance (norm) of the residual from one whose sums are s, at most
   std::vector<char> exact;
 
   void forget(const Learners& learners, Size n_outputs) {
@@ -84,14 +86,14 @@ struct Knowledge {
 
   Real bound(Size j) const { return root[j] + error[j]; }
 
-  // Gain and root of s[j]; `theta` is scratch.
+  // Computes gain and root from s[j]; `theta` is scratch.
   void solve(const Learners& learners, Size j, Vec& theta) {
     theta.resize(s[j].size());
     gain[j] = learners[j]->solve(s[j], theta);
     root[j] = std::isfinite(gain[j]) ? std::sqrt(std::max(gain[j], 0.0)) : infinite;
   }
 
-  // The same for sums that were propagated: if they left the range, nothing is known.
+  // The same for propagated sums; if they overflowed, nothing is known.
   void estimate(const Learners& learners, Size j, Vec& theta) {
     solve(learners, j, theta);
     if (!std::isfinite(root[j])) error[j] = infinite;
@@ -104,8 +106,9 @@ struct Knowledge {
     exact[j] = 1;
   }
 
-  // Makes contenders exact, some at a time and the largest bound first, until no other can be the
-  // choice. A contender's bound is not below what another learner has for sure.
+  // Makes contenders exact, `at_a_time` together and the largest bound first, until no other
+  // learner can be the choice. A contender is a learner whose bound reaches every other's lower
+  // bound.
   template <class Make>
   void settle(Size at_a_time, Real slack, Make make) {
     Real sure = 0.0, best = -infinite;
@@ -116,7 +119,7 @@ struct Knowledge {
     const auto below = [slack](Real bound, Real value) {
       return bound < value - std::max(tie * value, slack);
     };
-    std::vector<std::pair<Real, Size>> heap;  // the largest bound on top
+    std::vector<std::pair<Real, Size>> heap;  // max-heap of bounds
     for (Size j = 0; j < root.size(); ++j)
       if (!exact[j] && !below(bound(j), sure)) heap.emplace_back(bound(j), j);
     std::ranges::make_heap(heap);
@@ -134,7 +137,7 @@ struct Knowledge {
     }
   }
 
-  // The first of those exact whose gain is the largest, ties counted as equal.
+  // The exact learner with the largest gain; of ties the first.
   Update choice(const Learners& learners, Real negligible) const {
     Real top = 0.0;
     for (Size j = 0; j < gain.size(); ++j) {
@@ -151,26 +154,26 @@ struct Knowledge {
   }
 };
 
-// Rows are asked for the bin sums of the contenders; with `full`, for those of all learners.
+// Searches with bin sums from the rows: of the contenders or, if `full`, of all learners.
 class Search final : public Chooser {
  public:
-  static constexpr Size least_rows = 2000;    // fewer: a pass costs less than a cross-Gram
-  static constexpr double worthwhile = 15.0;  // uses that pay for a cross-Gram
-  static constexpr Size rows_per_entry = 16;  // of a cross-Gram that saves more than it costs
+  static constexpr Size least_rows = 2000;    // with fewer rows a pass costs less than a cross-Gram
+  static constexpr double worthwhile = 15.0;  // expected uses that justify a cross-Gram
+  static constexpr Size rows_per_entry = 16;  // needed for a cross-Gram to save more than it costs
 
   Search(bool full, int n_iter) : full_(full), left_(n_iter) {}
   bool live() const override { return true; }
 
-  // To first order r moves by -slope times the step, slope the mean second derivative of the loss.
-  // Worth the cross-Grams only for a learner that will be chosen many times more.
-  Real foresee(const Point& point, const Update& choice, Real step) override {
+  // To first order r moves by -slope times the step, where slope is the mean second derivative of
+  // the loss. This needs cross-Grams, which pay only for a learner that will be chosen often.
+  Real predict_move(const Point& point, const Update& choice, Real step) override {
     const auto k = static_cast<Size>(choice.learner);
     last_step_ = step;
     const double uses = static_cast<double>(chosen_[k]) / n_moves_ * left_;
     started_[k] = started_[k] || uses >= worthwhile;
     if (!(slope_ > 0.0) || !started_[k] || !can_cross(point)) return 0.0;
-    foreseen_factor_ = -slope_ * step;
-    return foreseen_factor_;
+    predicted_factor_ = -slope_ * step;
+    return predicted_factor_;
   }
 
   Move next(Point& point, std::span<const Slot> slots, const Carry& carry) override {
@@ -182,12 +185,12 @@ class Search final : public Chooser {
     for (Size s = 0; s < slots.size(); ++s) {
       const auto make = [&](const auto& which) { evaluate(point, slots, which, s); };
       if (s == 1) sharpen(point, carry, make);
-      known_[s].settle(at_a_time(point), rounding * norm_[s], make);
+      bounds_[s].settle(at_a_time(point), rounding * norm_[s], make);
     }
     measure_slope();
-    move.choice = known_[0].choice(learners, point.negligible());
+    move.choice = bounds_[0].choice(learners, point.negligible());
     remember(move.choice);
-    if (slots.size() > 1) move.correction = known_[1].choice(learners, 0.0);
+    if (slots.size() > 1) move.correction = bounds_[1].choice(learners, 0.0);
     move.evaluations = static_cast<int>(evaluations_);
     return move;
   }
@@ -195,13 +198,13 @@ class Search final : public Chooser {
  private:
   void forget(Point& point) {
     const Learners& learners = *point.learners();
-    for (auto& known : known_) known.forget(learners, point.rows().n_outputs());
+    for (auto& known : bounds_) known.forget(learners, point.rows().n_outputs());
     if (epoch_ == point.epoch()) return;
     epoch_ = point.epoch();
     norm_ = {0.0, 0.0};
     slope_ = 0.0;
     last_.learner = -1;
-    foreseen_factor_ = 0.0;
+    predicted_factor_ = 0.0;
     chosen_.assign(learners.size(), 0);
     started_.assign(learners.size(), 0);
     missed_.clear();
@@ -212,27 +215,28 @@ class Search final : public Chooser {
     for (Size j = 0; j < learners.size(); ++j) on_set_[learners[j]->set()].push_back(j);
   }
 
-  // Few sets at a time need fewer passes, many share what they read: of short rows, and of rows
-  // that are far away, all at once.
+  // How many learners are evaluated together. Few at a time need fewer evaluations; many share
+  // memory traffic and round trips, which matters for few rows and for remote rows.
   Size at_a_time(const Point& point) const {
     const Size n = point.rows().n_rows();
-    if (full_ || n == 0 || point.rows().far()) return point.learners()->size();
+    if (full_ || n == 0 || point.rows().remote()) return point.learners()->size();
     return std::max<Size>(1, (Size{1} << 14) / n);
   }
 
-  // Bounds after the residuals moved. c is linear in what is known: its sums are propagated with
-  //   s(c) = s(r) + share (s(c) - G theta),  error(c) = error(r) + share error(c),
-  // and where the cross-Gram G with the learner removed is missing, that one's norm is added.
+  // Updates the bounds after the residuals moved. The sums of c are propagated by
+  //   s(c) = s(r) + share (s(c) - G theta),  error(c) = error(r) + share error(c).
+  // Where the cross-Gram G with the removed learner is missing, the norm of its update is added to
+  // the error.
   void follow(Point& point, std::span<const Slot> slots, const Carry& carry) {
     const Learners& learners = *point.learners();
     Real moved = point.take_moved() * (1.0 + 1e-10);
     if (!std::isfinite(moved)) moved = infinite;
     norm_[0] += moved;
     for (Size j = 0; j < learners.size(); ++j) {
-      known_[0].error[j] += moved;
-      known_[0].exact[j] = 0;
+      bounds_[0].error[j] += moved;
+      bounds_[0].exact[j] = 0;
     }
-    if (foreseen_factor_ != 0.0) follow_foreseen(learners);
+    if (predicted_factor_ != 0.0) follow_prediction(learners);
     if (slots.size() < 2) return;
     removed_norm_ = 0.0;
     removed_ = carry.share > 0.0 ? carry.removed->learner : -1;
@@ -243,7 +247,7 @@ class Search final : public Chooser {
     }
     norm_[1] = norm_[0] + carry.share * (norm_[1] + removed_norm_);
     if (full_) return;
-    Knowledge &r = known_[0], &c = known_[1];
+    GainBounds &r = bounds_[0], &c = bounds_[1];
     for (Size j = 0; j < learners.size(); ++j) {
       c.exact[j] = 0;
       if (carry.share == 0.0) {
@@ -264,11 +268,11 @@ class Search final : public Chooser {
     }
   }
 
-  void follow_foreseen(const Learners& learners) {
-    Knowledge& r = known_[0];
+  void follow_prediction(const Learners& learners) {
+    GainBounds& r = bounds_[0];
     const auto k = static_cast<Size>(last_.learner);
     const Real size =
-        std::abs(foreseen_factor_) * std::sqrt(std::max(0.0, grams_->square_norm(k, last_.theta)));
+        std::abs(predicted_factor_) * std::sqrt(std::max(0.0, grams_->square_norm(k, last_.theta)));
     norm_[0] += size;
     for (Size j = 0; j < learners.size(); ++j) {
       if (!std::isfinite(r.error[j])) continue;
@@ -276,19 +280,19 @@ class Search final : public Chooser {
         r.error[j] += size;
         continue;
       }
-      grams_->add_product(j, k, last_.theta, foreseen_factor_, r.s[j]);
+      grams_->add_product(j, k, last_.theta, predicted_factor_, r.s[j]);
       r.estimate(learners, j, theta_);
     }
   }
 
-  // The last choice was taken at s, a step along it changed s: that is the slope.
+  // Measures the slope: by how much the last step changed the sums of the learner it moved.
   void measure_slope() {
     if (last_.learner < 0 || last_step_ == 0.0 || full_) return;
     const auto k = static_cast<Size>(last_.learner);
-    if (!known_[0].exact[k]) return;
+    if (!bounds_[0].exact[k]) return;
     Real fell = 0.0;
     for (Size i = 0; i < last_.theta.size(); ++i)
-      fell += last_.theta[i] * (last_s_[i] - known_[0].s[k][i]);
+      fell += last_.theta[i] * (last_s_[i] - bounds_[0].s[k][i]);
     const Real slope = fell / (last_step_ * grams_->square_norm(k, last_.theta));
     if (std::isfinite(slope) && slope > 0.0)
       slope_ = slope_ > 0.0 ? 0.8 * slope_ + 0.2 * slope : slope;
@@ -296,11 +300,11 @@ class Search final : public Chooser {
 
   void remember(const Update& choice) {
     last_ = choice;
-    last_s_ = known_[0].s[static_cast<Size>(choice.learner)];
+    last_s_ = bounds_[0].s[static_cast<Size>(choice.learner)];
     ++chosen_[static_cast<Size>(choice.learner)];
     ++n_moves_;
     --left_;
-    foreseen_factor_ = 0.0;
+    predicted_factor_ = 0.0;
   }
 
   bool can_cross(const Point& point) const {
@@ -308,33 +312,34 @@ class Search final : public Chooser {
            !grams_->too_many();
   }
 
-  // Whether a product with the cross-Gram is small beside the pass that it may save.
+  // Whether a product with the cross-Gram costs little compared to the pass that it may save.
   static bool pays(const Point& point, Size j, Size k) {
     const Learners& learners = *point.learners();
     return learners[j]->n_coef() * learners[k]->n_coef() * rows_per_entry <= point.rows().n_rows();
   }
 
-  // A learner that was evaluated for want of a cross-Gram with the foreseen one, a second time.
+  // Computes the cross-Gram with the predicted learner for learners that had to be evaluated twice
+  // because it was missing.
   void want_grams(const Point& point, const std::vector<Size>& which) {
-    if (foreseen_factor_ == 0.0) return;
+    if (predicted_factor_ == 0.0) return;
     const auto k = static_cast<Size>(last_.learner);
     std::vector<Grams::Pair> pairs;
     for (const Size j : which)
-      if (!grams_->has(j, k) && pays(point, j, k) && ++missed_[j * known_[0].root.size() + k] >= 2)
+      if (!grams_->has(j, k) && pays(point, j, k) && ++missed_[j * bounds_[0].root.size() + k] >= 2)
         pairs.emplace_back(j, k);
     evaluations_ += grams_->make(pairs);
   }
 
-  // Exact sums of some learners, and of all that share a set with them: of r for the search on r,
-  // of c and, if it is not known, r for the search on c.
+  // Computes exact sums of some learners and of all that share a set with them: sums of r for the
+  // search on r; of c, and of r where they are not exact yet, for the search on c.
   void evaluate(Point& point, std::span<const Slot> slots, const std::vector<Size>& which, Size s) {
     const Learners& learners = *point.learners();
     std::vector<Set> sets;
-    bool all_known = true, none_lost = true;  // of r
+    bool all_known = true, none_lost = true;  // for r
     for (const Size j : which) {
       sets.push_back(learners[j]->set());
-      all_known = all_known && known_[0].exact[j];
-      none_lost = none_lost && std::isfinite(known_[0].error[j]);
+      all_known = all_known && bounds_[0].exact[j];
+      none_lost = none_lost && std::isfinite(bounds_[0].error[j]);
     }
     std::ranges::sort(sets);
     sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
@@ -344,7 +349,7 @@ class Search final : public Chooser {
     const auto sums =
         point.run(batch_of(BinSums{{asked.begin(), asked.end()}, sets, point.part()})).at(0).sums;
     if (sums.size() != asked.size() * sets.size())
-      throw std::invalid_argument("rows gave sums of other sets than were asked for");
+      throw std::invalid_argument("the rows replied with a wrong number of sums");
     evaluations_ += sets.size();
     for (Size i = 0; i < sets.size(); ++i)
       for (const Size j : on_set_[sets[i]])
@@ -355,14 +360,14 @@ class Search final : public Chooser {
           if (last < slots.size())
             carry_over(learners, j, u);
           else
-            known_[t].make_exact(learners, j, u, theta_);
+            bounds_[t].make_exact(learners, j, u, theta_);
         }
     want_grams(point, which);
   }
 
-  // r alone is evaluated: what was wrong with its sums was as wrong in those of c.
+  // Only r was evaluated: the error found in its sums was the same in the sums of c.
   void carry_over(const Learners& learners, Size j, const Vec& u) {
-    Knowledge &r = known_[0], &c = known_[1];
+    GainBounds &r = bounds_[0], &c = bounds_[1];
     const Real error = r.error[j];
     const Vec before = r.s[j];
     r.make_exact(learners, j, u, theta_);
@@ -372,13 +377,13 @@ class Search final : public Chooser {
     c.estimate(learners, j, theta_);
   }
 
-  // Makes the cross-Grams with the learner removed that contenders for the correction lack: a pass
-  // each, which saves one whenever that learner is removed again. The likely choice is evaluated
-  // first, so that few are contenders.
+  // Computes missing cross-Grams between the removed learner and the contenders for the correction.
+  // Each costs a pass and saves one whenever that learner is removed again. The likely choice is
+  // evaluated first, so that few contenders remain.
   template <class Make>
   void sharpen(Point& point, const Carry& carry, Make make) {
     if (removed_ < 0 || !can_cross(point)) return;
-    Knowledge& c = known_[1];
+    GainBounds& c = bounds_[1];
     const auto k = static_cast<Size>(removed_);
     const Size likely = static_cast<Size>(std::ranges::max_element(c.root) - c.root.begin());
     if (!c.exact[likely]) make(std::vector{likely});
@@ -396,28 +401,28 @@ class Search final : public Chooser {
   }
 
   bool full_;
-  std::array<Knowledge, 2> known_;  // of r and of c
-  std::array<Real, 2> norm_{};      // at most so large are they
+  std::array<GainBounds, 2> bounds_;  // for r and for c
+  std::array<Real, 2> norm_{};        // upper bounds of their norms
   std::optional<Grams> grams_;
-  std::vector<std::vector<Size>> on_set_;  // learners by their set
+  std::vector<std::vector<Size>> on_set_;  // learners of each set
   Size epoch_ = static_cast<Size>(-1);
-  int removed_ = -1;         // the learner of the last correction,
-  Real removed_norm_ = 0.0;  // and its norm
-  int left_;                 // iterations to come
+  int removed_ = -1;         // learner of the last correction
+  Real removed_norm_ = 0.0;  // norm of that correction
+  int left_;                 // iterations left
   int n_moves_ = 0;
-  std::vector<int> chosen_;    // how often, per learner
-  std::vector<char> started_;  // those whose steps are foreseen
-  Real slope_ = 0.0;           // mean second derivative of the loss; 0: not known yet
+  std::vector<int> chosen_;    // times, per learner
+  std::vector<char> started_;  // learners whose steps are predicted
+  Real slope_ = 0.0;           // mean second derivative of the loss; 0 if unknown
   Update last_;                // the last choice
-  Vec last_s_;                 // its sums when it was chosen
+  Vec last_s_;                 // its sums when chosen
   Real last_step_ = 0.0;
-  Real foreseen_factor_ = 0.0;  // what r was moved along it beforehand
+  Real predicted_factor_ = 0.0;  // multiple of it that was added to r beforehand
   std::unordered_map<Size, int> missed_;
   Size evaluations_ = 0;
   Vec theta_;  // scratch
 };
 
-// Without rows: the ledger has the sums, exact or with a bound on their error.
+// Searches without rows: GramRows has the sums, exact or with a bound on their error.
 class GramSearch final : public Chooser {
  public:
   explicit GramSearch(GramRows& rows) : rows_(rows) {}
@@ -430,21 +435,21 @@ class GramSearch final : public Chooser {
     for (Size s = 0; s < slots.size(); ++s) {
       const auto take = [&](Size j) {
         const In sums = rows_.sums(slots[s], j);
-        known_.s[j].assign(sums.begin(), sums.end());
-        known_.error[j] = rows_.error(slots[s], j);
-        known_.exact[j] = known_.error[j] == 0.0;
-        known_.solve(learners, j, theta_);
+        bounds_.s[j].assign(sums.begin(), sums.end());
+        bounds_.error[j] = rows_.error(slots[s], j);
+        bounds_.exact[j] = bounds_.error[j] == 0.0;
+        bounds_.solve(learners, j, theta_);
       };
-      if (known_.s.size() != learners.size()) known_.forget(learners, rows_.n_outputs());
+      if (bounds_.s.size() != learners.size()) bounds_.forget(learners, rows_.n_outputs());
       for (Size j = 0; j < learners.size(); ++j) take(j);
-      known_.settle(2, rounding * rows_.norm(slots[s]), [&](const auto& which) {
+      bounds_.settle(2, rounding * rows_.norm(slots[s]), [&](const auto& which) {
         rows_.refresh(which);
         for (const Size j : which) take(j);
       });
       if (s == 0)
-        move.choice = known_.choice(learners, point.negligible());
+        move.choice = bounds_.choice(learners, point.negligible());
       else
-        move.correction = known_.choice(learners, 0.0);
+        move.correction = bounds_.choice(learners, 0.0);
     }
     move.evaluations = static_cast<int>(rows_.n_passes() - before);
     return move;
@@ -452,7 +457,7 @@ class GramSearch final : public Chooser {
 
  private:
   GramRows& rows_;
-  Knowledge known_;
+  GainBounds bounds_;
   Vec theta_;  // scratch
 };
 

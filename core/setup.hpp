@@ -1,8 +1,7 @@
-// Columns -> bins -> basis rows, once per fit: what is as long as the data or as their bins and
-// should cost a pass or a sort. Knows numbers, points and knots; knows nothing of tables, learners,
-// smoothing or the loop.
+// Set-up of a fit: passes over whole columns that summarise them, assign bins and evaluate bases.
+// Does not know about tables, learners or smoothing.
 //
-// A missing cell is NaN. `training` marks the rows that decide; an empty mask means all of them.
+// A missing cell is NaN. `training` marks the training rows; an empty mask means all rows.
 #pragma once
 
 #include <algorithm>
@@ -33,14 +32,14 @@ inline void check_weights(In weights, Size n) {
   if (weights.size() != n) throw std::invalid_argument("weights must have one number per row");
 }
 
-// --- what a column holds ------------------------------------------------------------------------
+// --- summaries of columns -----------------------------------------------------------------------
 
 struct Survey {
-  Real low, high;    // of the training rows; low > high: they have no number
-  Size missing;      // cells of the training rows
-  Size all_missing;  // cells of all rows
-  bool beyond;       // some number of all rows is not within low..high
-  bool infinite;     // some cell of all rows is
+  Real low, high;    // of the training rows; low > high if they have no numbers
+  Size missing;      // missing cells of the training rows
+  Size all_missing;  // missing cells of all rows
+  bool beyond;       // some row is outside low..high
+  bool infinite;     // some row is infinite
 };
 
 struct Range {
@@ -48,8 +47,8 @@ struct Range {
   Size missing = 0;
 };
 
-// Least, largest and missing, in lanes so that the compiler may use vectors. Comparisons with NaN
-// are false and change nothing.
+// Minimum, maximum and number of missing cells, in lanes so that compilers vectorise the loop.
+// Comparisons with NaN are false and change nothing.
 CWBOOST_WIDE inline Range range_of(const Real* x, Size n) {
   std::array<Real, lanes> low, high;
   std::array<std::uint64_t, lanes> missing{};
@@ -86,7 +85,7 @@ inline Survey survey(In values, Mask training) {
   std::array<Real, 1024> some;
   for (Size begin = 0; begin < values.size(); begin += some.size()) {
     const Size n = std::min(some.size(), values.size() - begin);
-    Size taken = 0;  // the training rows' cells, moved together
+    Size taken = 0;  // training rows, moved to the front
     for (Size i = begin; i < begin + n; ++i) {
       some[taken] = values[i];
       taken += training[i] ? 1U : 0U;
@@ -100,13 +99,13 @@ inline Survey survey(In values, Mask training) {
   return {part.low, part.high, part.missing, all.missing, beyond, some_infinite};
 }
 
-// The distinct numbers of the training rows, increasing; more than `limit`: nothing, and soon.
-// -0 is 0.
+// The distinct numbers of the training rows, increasing; -0 counts as 0. Returns false as soon as
+// there are more than `limit`.
 inline bool distinct(In values, Mask training, Size limit, Vec& out) {
   check_mask(training, values.size());
   const Size size = std::bit_ceil(4 * limit + 4);
   const int shift = 64 - std::countr_zero(size);
-  Vec table(size, not_a_number);  // open addressing; NaN: free
+  Vec table(size, not_a_number);  // open addressing; NaN marks a free place
   out.clear();
   Real last = not_a_number;  // runs of one value are common
   for (Size i = 0; i < values.size(); ++i) {
@@ -126,13 +125,13 @@ inline bool distinct(In values, Mask training, Size limit, Vec& out) {
 
 // --- sorting ------------------------------------------------------------------------------------
 
-// Equally wide drawers for numbers from low to high; a larger number is in no earlier drawer.
-class Drawers {
+// Equally wide buckets for numbers from low to high. A larger number is never in an earlier bucket.
+class Buckets {
  public:
-  Drawers() = default;  // one
-  Drawers(Real low, Real high, Size n) : low_(low), last_(static_cast<Real>(n - 1)) {
+  Buckets() = default;  // one bucket
+  Buckets(Real low, Real high, Size n) : low_(low), last_(static_cast<Real>(n - 1)) {
     scale_ = static_cast<Real>(n) / (high - low);
-    if (!std::isfinite(scale_) || !std::isfinite(high - low)) scale_ = last_ = 0.0;  // all in one
+    if (!std::isfinite(scale_) || !std::isfinite(high - low)) scale_ = last_ = 0.0;  // one bucket
   }
   Size operator()(Real x) const {
     const Real at = (x - low_) * scale_;
@@ -143,47 +142,49 @@ class Drawers {
   Real low_ = 0.0, last_ = 0.0, scale_ = 0.0;
 };
 
-// Rows with a number in the order of their numbers, equal ones in the order of rows; -0 is 0. They
-// are laid into drawers, and a drawer is sorted when one of its ranks is asked for: numbers that
-// are spread evenly are nearly sorted then, and few ranks of many cost little more than two passes.
+// The rows with a number, sorted by number and then by row; -0 counts as 0. Rows are distributed
+// over buckets, and a bucket is sorted when one of its ranks is needed: a few ranks cost little
+// more than two passes over the column.
 class Order {
  public:
-  Order(In values, Mask training, Size per_drawer) : values_(values) {
+  Order(In values, Mask training, Size per_bucket) : values_(values) {
     check_mask(training, values.size());
     if (values.size() > std::numeric_limits<std::uint32_t>::max())
-      throw std::invalid_argument("a column has more rows than can be sorted");
+      throw std::invalid_argument("a column has too many rows to be sorted");
     const Range range = range_of(values.data(), values.size());
-    const Size n_drawers = std::max<Size>(1, values.size() / per_drawer);
-    const Drawers drawer(range.low, range.high, n_drawers);
+    const Size n_buckets = std::max<Size>(1, values.size() / per_bucket);
+    const Buckets bucket(range.low, range.high, n_buckets);
     const auto each = [&](auto take) {
       for (Size i = 0; i < values.size(); ++i)
-        if (values[i] == values[i] && decides(training, i)) take(i, drawer(values[i]));
+        if (values[i] == values[i] && decides(training, i)) take(i, bucket(values[i]));
     };
-    begin_.assign(n_drawers + 2, 0);
+    begin_.assign(n_buckets + 2, 0);
     each([&](Size, Size d) { ++begin_[d + 2]; });
-    for (Size d = 0; d < n_drawers; ++d) begin_[d + 2] += begin_[d + 1];
+    for (Size d = 0; d < n_buckets; ++d) begin_[d + 2] += begin_[d + 1];
     rows_.resize(begin_.back());
     each([&](Size i, Size d) { rows_[begin_[d + 1]++] = static_cast<std::uint32_t>(i); });
     begin_.pop_back();
-    sorted_.assign(n_drawers, false);
+    sorted_.assign(n_buckets, false);
   }
 
   Size size() const { return rows_.size(); }
 
   Real operator[](Size rank) {
     const auto after = std::upper_bound(begin_.begin(), begin_.end(), rank);
-    sort_drawer(static_cast<Size>(after - begin_.begin()) - 1);
+    sort_bucket(static_cast<Size>(after - begin_.begin()) - 1);
     return values_[rows_[rank]] + 0.0;
   }
 
-  const std::vector<std::uint32_t>& all() {  // rows, all drawers sorted
-    for (Size d = 0; d < sorted_.size(); ++d) sort_drawer(d);
+  const std::vector<std::uint32_t>& all() {  // all rows, sorted
+    for (Size d = 0; d < sorted_.size(); ++d) sort_bucket(d);
     return rows_;
   }
-  const std::vector<std::uint32_t>& rows() const { return rows_; }  // as far as sorted
+  const std::vector<std::uint32_t>& rows() const {
+    return rows_;
+  }  // sorted as far as needed so far
 
  private:
-  void sort_drawer(Size d) {
+  void sort_bucket(Size d) {
     if (sorted_[d]) return;
     sorted_[d] = true;
     std::uint32_t* const rows = rows_.data() + begin_[d];
@@ -206,7 +207,8 @@ class Order {
     }
   }
 
-  // Least digit first, 11 bits of the number's order at a time; digits that all share are left out.
+  // Radix sort, least significant digit first, 11 bits at a time; digits that all rows share are
+  // skipped.
   void sort_by_digits(std::span<std::uint32_t> rows) const {
     constexpr Size digits = 6, bits = 11, buckets = Size{1} << bits;
     struct Cell {
@@ -233,18 +235,18 @@ class Order {
     for (Size i = 0; i < rows.size(); ++i) rows[i] = cells[i].row;
   }
 
-  static std::uint64_t key_of(Real x) {  // in the order of unsigned integers
+  static std::uint64_t key_of(Real x) {  // orders unsigned integers as the numbers
     const auto bits = std::bit_cast<std::uint64_t>(x + 0.0);
     return bits ^ (bits >> 63 ? ~std::uint64_t{0} : std::uint64_t{1} << 63);
   }
 
   In values_;
   std::vector<std::uint32_t> rows_;
-  std::vector<std::uint32_t> begin_;  // of each drawer, and the end of the last
+  std::vector<std::uint32_t> begin_;  // first row of each bucket, and the end
   std::vector<bool> sorted_;
 };
 
-// The first of n positions, at most the last, that what is reached there fits.
+// The first of n positions where fits(reached(position)) holds, or the last position.
 template <class Reached, class Fits>
 Size first_position(Size n, Reached reached, Fits fits) {
   Size low = 0, high = n - 1;
@@ -258,13 +260,13 @@ Size first_position(Size n, Reached reached, Fits fits) {
   return low;
 }
 
-// Midpoints of the intervals that minimise the weighted check loss, for shares q of numbers by
-// rank and the weight reached at each of them.
+// Quantiles for the given shares: midpoints of the intervals that minimise the weighted check loss.
+// `numbers` are sorted; reached(i) is the total weight up to rank i.
 template <class Numbers, class Reached>
 Vec quantiles_of(Numbers& numbers, Reached reached, In shares) {
   const Size n = numbers.size();
-  if (n == 0) throw std::invalid_argument("quantiles of no numbers");
-  const Real total = reached(n - 1), slack = 1e-12 * total;  // what is reached is rounded
+  if (n == 0) throw std::invalid_argument("quantiles: the column has no numbers");
+  const Real total = reached(n - 1), slack = 1e-12 * total;  // for rounding errors
   Vec out;
   for (const Real q : shares) {
     const Real at = q * total;
@@ -275,7 +277,7 @@ Vec quantiles_of(Numbers& numbers, Reached reached, In shares) {
   return out;
 }
 
-// Quantiles of the numbers that the training rows have; without weights all rows weigh 1.
+// Quantiles of the numbers of the training rows; without weights every row weighs 1.
 inline Vec quantiles(In values, Mask training, In weights, In shares) {
   if (weights.empty()) {
     Order order(values, training, 4);
@@ -290,7 +292,7 @@ inline Vec quantiles(In values, Mask training, In weights, In shares) {
   return quantiles_of(order, [&](Size i) { return reached[i]; }, shares);
 }
 
-// The distinct numbers of the training rows and the weight of each, added up in row order.
+// The distinct numbers of the training rows and their weights, added up in row order.
 inline std::pair<Vec, Vec> weigh_distinct(In values, Mask training, In weights) {
   if (!weights.empty()) check_weights(weights, values.size());
   Vec numbers, sums;
@@ -308,8 +310,8 @@ inline std::pair<Vec, Vec> weigh_distinct(In values, Mask training, In weights) 
 
 // --- bins ---------------------------------------------------------------------------------------
 
-// One bin per distinct value by a single sort: first those that training rows have, increasing,
-// then the others, increasing, then the missing.
+// One bin per distinct value, by a single sort: first the values of training rows, increasing, then
+// the other values, increasing, then missing cells.
 class ExactBins {
  public:
   ExactBins(In column, Mask training)
@@ -321,7 +323,7 @@ class ExactBins {
 
   Size n_bins() const { return n_seen_ + n_others_ + (missing() ? 1 : 0); }
 
-  // The bin of every row, and what each bin stands for.
+  // Writes the bin of every row, and the value of every bin.
   template <class T>
   void write(std::span<T> index, Out bin_values) const {
     Size seen_bin = 0, other_bin = n_seen_;
@@ -339,7 +341,7 @@ class ExactBins {
  private:
   bool missing() const { return order_.size() < column_.size(); }
 
-  // Calls use(begin, end, x, whether a training row has it) for every distinct value x.
+  // Calls use(begin, end, x, seen) for every distinct value x; `seen`: some training row has it.
   template <class Use>
   void groups(Use use) const {
     const auto& rows = order_.rows();
@@ -358,12 +360,12 @@ class ExactBins {
   Size n_seen_ = 0, n_others_ = 0;
 };
 
-// The nearest of size = top + 1 equally spaced points, halves up; NaN goes to bin `missing`.
+// The nearest of top + 1 equally spaced points, halves up; NaN goes to bin `missing`.
 CWBOOST_WIDE inline void nearest_equal(const Real* x, Size n, Real first, Real step, Real top,
                                        Real missing, std::int32_t* out) {
   for (Size i = 0; i < n; ++i) {
     Real at = (x[i] - first) / step + 0.5;
-    at = at < top ? at : top;  // this order: vectors have it as one instruction
+    at = at < top ? at : top;  // in this order a comparison is one vector instruction
     at = at > 0.0 ? at : 0.0;
     at = x[i] == x[i] ? at : missing;
     out[i] = static_cast<std::int32_t>(at);
@@ -382,17 +384,17 @@ void assign_equal(In values, Real first, Real last, Size size, Size missing, std
   }
 }
 
-// How many of increasing cuts are at most x (`closed`), or below it: the cuts in the drawer of x
-// are searched, those in earlier drawers are known to lie below.
+// Counts the cuts (increasing) that are at most x (`closed`) or below x. Only the cuts in the
+// bucket of x are searched; all cuts of earlier buckets lie below x.
 class CutSearch {
  public:
   CutSearch(In cuts, Size n_values) : cuts_(cuts) {
-    const Size n_drawers = 8 * cuts.size();  // most hold no cut
-    if (cuts.size() < 8 || n_values < n_drawers) return;
-    drawer_ = Drawers(cuts.front(), cuts.back(), n_drawers);
-    begin_.assign(n_drawers + 1, 0);
-    for (const Real cut : cuts) ++begin_[drawer_(cut) + 1];
-    for (Size d = 0; d < n_drawers; ++d) begin_[d + 1] += begin_[d];
+    const Size n_buckets = 8 * cuts.size();  // most are empty
+    if (cuts.size() < 8 || n_values < n_buckets) return;
+    bucket_ = Buckets(cuts.front(), cuts.back(), n_buckets);
+    begin_.assign(n_buckets + 1, 0);
+    for (const Real cut : cuts) ++begin_[bucket_(cut) + 1];
+    for (Size d = 0; d < n_buckets; ++d) begin_[d + 1] += begin_[d];
   }
 
   template <bool closed>
@@ -400,7 +402,7 @@ class CutSearch {
     Size low = 0, high = cuts_.size();
     if (!begin_.empty()) {
       if (!(x >= cuts_.front())) return 0;
-      const Size d = drawer_(x);
+      const Size d = bucket_(x);
       low = begin_[d];
       high = begin_[d + 1];
     }
@@ -417,12 +419,12 @@ class CutSearch {
 
  private:
   In cuts_;
-  Drawers drawer_;
-  std::vector<std::uint32_t> begin_;  // of each drawer; empty: the cuts are searched as they are
+  Buckets bucket_;
+  std::vector<std::uint32_t> begin_;  // first cut of each bucket; empty: plain binary search
 };
 
-// The nearest of increasing points, halves up; NaN goes to bin `missing`. Returns how many values
-// are none of the points.
+// The nearest of increasing points, halves up; NaN goes to bin `missing`. Returns the number of
+// values that are not equal to a point.
 template <class T>
 Size assign_nearest(In values, In points, Size missing, std::span<T> index) {
   Vec middles;
@@ -450,8 +452,8 @@ void assign_cuts(In values, In cuts, Size missing, std::span<T> index) {
 
 // --- pieces -------------------------------------------------------------------------------------
 
-// The piece of every value and its place t there, -1 to 1 from end to end. Piece p goes from edge p
-// to edge p + 1; rows without a number are one more piece, at 0.
+// The piece of every value and its position t there, from -1 to 1. Piece p goes from edge p to edge
+// p + 1; missing cells have a piece of their own, at t = 0.
 inline void place(In values, In edges, std::span<std::uint16_t> piece, Out t) {
   const Size n_pieces = edges.size() - 1;
   const CutSearch search(edges.subspan(1, n_pieces - 1), values.size());
@@ -471,8 +473,8 @@ inline void place(In values, In edges, std::span<std::uint16_t> piece, Out t) {
 
 constexpr Size n_nodes = 8;
 
-// sums[8 p + q] = sum of w T_q(t) over the rows of piece p, T_q the Chebyshev polynomials; without
-// weights w is 1. Four rows at a time, so that the polynomials are vectors.
+// sums[8 p + q] = sum of w T_q(t) over the rows of piece p, with T_q the Chebyshev polynomials;
+// without weights w is 1. Four rows at a time, so that compilers vectorise the polynomials.
 CWBOOST_WIDE inline void weigh_pieces(std::span<const std::uint16_t> piece, In t, In weights,
                                       Out sums) {
   constexpr Size at_a_time = 4;
@@ -495,7 +497,7 @@ CWBOOST_WIDE inline void weigh_pieces(std::span<const std::uint16_t> piece, In t
 
 // --- weights of bins ----------------------------------------------------------------------------
 
-// The weight of every bin, added up in row order; without weights the number of its rows.
+// The weight of every bin, added up in row order; without weights its number of rows.
 template <class T>
 void weigh_bins(std::span<const T> index, In weights, Out out) {
   std::fill(out.begin(), out.end(), 0.0);
@@ -508,7 +510,7 @@ void weigh_bins(std::span<const T> index, In weights, Out out) {
     for (Size i = 0; i < index.size(); ++i) out[index[i]] += weights[i];
     return;
   }
-  // By turns into four tables: a bin that comes again at once need not wait for its last count.
+  // Rows go to four tables in turn, so that a repeated bin does not wait for its previous count.
   const Size copies = 4 * out.size() <= index.size() ? 4 : 1, n = out.size();
   std::vector<std::uint32_t> counts(copies * n, 0);
   Size i = 0;
@@ -530,9 +532,9 @@ inline void power_rows(In values, Real center, Real scale, Size first, Size n_co
   }
 }
 
-// Rows of a B-spline basis by de Boor's recursion: degree + 1 entries each, beyond the range those
-// of its end continued by their slopes (`linear`) or as they are. NaN is one entry in a column
-// behind the splines. `begin` is where each row begins; it may be left out if there is no NaN.
+// Rows of a B-spline basis by de Boor's recursion, degree + 1 entries each. Beyond the range the
+// functions continue linearly (`linear`) or stay constant. NaN has one entry, in a column behind
+// the splines. `begin` receives the start of each row; it may be empty if there is no NaN.
 class Splines {
  public:
   static constexpr Size max_degree = 16;
@@ -545,7 +547,7 @@ class Splines {
   }
   Size n_splines() const { return knots_.size() - degree_ - 1; }
 
-  // Writes the rows and returns how many entries they have.
+  // Writes the rows and returns the number of entries.
   Size write(In values, std::span<std::int64_t> begin, std::span<std::int32_t> column, Out value) {
     if ((!begin.empty() && begin.size() != values.size() + 1) || column.size() != value.size() ||
         value.size() < values.size() * (degree_ + 1))
@@ -574,7 +576,7 @@ class Splines {
     find(inside);
     basis(inside, degree_, out);
     if (inside == x || !linear_ || degree_ == 0) return;
-    std::array<Real, max_degree + 2> lower{};  // of degree - 1, between two zeros
+    std::array<Real, max_degree + 2> lower{};  // of degree - 1, padded with a zero on each side
     basis(inside, degree_ - 1, lower.data() + 1);
     const Size k = degree_;
     for (Size j = 0; j <= k; ++j) {
@@ -586,7 +588,8 @@ class Splines {
     }
   }
 
-  void find(Real x) {  // at_: the interval of x, the last one closed; values mostly come sorted
+  void find(
+      Real x) {  // sets at_ to the interval of x, the last one closed; values are mostly sorted
     const Size last = n_splines() - 1;
     if (x >= knots_[at_] && (x < knots_[at_ + 1] || at_ == last)) return;
     const auto* const from = knots_.data() + degree_ + 1;
@@ -602,7 +605,7 @@ class Splines {
         inverse_[k] = 1.0 / (knots_[at_ + r + 1] - knots_[at_ + r + 1 - j]);
   }
 
-  void basis(Real x, Size degree, Real* out) const {  // the degree + 1 splines that are not zero
+  void basis(Real x, Size degree, Real* out) const {  // the degree + 1 nonzero splines
     std::array<Real, max_degree + 1> left, right;
     out[0] = 1.0;
     Size k = 0;
@@ -624,7 +627,7 @@ class Splines {
   bool linear_;
   Real low_, high_;
   Size at_ = 0;
-  std::array<Real, max_degree*(max_degree + 1) / 2> inverse_;  // of the widths at this interval
+  std::array<Real, max_degree*(max_degree + 1) / 2> inverse_;  // inverse widths for this interval
 };
 
 }  // namespace cwboost

@@ -1,6 +1,6 @@
-// Sums over rows by bin: of one or two numbers per row, and of products of two bases. Each function
-// goes over its rows once, in order, so that its result depends on nothing but its arguments.
-// Knows bin indices and weights; knows nothing of losses, slots or threads.
+// Sums over rows by bin: bin sums of one or two numbers per row, and cross-Grams of two bases. Each
+// function goes over its rows once and in order, so that results do not depend on threads.
+// Does not know about losses, slots or threads. Columns with very many values: see moments.hpp.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace cwboost {
 
-// A bin index, as narrow as its bins allow.
+// A bin index, as narrow as the number of bins allows.
 struct IndexSet {
   std::variant<std::span<const std::uint8_t>, std::span<const std::uint16_t>,
                std::span<const std::uint32_t>>
@@ -27,15 +27,16 @@ struct RowRange {
 
 // --- bin sums -----------------------------------------------------------------------------------
 
-// Rows i, i + 1, .. go to different copies of a bin, so that a column with most of its rows in one
-// bin does not wait for the last addition; as many copies as the first-level cache holds.
+// Rows i, i + 1, .. go to different copies of a bin. Otherwise a column with most of its rows in
+// one bin would wait for the previous addition. There are as many copies as the first-level cache
+// holds.
 constexpr Size copies_of(Size n_bins) { return n_bins <= 512 ? 4 : n_bins <= 65536 ? 2 : 1; }
 
 template <Size copies, Size planes, class Index>
 void add_to_bins(Index index, std::array<const Real*, planes> x, RowRange rows, Real* bins) {
   const auto add = [&](Size i, Size copy) {
     Real* const bin = bins + (static_cast<Size>(index[i]) * copies + copy) * planes;
-    std::array<Real, planes> sum;  // all read before any is written: one vector addition
+    std::array<Real, planes> sum;  // read all before writing any: one vector addition
     for (Size p = 0; p < planes; ++p) sum[p] = bin[p] + x[p][i];
     for (Size p = 0; p < planes; ++p) bin[p] = sum[p];
   };
@@ -45,7 +46,7 @@ void add_to_bins(Index index, std::array<const Real*, planes> x, RowRange rows, 
   for (Size c = 0; i < rows.end; ++i, ++c) add(i, c);
 }
 
-// sums[p * n_bins + b] += sum of x[p][i] over the rows of bin b; `scratch` is kept between calls.
+// sums[p * n_bins + b] += sum of x[p][i] over the rows of bin b; `scratch` is reused between calls.
 template <Size planes>
 void bin_sums(const IndexSet& set, std::array<const Real*, planes> x, RowRange rows, Real* sums,
               Vec& scratch) {
@@ -73,7 +74,7 @@ void bin_sums(const IndexSet& set, std::array<const Real*, planes> x, RowRange r
 
 // --- cross-Grams --------------------------------------------------------------------------------
 
-// table (bins of a, coefficients of b) += w x (row of b), row by row.
+// table (bins of a, coefficients of b): for each row of the data, add w times its basis row of b.
 template <Size width, class A, class B, class W>
 CWBOOST_KERNEL void add_narrow_rows(A a, B b, const Basis& basis, W w, Size n, Real* table) {
   const Size d = basis.n_coef();
@@ -109,8 +110,9 @@ void add_rows(A a, B b, const Basis& basis, const Weights& weights, Real* table)
   }
 }
 
-// B_a' C B_b, C the weights of the joint bins of two sets: (coefficients of a, of b). The table on
-// the way has the bins of one and the coefficients of the other, whichever is smaller.
+// B_a' C B_b, with C the weights of the joint bins of two sets: (coefficients of a, coefficients of
+// b). The intermediate table has the bins of one set and the coefficients of the other, whichever
+// is smaller.
 inline Vec cross_gram(const IndexSet& a, const Basis& basis_a, const IndexSet& b,
                       const Basis& basis_b, const Weights& weights) {
   const Size d_a = basis_a.n_coef(), d_b = basis_b.n_coef();

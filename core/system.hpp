@@ -1,10 +1,11 @@
-// Normal equations of learners, once per fit and part: Gram, df -> smoothing by Demmler-Reinsch,
-// factor. Knows small dense matrices (row by row); knows nothing of columns, rows or the loop.
-// smoothing.py has the same in NumPy, for systems that are large or not positive definite.
+// The normal equations of learners, solved once per fit and part: Gram matrix, smoothing parameter
+// for given degrees of freedom (df), Cholesky factor. All matrices are small, dense and stored row
+// by row. fitting/smoothing.py does the same in NumPy for large systems and for those that are not
+// positive definite. Does not know about columns or the loop.
 //
 // With A = B'WB for weights that sum to one and the penalty P, diagonalise A against A + tau P,
-// tau = tr A / tr P. With eigenvalues a in [0, 1] and rho = lambda / tau the smoother H has the
-// eigenvalues h = a / (a + rho (1 - a)).
+// tau = tr A / tr P (Demmler-Reinsch). With eigenvalues a in [0, 1] and rho = lambda / tau, the
+// smoother H has the eigenvalues h = a / (a + rho (1 - a)).
 #pragma once
 
 #include <algorithm>
@@ -20,16 +21,16 @@
 
 namespace cwboost {
 
-// What a learner's smoothing has to achieve.
-struct Aim {
-  Real smoothing = std::numeric_limits<Real>::quiet_NaN();  // lambda; NaN: as df asks for
+// How much a learner is smoothed: by a given lambda, or by the lambda with given df.
+struct SmoothingTarget {
+  Real smoothing = std::numeric_limits<Real>::quiet_NaN();  // lambda; NaN: find it from df
   Real df = 0.0;
-  bool net = false;      // df without the constant's share
+  bool net = false;      // df excludes the share of the constant
   bool trace_h = false;  // df = tr(H) instead of tr(2H - HH)
-  Size null_dim = 0;     // dimensions that the penalty leaves free
+  Size null_dim = 0;     // dimension of the null space of the penalty
 };
 
-// Rows of a basis over bins: row b holds value[begin[b] .. begin[b+1]) at those columns.
+// A basis over bins in compressed rows, see Basis; not checked yet.
 struct BasisRows {
   std::span<const std::int64_t> begin;
   std::span<const std::int32_t> column;
@@ -37,19 +38,19 @@ struct BasisRows {
   Size n_bins() const { return begin.size() - 1; }
 };
 
-// One system: what goes in and, as views of the caller's arrays, what comes out.
+// One system: inputs, and views of the caller's arrays for the outputs.
 struct System {
   BasisRows basis;
   In weights;  // (n_bins)
   In penalty;  // (d, d)
-  Aim aim;
+  SmoothingTarget target;
   Out gram;     // (d, d) A = B'WB
   Out factor;   // (d, d) lower Cholesky factor of A + lambda P
   Out mean;     // (d) B'W1 / sum of weights
-  Out numbers;  // lambda, df, net df, 1 if all went well (0: do it otherwise)
+  Out numbers;  // lambda, df, net df, 1 if solved (0: use the NumPy version)
 };
 
-// Eigenvalues, increasing, and the squared coordinates of the constant function.
+// The eigenvalues, increasing, and the squared coordinates of the constant function.
 struct Spectrum {
   Vec a;
   Vec constant;
@@ -57,7 +58,7 @@ struct Spectrum {
 
   Real g(Size i, Real rho) const { return a[i] > 0.0 ? 1.0 / (a[i] + rho * (1.0 - a[i])) : 0.0; }
 
-  // df (or net df) at rho, and its derivative by log(rho).
+  // Returns df (or net df) at rho, and its derivative by log(rho).
   std::pair<Real, Real> df(Real rho, bool trace_h, bool net) const {
     Real value = 0.0, slope = 0.0;
     for (Size i = 0; i < a.size(); ++i) {
@@ -75,7 +76,7 @@ struct Spectrum {
 
 namespace dense {
 
-// Loops go along rows, and none waits for a sum: they become vector instructions.
+// All inner loops run along rows and none carries a sum, so that compilers vectorise them.
 
 inline void transpose(Out m, Size d) {
   for (Size i = 0; i < d; ++i)
@@ -87,11 +88,11 @@ CWBOOST_INLINE void subtract(Real* y, Real f, const Real* x, Size n) {
   for (Size i = 0; i < n; ++i) y[i] -= f * x[i];
 }
 
-// The lower factor in place, zeros above; false: not safely positive definite.
+// Replaces m by its lower Cholesky factor. Returns false if m is not safely positive definite.
 CWBOOST_KERNEL inline bool cholesky(Out m, Size d) {
   Vec least(d);
   for (Size k = 0; k < d; ++k) least[k] = 1e-14 * m[k * d + k];
-  for (Size k = 0; k < d; ++k) {  // rows of the upper factor
+  for (Size k = 0; k < d; ++k) {  // row k of the upper factor
     Real* const row = &m[k * d];
     if (!(row[k] > least[k] && std::isfinite(row[k]))) return false;
     const Real root = std::sqrt(row[k]);
@@ -104,7 +105,7 @@ CWBOOST_KERNEL inline bool cholesky(Out m, Size d) {
   return true;
 }
 
-inline void solve_lower(In l, Size d, Out x) {  // L x = x
+inline void solve_lower(In l, Size d, Out x) {  // x := L^-1 x
   for (Size i = 0; i < d; ++i) {
     Real sum = x[i];
     for (Size j = 0; j < i; ++j) sum -= l[i * d + j] * x[j];
@@ -114,7 +115,7 @@ inline void solve_lower(In l, Size d, Out x) {  // L x = x
 
 // C = L^-1 A L^-T for symmetric A, in place.
 CWBOOST_KERNEL inline void reduce(In l, Size d, Out c) {
-  for (int side = 0; side < 2; ++side) {  // L^-1 A, then the same with its transpose
+  for (int side = 0; side < 2; ++side) {  // L^-1 A, then again after transposing
     for (Size i = 0; i < d; ++i) {
       for (Size j = 0; j < i; ++j)
         if (l[i * d + j] != 0.0) subtract(&c[i * d], l[i * d + j], &c[j * d], d);
@@ -126,8 +127,9 @@ CWBOOST_KERNEL inline void reduce(In l, Size d, Out c) {
     for (Size j = 0; j < i; ++j) c[i * d + j] = c[j * d + i] = 0.5 * (c[i * d + j] + c[j * d + i]);
 }
 
-// Householder reflections to a tridiagonal matrix (diagonal, and beside it); z takes part.
-CWBOOST_KERNEL inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Out beside) {
+// Reduces c to tridiagonal form (diagonal, off_diagonal) by Householder reflections, which are also
+// applied to z.
+CWBOOST_KERNEL inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Out off_diagonal) {
   Vec v(d), p(d);
   for (Size k = 0; k + 2 < d; ++k) {
     Real square = 0.0;
@@ -136,8 +138,8 @@ CWBOOST_KERNEL inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Ou
       square += v[i] * v[i];
     }
     const Real norm = std::sqrt(square), alpha = v[k + 1] > 0.0 ? -norm : norm;
-    beside[k] = alpha;
-    square -= alpha * v[k + 1];  // half of the square of what v becomes
+    off_diagonal[k] = alpha;
+    square -= alpha * v[k + 1];  // half of the squared norm of the new v
     v[k + 1] -= alpha;
     if (square == 0.0) continue;
     const Size first = k + 1, n = d - first;
@@ -160,31 +162,31 @@ CWBOOST_KERNEL inline void tridiagonalize(Out c, Size d, Out z, Out diagonal, Ou
     }
   }
   for (Size i = 0; i < d; ++i) diagonal[i] = c[i * d + i];
-  if (d > 1) beside[d - 2] = c[(d - 1) * d + d - 2];
+  if (d > 1) off_diagonal[d - 2] = c[(d - 1) * d + d - 2];
 }
 
-// Implicit QL on a tridiagonal matrix: its eigenvalues replace the diagonal, the coordinates of z
-// in its eigenvectors replace z. False: it did not converge.
-inline bool diagonalize(Out diagonal, Out beside, Out z) {
+// Implicit QL on a tridiagonal matrix: the eigenvalues replace the diagonal, and the coordinates of
+// z in the eigenvectors replace z. Returns false if it does not converge.
+inline bool diagonalize(Out diagonal, Out off_diagonal, Out z) {
   const Size d = diagonal.size();
   for (Size l = 0; l < d; ++l)
     for (int round = 0;; ++round) {
-      Size m = l;  // the block that begins at l ends where the number beside is nothing
+      Size m = l;  // the block from l ends where the off-diagonal entry is negligible
       while (m + 1 < d &&
-             std::abs(beside[m]) > std::numeric_limits<Real>::epsilon() *
-                                       (std::abs(diagonal[m]) + std::abs(diagonal[m + 1])))
+             std::abs(off_diagonal[m]) > std::numeric_limits<Real>::epsilon() *
+                                             (std::abs(diagonal[m]) + std::abs(diagonal[m + 1])))
         ++m;
       if (m == l) break;
       if (round == 60) return false;
-      Real g = (diagonal[l + 1] - diagonal[l]) / (2.0 * beside[l]);
-      g = diagonal[m] - diagonal[l] + beside[l] / (g + std::copysign(std::hypot(g, 1.0), g));
+      Real g = (diagonal[l + 1] - diagonal[l]) / (2.0 * off_diagonal[l]);
+      g = diagonal[m] - diagonal[l] + off_diagonal[l] / (g + std::copysign(std::hypot(g, 1.0), g));
       Real s = 1.0, c = 1.0, p = 0.0;
       Size i = m;
       while (i-- > l) {
-        const Real f = s * beside[i], b = c * beside[i];
+        const Real f = s * off_diagonal[i], b = c * off_diagonal[i];
         const Real r = std::sqrt(f * f + g * g);
-        beside[i + 1] = r;
-        if (r == 0.0) break;  // underflow: the block falls apart here
+        off_diagonal[i + 1] = r;
+        if (r == 0.0) break;  // underflow: the block splits here
         s = f / r;
         c = g / r;
         g = diagonal[i + 1] - p;
@@ -196,23 +198,23 @@ inline bool diagonalize(Out diagonal, Out beside, Out z) {
         z[i + 1] = s * z[i] + c * upper;
         z[i] = c * z[i] - s * upper;
       }
-      beside[m] = 0.0;
-      if (i + 1 > l) {  // left early
+      off_diagonal[m] = 0.0;
+      if (i + 1 > l) {  // the inner loop ended early
         diagonal[i + 1] -= p;
         continue;
       }
       diagonal[l] -= p;
-      beside[l] = g;
+      off_diagonal[l] = g;
     }
   return true;
 }
 
 }  // namespace dense
 
-constexpr Real no_data = 1e-10;      // eigenvalues below are directions without data
-constexpr Real singular_rho = 1e-8;  // instead of no smoothing where A is singular
+constexpr Real no_data = 1e-10;      // smaller eigenvalues belong to directions without data
+constexpr Real singular_rho = 1e-8;  // used instead of 0 if A is singular
 
-// The spectrum of A and P, both for weights that sum to one; false: not by this way.
+// Computes the spectrum of A and P for weights that sum to one. Returns false if this fails.
 inline bool find_spectrum(In gram, In penalty, In mean, Size null_dim, Spectrum& out) {
   const Size d = mean.size();
   Real trace_a = 0.0, trace_p = 0.0;
@@ -221,13 +223,14 @@ inline bool find_spectrum(In gram, In penalty, In mean, Size null_dim, Spectrum&
     trace_p += penalty[i * d + i];
   }
   out.tau = trace_p > 0.0 ? trace_a / trace_p : 0.0;
-  Vec both(d * d), c(gram.begin(), gram.end()), beside(d, 0.0), z(mean.begin(), mean.end()), a(d);
+  Vec both(d * d), c(gram.begin(), gram.end()), off_diagonal(d, 0.0), z(mean.begin(), mean.end()),
+      a(d);
   for (Size i = 0; i < d * d; ++i) both[i] = gram[i] + out.tau * penalty[i];
   if (!dense::cholesky(both, d)) return false;
   dense::reduce(both, d, c);
   dense::solve_lower(both, d, z);
-  dense::tridiagonalize(c, d, z, a, beside);
-  if (!dense::diagonalize(a, beside, z)) return false;
+  dense::tridiagonalize(c, d, z, a, off_diagonal);
+  if (!dense::diagonalize(a, off_diagonal, z)) return false;
   std::vector<Size> order(d);
   for (Size i = 0; i < d; ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](Size i, Size j) { return a[i] < a[j]; });
@@ -237,27 +240,28 @@ inline bool find_spectrum(In gram, In penalty, In mean, Size null_dim, Spectrum&
     Real& value = out.a[i];
     value = std::clamp(a[order[i]], 0.0, 1.0);
     if (value < no_data) value = 0.0;
-    if (i + null_dim >= d && value > 1.0 - 1e-6) value = 1.0;  // free, but for rounding
-    // B'W1 lies in the range of A, so 1'W1 splits over the directions with data
+    if (i + null_dim >= d && value > 1.0 - 1e-6) value = 1.0;  // in the null space, up to rounding
+    // B'W1 lies in the range of A, so only directions with data have a share of 1'W1
     out.constant[i] = value > 0.0 ? z[order[i]] * z[order[i]] : 0.0;
   }
   return true;
 }
 
-// rho with df (or net df) as aimed at; NaN: the penalty leaves more free.
-inline Real find_rho(const Spectrum& spectrum, const Aim& aim) {
+// The rho with the given df (or net df). NaN if the null space of the penalty has more df.
+inline Real find_rho(const Spectrum& spectrum, const SmoothingTarget& target) {
   const auto excess = [&](Real log_rho) {
-    auto [value, slope] = spectrum.df(std::exp(log_rho), aim.trace_h, aim.net);
-    return std::pair(value - aim.df, slope);
+    auto [value, slope] = spectrum.df(std::exp(log_rho), target.trace_h, target.net);
+    return std::pair(value - target.df, slope);
   };
   const Real least = spectrum.a.front() == 0.0 ? singular_rho : 0.0;
-  if (spectrum.tau == 0.0 || aim.df >= spectrum.df(0.0, aim.trace_h, aim.net).first - 1e-9)
+  if (spectrum.tau == 0.0 || target.df >= spectrum.df(0.0, target.trace_h, target.net).first - 1e-9)
     return least;
   Real low = -30.0, high = 60.0;  // of log(rho)
   if (excess(high).first >= -1e-9) return std::numeric_limits<Real>::quiet_NaN();
   if (excess(low).first <= 0.0) return least;
   Real at = 0.0;
-  for (int round = 0; round < 200; ++round) {  // Newton, by halves where that leads astray
+  for (int round = 0; round < 200;
+       ++round) {  // Newton, with bisection where a step leaves the interval
     const auto [value, slope] = excess(at);
     if (value == 0.0) break;
     (value > 0.0 ? low : high) = at;
@@ -270,7 +274,7 @@ inline Real find_rho(const Spectrum& spectrum, const Aim& aim) {
   return std::exp(at);
 }
 
-// A = B'WB and the mean row B'W1 / sum of weights, which it returns.
+// Computes A = B'WB and the mean row B'W1 / sum of weights; returns the sum of weights.
 inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
   const Size d = mean.size();
   std::fill(gram.begin(), gram.end(), 0.0);
@@ -298,29 +302,31 @@ inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
   return total;
 }
 
-// lambda as aimed at for A of weights with this sum, df, net df; and the factor of A + lambda P.
-inline bool settle(In gram, Real total, In penalty, In mean, const Aim& aim, Out factor,
-                   Out numbers) {
+// Finds lambda, df and net df for a Gram matrix whose weights have the sum `total`, and factors
+// A + lambda P. Returns false if this fails.
+inline bool find_smoothing(In gram, Real total, In penalty, In mean, const SmoothingTarget& target,
+                           Out factor, Out numbers) {
   const Size d = mean.size();
   Vec unit(gram.begin(), gram.end());
   for (Real& x : unit) x /= total;
   Spectrum spectrum;
-  if (!find_spectrum(unit, penalty, mean, aim.null_dim, spectrum)) return false;
-  const bool given = aim.smoothing == aim.smoothing;
-  const Real lambda = given ? aim.smoothing : total * (find_rho(spectrum, aim) * spectrum.tau);
+  if (!find_spectrum(unit, penalty, mean, target.null_dim, spectrum)) return false;
+  const bool given = target.smoothing == target.smoothing;
+  const Real lambda =
+      given ? target.smoothing : total * (find_rho(spectrum, target) * spectrum.tau);
   const Real rho = spectrum.tau > 0.0 ? lambda / total / spectrum.tau : 0.0;
   if (rho != rho) return false;
   numbers[0] = lambda;
-  numbers[1] = spectrum.df(rho, aim.trace_h, false).first;
-  numbers[2] = spectrum.df(rho, aim.trace_h, true).first;
+  numbers[1] = spectrum.df(rho, target.trace_h, false).first;
+  numbers[2] = spectrum.df(rho, target.trace_h, true).first;
   for (Size i = 0; i < d * d; ++i) factor[i] = gram[i] + lambda * penalty[i];
   return dense::cholesky(factor, d);
 }
 
 inline bool solve(const System& system) {
   const Real total = find_gram(system.basis, system.weights, system.gram, system.mean);
-  return settle(system.gram, total, system.penalty, system.mean, system.aim, system.factor,
-                system.numbers);
+  return find_smoothing(system.gram, total, system.penalty, system.mean, system.target,
+                        system.factor, system.numbers);
 }
 
 inline void check(const BasisRows& basis, Size n_coef) {
@@ -329,20 +335,20 @@ inline void check(const BasisRows& basis, Size n_coef) {
               begin.back() == static_cast<std::int64_t>(basis.value.size());
   for (Size b = 0; fine && b + 1 < begin.size(); ++b) fine = begin[b] <= begin[b + 1];
   for (const auto c : basis.column) fine = fine && c >= 0 && static_cast<Size>(c) < n_coef;
-  if (!fine) throw std::invalid_argument("a system's basis rows do not fit its coefficients");
+  if (!fine) throw std::invalid_argument("the basis rows of a system do not fit its coefficients");
 }
 
 inline void check(const System& system) {  // a wrong index would write outside the arrays
   const Size d = system.mean.size();
   if (d == 0 || system.gram.size() != d * d || system.factor.size() != d * d ||
       system.penalty.size() != d * d || system.numbers.size() != 4)
-    throw std::invalid_argument("a system's matrices must be (d, d) and its mean row (d)");
+    throw std::invalid_argument("the matrices of a system must be (d, d) and its mean row (d)");
   check(system.basis, d);
   if (system.weights.size() != system.basis.n_bins())
-    throw std::invalid_argument("a system needs a weight per bin");
+    throw std::invalid_argument("a system needs one weight per bin");
 }
 
-// Solves many; systems that need another way are marked.
+// Solves several systems; numbers[3] is 0 for those that failed.
 inline void solve(std::span<const System> systems, Workers& workers) {
   for (const System& system : systems) check(system);
   workers.run(systems.size(),

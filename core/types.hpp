@@ -1,4 +1,4 @@
-// Number types and views, decided once for the whole core. Knows nothing else.
+// Number types and views that every file of the core uses.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ using Vec = std::vector<Real>;
 using In = std::span<const Real>;
 using Out = std::span<Real>;
 
-// Blocks of several outputs are planes: entry i of output o of a block of length n is x[o * n + i].
-// This holds for scores (n rows), bin sums and bin values (n bins) and coefficients (n coef).
+// Arrays with several outputs are stored output by output: entry i of output o of an array of
+// length n is x[o * n + i]. This holds for scores (n rows), bin sums and bin values (n bins) and
+// coefficients (n coefficients).
 
 }  // namespace cwboost

@@ -14,28 +14,28 @@
 
 namespace cwboost {
 
-using Slot = int;   // a block (rows, outputs) that the rows keep: a score or a residual
+using Slot = int;   // an array (outputs, rows) that the rows store: a score or a residual
 using Part = Size;  // a weight vector over the rows
-using Set = Size;   // a bin index, or the pieces and places of moments
+using Set = Size;   // a bin index, or the pieces and positions of moments
 
-constexpr Slot no_slot = -1;       // residual: only the risk is wanted
-constexpr Slot ones_slot = -2;     // bin_sums: the bin weights themselves
-constexpr Slot passing_slot = -3;  // lives only from one verb of a batch to the next ones
+constexpr Slot no_slot = -1;       // Residual: compute the risk only
+constexpr Slot ones_slot = -2;     // BinSums: the bin weights themselves
+constexpr Slot passing_slot = -3;  // temporary: lasts until the end of its batch
 constexpr Slot max_slots = 16;
 
 constexpr int all_outputs = -1;  // an Add or an Update that moves every output
 
-// The verbs. A batch of them is sent in one call, so that far rows need few round trips and near
-// rows go through the memory once.
+// The verbs. They are sent in batches, so that remote rows need few round trips and local rows go
+// through the memory once.
 struct Fill {  // out = offset + start
   Slot out;
   Vec start;  // one number per output
 };
-struct Residual {  // out = -dloss/dscore at `at`; replies how far out moved, and the risks
+struct Residual {  // out = -dloss/dscore at `at`; replies with the distance moved and risks
   Slot at;
   Slot out;
-  std::vector<Part> parts;  // out is 0 outside the first, which weighs `moved`
-  bool risk = true;         // of each part
+  std::vector<Part> parts;  // out is 0 outside the first part, whose weights `moved` uses
+  bool risk = true;         // whether to reply with the risk of each part
   Vec state = {};           // of the loss, see Loss::n_state
 };
 struct MeanResidual {  // out = the residual averaged along the straight line between two scores
@@ -58,14 +58,14 @@ struct Cross {  // per pair of sets the cross-Gram B_a' C B_b, C the weights of 
   std::vector<Pair> pairs;
   Part part;
 };
-struct Add {  // slot[i] += bin_values[bin[i]]; of moments: the cubic of the row's piece
+struct Add {  // slot[i] += bin_values[bin[i]]; for moments, the cubic of the row's piece
   Slot slot;
   Set set;
   Vec bin_values;                    // (n_bins) per output
   std::optional<Part> within = {};   // only rows of this part
-  std::optional<Size> learner = {};  // whose bin values these are,
-  Vec theta = {};                    // and at which coefficients: for rows that keep no rows
-  int output = all_outputs;          // or the only one that moves; bin_values are then (n_bins)
+  std::optional<Size> learner = {};  // the same as a learner's number
+  Vec theta = {};                    // and its coefficients, for GramRows
+  int output = all_outputs;          // if one output moves, bin_values are (n_bins)
 };
 struct Mix {  // out = a x + b y
   Slot out;
@@ -94,21 +94,21 @@ class Rows {
   virtual ~Rows() = default;
   virtual Size n_outputs() const = 0;
   virtual std::vector<Reply> run(const std::vector<Verb>& batch) = 0;
-  // What a pass over one set costs, in rows; 0: nothing is gained by asking for few of them.
+  // Rows that a pass over one set costs; 0 if asking for fewer sets saves nothing.
   virtual Size n_rows() const { return 0; }
-  virtual bool far() const { return false; }          // asking takes longer than a pass
+  virtual bool remote() const { return false; }       // a round trip takes longer than a pass
   virtual bool linear() const { return false; }       // residual = y - score
-  virtual bool knows_cross() const { return false; }  // the verb Cross
-  virtual bool by_theta() const { return false; }     // Add is read by its learner and theta
-  virtual Real weight(Part) const {                   // sum of a part; of rows that know Cross
-    throw std::logic_error("rows that do not tell their weights");
+  virtual bool knows_cross() const { return false; }  // answers the verb Cross
+  virtual bool by_theta() const { return false; }     // reads learner and theta of Add
+  virtual Real weight(Part) const {                   // sum of weights; needed with Cross
+    throw std::logic_error("these rows do not report their weights");
   }
 
-  // Called now and then from the thread that called run; throws to give up (Ctrl-C).
+  // Called now and then by the thread that called run; throws to cancel (Ctrl-C).
   std::function<void()> poll;
 };
 
-// Rows that are not there: what a recorded path needs to be replayed.
+// Stands for rows when a recorded path is replayed without data.
 class NoRows final : public Rows {
  public:
   explicit NoRows(Size n_outputs) : n_outputs_(n_outputs) {}

@@ -9,13 +9,13 @@
 
 namespace cwboost {
 
-// A weight vector over the rows. Most are all one, or zero and one; then their products are free,
-// and a byte per row is enough to say them.
+// A weight vector over the rows. Most are all one, or zero and one: multiplying by them costs
+// nothing, and a byte per row is enough to store them.
 struct Weights {
   enum class Kind { ones, mask, numbers };
   Size size;
-  In numbers = {};                          // (n), if they were given as numbers
-  std::span<const std::uint8_t> mask = {};  // (n), if they are zero and one
+  In numbers = {};                          // (n), if given as numbers
+  std::span<const std::uint8_t> mask = {};  // (n), if all are zero or one
   Real total = 0.0;
   Kind kind = Kind::ones;
 
@@ -34,13 +34,13 @@ struct Weights {
     total = static_cast<Real>(n);
     kind = n == size ? Kind::ones : Kind::mask;
   }
-  Weights(Weights&&) = default;  // a mask of its own moves along
+  Weights(Weights&&) = default;  // own_ keeps its address, so `mask` stays valid
   Weights& operator=(Weights&&) = default;
 
   Real operator[](Size i) const {
     return kind == Kind::ones ? 1.0 : kind == Kind::mask ? static_cast<Real>(mask[i]) : numbers[i];
   }
-  const void* given() const {  // where they are; nowhere: all are one
+  const void* address() const {  // identifies the weights; null: all are one
     if (kind == Kind::ones) return nullptr;
     return numbers.empty() ? static_cast<const void*>(mask.data()) : numbers.data();
   }
@@ -53,7 +53,7 @@ struct Ones {
   Real operator[](Size) const { return 1.0; }
 };
 
-// use(w), w[i] being the weight of row i in its own kind.
+// Calls use(w), where w[i] is the weight of row i in the type of its kind.
 template <class Use>
 void by_kind(const Weights& weights, Use use) {
   if (weights.kind == Weights::Kind::ones)

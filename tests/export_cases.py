@@ -8,17 +8,19 @@ values beyond the range, at every break and one float beside it). Does not know 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 import cwboost as cb
 import problems
 from cwboost.model.pieces import pieces_of
+from cwboost.terms.bases import Basis
 from cwboost.terms.encoders import Cuts
+from cwboost.terms.learners import Learner
 
 N = 240
 TOLERANCE = 1e-9  # a thousandth of what is promised
@@ -43,6 +45,42 @@ HOSTILE_LEVELS = ["it's", 'a "b"', "two\nlines", "naïve ☃ 𝄞", "", "NULL", 
                   "=1+1", "zero\0byte", "\x07", "line\r\nends"]  # fmt: skip
 HOSTILE_COLUMNS = ['q"u"ote', "new\nline -- ", "sélect", "'; DROP TABLE rows; --", "select",
                    "score", "keep_1", "offset_1", "t", "a.b/c"]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CosineBasis(Basis):
+    """A basis of a user's own, which is not a piecewise polynomial."""
+
+    period: float
+    kind: ClassVar[str] = "cosine"
+
+    @property
+    def n_coef(self) -> int:
+        return 2
+
+    def evaluate(self, values: Any) -> Any:
+        turns = 2 * np.pi * values / self.period
+        return np.column_stack([np.cos(turns), np.sin(turns)])
+
+
+@dataclass(frozen=True, repr=False)
+class Cosine(Learner):
+    """A learner of a user's own."""
+
+    column: str
+    df: float | None = None
+
+    def basis(self, table: Any, encoder: Any, summary: Any, sample: Any) -> Basis:
+        return CosineBasis(period=2 * (summary.high - summary.low))
+
+
+@cache
+def model_without_pieces() -> cb.Model:
+    """A model with terms that are not piecewise polynomials."""
+    table = make_table()
+    y = problems.make_target(0, table, "squared") + np.cos(3 * table["u"])
+    learners = [Cosine("u"), cb.Spline("v"), cb.Category("g"), cb.Tensor(Cosine("z"), "g", df=3)]
+    return with_all_terms(cb.fit(table, y, learners, n_iter=60))
 
 
 def make_table(seed: int = 0, n: int = N) -> dict[str, np.ndarray]:

@@ -410,12 +410,12 @@ def test_extremely_unequal_weights(learner):
     case(TypeError, "learners: expected learners .* of type type", learners=[cb.Spline]),
     case(
         ValueError,
-        r"Spline\('x'\): df = 2 is too small: .* take df above 2",
+        r"Spline\('x'\): df = 2 is too small: .* use df above 2",
         learners=[cb.Spline("x", df=2)],
     ),
     case(
         ValueError,
-        r"Tensor\('x', 'z'\): df = 4 is too small: .* take df above 4",
+        r"Tensor\('x', 'z'\): df = 4 is too small: .* use df above 4",
         learners=[cb.Tensor("x", "z", df=4)],
     ),
     case(

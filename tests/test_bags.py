@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.explain.quality import risk
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.losses import risk
 from cwboost.model.edits import unedited
 
 LOSSES = ["squared", "binomial", "multinomial", "poisson", cb.Quantile(0.7)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,10 @@ from scipy.stats import norm
 
 import cwboost as cb
 from cwboost._utils.memory import ArrayPool
+from cwboost.explain.shapes import shape
+from cwboost.explain.sizes import sizes
+from cwboost.explain.trajectory import traces
+from cwboost.model.pieces import pieces_of
 from cwboost.terms.bases import (
     BASES,
     Basis,
@@ -20,7 +25,8 @@ from cwboost.terms.bases import (
     SplineBasis,
     TensorBasis,
 )
-from cwboost.terms.learners import Learner
+from cwboost.terms.encoders import Levels
+from cwboost.terms.learners import LEARNERS, Learner
 
 KNOTS = tuple(np.arange(-3.0, 8.0))  # a range from 0 to 4
 
@@ -207,8 +213,96 @@ def test_effects_and_edits_of_a_basis_of_ones_own(bumpy):
 
 def test_exports_refuse_a_basis_without_pieces_by_name(bumpy, tmp_path):
     model, _, _ = bumpy
+    refused = r"term 'bumps': its basis \(BumpBasis\) is not a piecewise"
     for export in (model.to_sql, lambda: model.to_csv(tmp_path)):
-        with pytest.raises(TypeError, match="BumpBasis has no exact form"):
+        with pytest.raises(TypeError, match=refused):
             export()
     fine = model.edit("zero", "bumps")
     assert "SELECT" in fine.to_sql()
+
+
+def test_pictures_and_the_report_of_a_basis_of_ones_own(bumpy, tmp_path):
+    model, table, y = bumpy
+    found = shape(model, "x")
+    assert found.kind == "curve"
+    assert found.missing is not None
+    assert list(sizes(model)) == ["bumps", "g"]
+    assert list(traces(model).sizes) == ["bumps", "g"]
+    model.report(tmp_path / "report.html", table, y)
+    assert "bumps" in (tmp_path / "report.html").read_text()
+
+
+def test_files_of_a_basis_of_ones_own(bumpy, tmp_path, monkeypatch):
+    model, table, _ = bumpy
+    with pytest.raises(TypeError, match="Bumps"):
+        model.save(tmp_path / "refused.json")
+    monkeypatch.setitem(LEARNERS, "Bumps", Bumps)
+    monkeypatch.setitem(BASES, BumpBasis.kind, BumpBasis)
+    model.save(tmp_path / "model.json")
+    again = cb.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ContrastBasis(Basis):
+    """1 at the first of two codes, -1 at the second: a basis of codes."""
+
+    kind: ClassVar[str] = "contrast"
+
+    @property
+    def n_coef(self) -> int:
+        return 1
+
+    def known(self, values):
+        return values >= 0
+
+    def evaluate(self, values):
+        return 1.0 - 2.0 * values[:, None]
+
+    def problem_with(self, encoder):
+        return None if encoder.n_codes == 2 else "expected two levels"
+
+
+@dataclass(frozen=True, repr=False)
+class Contrast(Learner):
+    column: str
+
+    def encoder(self, table, seen, sample):
+        return Levels.make(table[self.column], sample)
+
+    def basis(self, table, encoder, seen, sample):
+        return ContrastBasis()
+
+
+def test_every_basis_of_codes_has_an_exact_form():
+    """A finite number of codes makes constants of any functions, which every export can write."""
+    g = np.array(["a", "b"] * 20)
+    model = cb.fit({"g": g}, (g == "a") * 4.0, [Contrast("g", smoothing=0.0)], n_iter=200)
+    np.testing.assert_allclose(model.predict({"g": ["a", "b"]}), [4, 0], atol=1e-6)
+    with pytest.warns(UserWarning, match="never seen"):
+        assert model.predict({"g": ["z"]}) == pytest.approx(model.intercept)
+    np.testing.assert_allclose(model.effect("g")["effect"], [2, -2], atol=1e-6)
+    assert "'a'" in model.to_sql()
+    assert sizes(model)["g"] == pytest.approx(2.0, abs=1e-6)
+
+
+def test_a_term_may_move_one_output_only():
+    """Zero columns of the coefficients: the effect of the other outputs is zero, in all places."""
+    x = np.linspace(0, 1, 60)
+    y = np.where(x < 0.3, "a", np.where(x < 0.6, "b", "c"))
+    model = cb.fit({"x": x}, y, [cb.Spline("x")], loss="multinomial", n_iter=20)
+    assert model.terms["x"].outputs == (0, 1, 2)
+    beta = model.terms["x"].beta.copy()
+    beta[:, [0, 2]] = 0.0
+    term = replace(model.terms["x"], beta=beta)
+    model = replace(model, terms=MappingProxyType({"x": term}), shares=None)
+    assert term.outputs == (1,)
+    effect = model.effect("x")
+    assert not np.any(effect["effect[a]"])
+    assert np.any(effect["effect[b]"])
+    curve = pieces_of(model)[0]
+    assert not np.any(curve.coef[..., [0, 2]])
+    assert sizes(model)["x"] > 0
+    found = model.contributions({"x": x})["x"]
+    assert not np.any(found[:, [0, 2]])
+    assert "SELECT" in model.to_sql()

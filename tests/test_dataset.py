@@ -158,11 +158,11 @@ def test_a_saved_dataset_gives_the_same_model_at_first_and_from_its_bins(
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
 def test_bins_of_a_saved_dataset_are_made_once(folder, tmp_path, monkeypatch):
-    from cwboost.fitting import index_sets
+    from cwboost.fitting import axis_binning
 
     made = []
-    original = index_sets.bin_numbers
-    monkeypatch.setattr(index_sets, "bin_numbers", lambda *a: made.append(1) or original(*a))
+    original = axis_binning.bin_by_rule
+    monkeypatch.setattr(axis_binning, "bin_by_rule", lambda *a: made.append(1) or original(*a))
     saved = cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]).save(tmp_path / "saved")
     cb.fit(saved, n_iter=3)
     assert len(made) == 2
@@ -393,7 +393,7 @@ def test_columns_that_name_rows_are_warned_of(tmp_path, sort, kind):
     dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="y")
     if kind == "saved":
         dataset = dataset.save(tmp_path / "d")
-    with pytest.warns(UserWarning, match="has another whole number in every row") as found:
+    with pytest.warns(UserWarning, match="has a different whole number in every row") as found:
         model = cb.fit(dataset, n_iter=3)
     assert [str(each.message).split()[1] for each in found] == ["'id'"]
     with pytest.warns(UserWarning, match="'id'"):

@@ -9,13 +9,19 @@ import random
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost import losses, optimizers
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
+from cwboost.optimizers import Optimizer
+from cwboost.terms import learners
+from cwboost.terms.bases import BASES
+from export_cases import Cosine, CosineBasis
 
 N = 120
 
@@ -198,9 +204,73 @@ def test_python_loss_is_refused(tmp_path):
             return np.average(y, weights=weights)
 
     model = cb.fit(make_table(), target("squared"), loss=Loss(), n_iter=2)
-    with pytest.raises(TypeError, match="written in Python cannot be stored as JSON; pickle"):
+    with pytest.raises(TypeError, match="cannot name a loss written in Python; pickle"):
         model.save(tmp_path / "m.json")
     assert not list(tmp_path.iterdir())
+
+
+# --- kinds that users add -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Bent(cb.Spline):
+    """A learner of a user's own."""
+
+    strength: float = 1.0
+    labels: tuple[str, ...] = ()
+
+
+@dataclass
+class Slow(Optimizer):
+    rate: float = 0.01
+
+    def core(self):
+        return cb.Plain(self.rate).core()
+
+
+@dataclass(frozen=True)
+class Halved(cb.Huber):
+    name = "halved"
+
+
+def test_kinds_of_users_round_trip(monkeypatch, tmp_path):
+    """Classes that are registered after the import of cwboost are stored with their type."""
+    monkeypatch.setitem(learners.LEARNERS, "Bent", Bent)
+    monkeypatch.setitem(learners.LEARNERS, "Cosine", Cosine)
+    monkeypatch.setitem(BASES, "cosine", CosineBasis)
+    monkeypatch.setitem(optimizers.OPTIMIZERS, "Slow", Slow)
+    monkeypatch.setitem(losses.LOSSES, "halved", Halved)
+    table, y = make_table(), target("squared")
+    given = [Bent("x", strength=2.0, labels=("a", "b")), Cosine("z")]
+    model = cb.fit(table, y, given, loss=Halved(0.7), optimizer=Slow(0.2), n_iter=9)
+    back = saved(model, tmp_path)
+    assert back.terms["x"].learner == given[0]
+    assert type(back.terms["z"].plan.basis) is CosineBasis
+    assert [type(back.loss), type(back.optimizer)] == [Halved, Slow]
+    np.testing.assert_array_equal(back.predict(table), model.predict(table))
+    assert to_dict(back) == to_dict(model)
+
+
+def refused(model, tmp_path, message):
+    with pytest.raises(TypeError, match=message):
+        model.save(tmp_path / "m.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_kinds_that_cannot_be_loaded_are_refused_when_they_are_saved(monkeypatch, tmp_path):
+    table, y = make_table(), target("squared")
+    model = cb.fit(table, y, [Bent("x")], n_iter=3)
+    refused(model, tmp_path, r"the class Bent is not registered; add it to .*learners\.LEARNERS")
+    model = cb.fit(table, y, [cb.Linear("x")], optimizer=Slow(), n_iter=3)
+    refused(model, tmp_path, r"the class Slow is not registered; add it to .*\.OPTIMIZERS")
+
+    @dataclass(frozen=True, repr=False)
+    class Loose(cb.Linear):
+        action: object = None
+
+    monkeypatch.setitem(learners.LEARNERS, "Loose", Loose)
+    model = cb.fit(table, y, [Loose("x", action="text")], n_iter=3)
+    refused(model, tmp_path, "cannot hold the class Loose: .*annotate its fields with plain types")
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -275,7 +345,7 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
 
 def test_places_that_cannot_be_written(tmp_path):
     model = fit("linear")
-    with pytest.raises(FileNotFoundError, match="nowhere: there is no such folder; make it first"):
+    with pytest.raises(FileNotFoundError, match="nowhere: this folder does not exist"):
         model.save(tmp_path / "nowhere" / "m.json")
     with pytest.raises(IsADirectoryError, match="this is a folder; name a file"):
         model.save(tmp_path)
@@ -363,14 +433,14 @@ def changed(data, path, value):
         (("scale",), 0, "scale: expected a positive number, got 0"),
         (("scale",), 10**400, "scale: expected finite numbers, got"),
         (("iteration",), 13, "iteration: expected 0 to 12, got 13"),
-        (("classes",), ["a", "b"], "classes: expected 0 different ones"),
+        (("classes",), ["a", "b"], "classes: expected 0 different classes"),
         (("importance",), [1.0], "importance: expected 2 numbers"),
         (("settings", "seed"), -3, "settings: expected seed >= 0"),
         (("settings", "exposure"), "e", "settings.exposure: expected null with squared loss"),
         (("settings", "bins", "n"), 1, "settings.bins: bins: expected one of"),
         (("columns", "x", "kind"), "labels", r"terms\[0\].encoders: expected levels for a text"),
         (("columns", "x", "low"), None, r"columns.x: expected low and high"),
-        (("terms", 0, "name"), "z", r"terms\[1\].name: expected a name of its own, got \"z\""),
+        (("terms", 0, "name"), "z", r"terms\[1\].name: expected a name that is not used twice"),
         (("terms", 0, "learner", "column"), "q", r"terms\[0\].learner: expected a column"),
         (("terms", 0, "learner", "knots"), 10**9, r"\[0\].learner: Spline\('x'\): knots must be"),
         (("terms", 0, "learner", "bins"), "many", r"terms\[0\].learner.bins: bins: expected"),

@@ -186,7 +186,7 @@ def test_columns_that_only_name_their_rows_are_told():
     names = np.array([f"row {i}" for i in range(n)], dtype=object)
     with pytest.warns(UserWarning, match="'name' has 1500 levels in 1500 rows"):
         cb.fit({"name": names, "x": y + 1}, y, n_iter=2)
-    with pytest.warns(UserWarning, match="'id' has another whole number in every row"):
+    with pytest.warns(UserWarning, match="'id' has a different whole number in every row"):
         cb.fit({"id": np.arange(n)[::-1], "x": y + 1}, y, n_iter=2)
     cb.fit({"id": np.arange(n)}, y, [cb.Linear("id")], n_iter=2)  # asked for: no word
 

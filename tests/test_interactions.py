@@ -21,6 +21,7 @@ from cwboost.fitting import pair_systems as systems
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.interactions import rank_interactions, residuals
 from cwboost.fitting.preparation import prepare
+from cwboost.fitting.smoothing import Aim
 from cwboost.frames.table import read
 from cwboost.terms.bases import LevelBasis, TensorBasis
 from cwboost.terms.learners import pair_bins
@@ -282,7 +283,7 @@ def test_pair_bins_grow_with_the_rows_and_shrink_beside_many_levels():
         (
             lambda: cb.Tensor(cb.Linear("a", intercept=False), "b", orthogonal=True),
             ValueError,
-            "margins need constants",
+            "margins need a constant",
         ),
     ],
 )
@@ -294,7 +295,7 @@ def test_tensor_refuses(make, error, words):
 def test_df_at_or_below_what_is_free_is_refused():
     table = make_table(10)
     splines = cb.Tensor(cb.Spline("a", knots=3), cb.Spline("k", knots=3), df=1, orthogonal=True)
-    with pytest.raises(ValueError, match="df = 1 is too small: the penalty leaves 2 free"):
+    with pytest.raises(ValueError, match="df = 1 is too small: the penalty leaves 2 degrees"):
         cb.fit(table, table["k"], [splines])
 
 
@@ -830,8 +831,8 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
     )
     d = basis.n_coef
     rows = systems.BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
-    aim = (0.7, 0.0, False, False, 0)
-    (system,) = systems.solve_pairs([(basis, rows, W.ravel(), aim)])
+    aim = Aim(0.7, 0.0, False, False, 0)
+    (system,) = systems.solve_pairs([systems.PairTask(basis, rows, W.ravel(), aim)])
     learner = _core.Learner(0, *rows, *system[:2], system.removed, system.weigher, system.n_b)
     u = rng.normal(size=d) * W.ravel()
     theta, gain = learner.fit(u[None, :])

@@ -404,7 +404,7 @@ def test_copies_look_up_for_themselves():
         *again,
         replace(model),
     ):
-        assert "_lookup" not in vars(other)
+        assert "_predictor" not in vars(other)
         np.testing.assert_array_equal(other.predict(X[:9]), expected)
     edited = model.edit("zero", "x3")
     assert "x3" not in edited.contributions(X[:9])

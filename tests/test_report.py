@@ -28,6 +28,7 @@ from export_cases import (
     hostile_table,
     loss_model,
     make_table,
+    model_without_pieces,
     wide_model,
 )
 from problems import LOSSES, make_target
@@ -180,13 +181,13 @@ def test_figures_are_those_of_scikit_learn():
     w = rng.uniform(0.5, 2.0, len(table["u"]))
     y = make_target(0, table, "binomial")
     model = loss_model("binomial")
-    found = quality.metrics(quality.evaluate_rows(model, read(table), y, w))
+    found = quality.figures(quality.evaluate_rows(model, read(table), y, w))
     p = model.predict(table)
     assert found["AUC"] == pytest.approx(roc_auc_score(y == "yes", p, sample_weight=w))
     assert found["log loss"] == pytest.approx(log_loss(y == "yes", p, sample_weight=w))
     assert found["Brier score"] == pytest.approx(brier_score_loss(y == "yes", p, sample_weight=w))
     y = make_target(0, table, "squared")
-    found = quality.metrics(quality.evaluate_rows(loss_model("squared"), read(table), y, w))
+    found = quality.figures(quality.evaluate_rows(loss_model("squared"), read(table), y, w))
     p = loss_model("squared").predict(table)
     assert found["R²"] == pytest.approx(r2_score(y, p, sample_weight=w))
 
@@ -279,7 +280,7 @@ def test_what_is_refused(adult, tmp_path):
     file = tmp_path / "r.html"
     with pytest.raises(IsADirectoryError, match="this is a folder; name a file"):
         model.report(tmp_path)
-    with pytest.raises(FileNotFoundError, match="there is no such folder; make it first"):
+    with pytest.raises(FileNotFoundError, match="this folder does not exist; create it first"):
         model.report(tmp_path / "no" / "r.html")
     with pytest.raises(ValueError, match="the table lacks the columns 'u', 'z'; it has"):
         model.report(file, {"g": table["g"], "v": table["v"]})
@@ -332,6 +333,27 @@ def test_a_loss_written_in_python(tmp_path):
     assert ["loss", "Own (written in Python)"] in data["facts"]
 
 
+def test_a_basis_without_pieces_is_drawn_from_samples(tmp_path):
+    """The page has the effects at points, at every key frame, and says that it cannot predict."""
+    model = model_without_pieces()
+    _, data = written(model, tmp_path)
+    assert "the term 'u' (and 1 more) has a basis (CosineBasis)" in data["cannot_predict"]
+    packed = next(t for t in data["terms"] if t["name"] == "u")
+    points = unpacked(packed["axes"][0]["breaks"])
+    effect = model.contributions({name: np.resize(column, len(points))
+                                  for name, column in make_table().items()}
+                                 | {"u": points})["u"]  # fmt: skip
+    np.testing.assert_allclose(unpacked(packed["beta"])[:-1], effect, atol=1e-12)
+    path = data["path"]
+    at = len(path["at"]) // 2
+    frames = next(f for f, t in zip(path["terms"], data["terms"], strict=True) if t is packed)
+    drawn = unpacked(frames["frames"], "<i2").reshape(len(path["at"]), -1)[at] * frames["unit"]
+    then = model.at(path["at"][at]).effect("u", len(points))["effect"]
+    np.testing.assert_allclose(drawn[: len(points)], then[: len(points)], atol=frames["unit"])
+    _, data = written(loss_model("squared"), tmp_path)
+    assert data["cannot_predict"] is None
+
+
 def test_models_without_terms_or_iterations(tmp_path):
     x = np.linspace(0, 1, 60)
     model = cb.fit({"x": x}, x, n_iter=5)
@@ -375,4 +397,4 @@ def test_the_command(adult, tmp_path, monkeypatch, capsys):
     assert "this is a folder" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["report", "model.json", "--target", "y"])
-    assert "--target is for the rows of a TABLE" in capsys.readouterr().err
+    assert "--target needs a TABLE" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from export_cases import (
     kind_model,
     loss_model,
     make_table,
+    model_without_pieces,
     predict,
     wide_model,
     with_all_terms,
@@ -266,6 +267,27 @@ def test_rows_of_the_table_can_be_chosen(page, tmp_path):
         shown = page.run("Number(document.querySelector('.answer b').dataset.value)")
         one = {name: column[[i]] for name, column in table.items()}
         assert shown == pytest.approx(predict(model, one, "response")[0, 0], rel=1e-9)
+    quiet(page)
+
+
+def test_a_basis_without_pieces_is_drawn_but_not_evaluated(page, tmp_path):
+    model = model_without_pieces()
+    file = tmp_path / "report.html"
+    model.report(file)
+    page.size(1200, 900, calm=True)
+    page.open(file)
+    page.wait("document.querySelector('#prediction') !== null")
+    words = page.run("document.querySelector('#prediction').textContent")
+    assert "cannot compute predictions" in words
+    assert page.run("document.querySelectorAll('#prediction input').length") == 0
+    with pytest.raises(RuntimeError, match="cannot compute predictions"):
+        page.run("cwboostReport.predict({u: 0})")
+    for _ in range(10):
+        page.run("scrollBy({top: 800, behavior: 'instant'}), new Promise(r => setTimeout(r, 30))")
+    name = "document.querySelector('[data-name=u] .curve.first').getAttribute('d').length"
+    assert page.run(name) > 500
+    assert page.run("document.querySelectorAll('#interactions canvas, #interactions svg').length")
+    move(page, 5)
     quiet(page)
 
 

@@ -19,6 +19,7 @@ import cwboost as cb
 import export_cases as cases
 import problems
 from cwboost.export.sql import to_sql
+from cwboost.model.pieces import NoPiecesError
 
 TABLE = 'the "rows"'
 
@@ -233,6 +234,19 @@ def test_losses_written_in_python():
     with pytest.raises(TypeError, match="kind='score'"):
         to_sql(own)
     assert '"response"' not in to_sql(own, kind="score")
+
+
+def test_a_basis_without_pieces_is_refused_by_name():
+    with pytest.raises(NoPiecesError, match="column 'u': a CosineBasis"):
+        to_sql(cases.model_without_pieces())
+
+
+def test_an_unknown_link_is_refused_by_name(monkeypatch):
+    model = cases.kind_model("linear")
+    monkeypatch.setattr(type(model.loss), "link", "probit")
+    with pytest.raises(TypeError, match="the link 'probit', which cannot be written as SQL"):
+        to_sql(model)
+    assert "score" in to_sql(model, kind="score")
 
 
 def test_errors():

@@ -187,7 +187,7 @@ class Mix:
     def y(self) -> int: ...
 
 class Reply:
-    """What a verb answers."""
+    """The reply to a verb."""
 
     def __init__(self, moved: float = 0.0, risk: Sequence[float] = [], sums: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]] = []) -> None: ...
 
@@ -218,12 +218,14 @@ class IndexSet:
     def n_bins(self) -> int: ...
 
 class MomentSet(IndexSet):
-    """Pieces, and places t in them; bin 4 p + q stands for t^q on piece p."""
+    """
+    Pieces of a column and positions t within them; bin 4 p + q stands for t^q on piece p.
+    """
 
     def __init__(self, piece: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], t: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int) -> None: ...
 
 class Rows:
-    """The row side, behind its verbs; may be subclassed."""
+    """Answers the verbs; may be subclassed."""
 
     def __init__(self) -> None: ...
 
@@ -231,7 +233,7 @@ class Rows:
 
     def n_rows(self) -> int: ...
 
-    def far(self) -> bool: ...
+    def remote(self) -> bool: ...
 
     def linear(self) -> bool: ...
 
@@ -242,7 +244,7 @@ class Rows:
     def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
 
 class Crosses:
-    """Cross-Grams that rows with the same weights and bins share."""
+    """A cache of cross-Grams for rows with the same weights and bins."""
 
     def __init__(self) -> None: ...
 
@@ -256,7 +258,7 @@ class LocalRows(Rows):
     def read(self, slot: int) -> NDArray[numpy.float64]: ...
 
 class Learner:
-    """Bin sums -> coefficients and gain; back to bin values."""
+    """Turns bin sums into coefficients and gain."""
 
     def __init__(self, set: int, begin: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], column: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], value: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], gram: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], factor: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], removed: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, weigher: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, n_b: int = 0) -> None: ...
 
@@ -397,11 +399,11 @@ def gram(rows: Rows, learners: Sequence[Learner], part: int) -> NDArray[numpy.fl
 
 def survey(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> tuple[float, float, int, int, bool, bool]:
     """
-    low, high, missing cells of the training rows; missing cells of all rows, whether some lie beyond low and high, whether some are infinite
+    low, high and number of missing cells of the training rows; missing cells of all rows; whether some rows are outside low..high; whether some are infinite
     """
 
 def distinct(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, limit: int) -> NDArray[numpy.float64] | None:
-    """Distinct numbers, increasing; None if there are more."""
+    """Distinct numbers, increasing; None if there are more than limit."""
 
 def quantiles(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], training: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray[numpy.float64]: ...
 
@@ -467,14 +469,14 @@ def solve_pairs(systems: Sequence[tuple[Annotated[NDArray[numpy.float64], dict(s
 def rank_pairs(index: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_bins: Sequence[int], values: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], pairs: Sequence[tuple[int, int, Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], int]], df: float, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], n_threads: int = 1) -> None: ...
 
 class Breaks:
-    """Numbers -> pieces."""
+    """Maps numbers to pieces."""
 
     def __init__(self, breaks: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], pieces: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], missing: int) -> None: ...
 
     def find(self, x: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray[numpy.int32]: ...
 
 class Axis:
-    """One way to see a column: value -> piece and t."""
+    """Maps the values of a column to pieces and t."""
 
     def __init__(self, source: int, breaks: Breaks | None, origin: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], inverse: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int, unseen: int) -> None: ...
 

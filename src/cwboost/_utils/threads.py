@@ -11,6 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TypeVar
 
+# How many rows make a pass over, or a sort of, a column worth another thread.
+MIN_PASS_ROWS = 300_000
+MIN_SORT_ROWS = 10_000
+
 T = TypeVar("T")
 U = TypeVar("U")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.table import Column, Floats, Numbers
 
-from .numbers import survey
+from .numbers import statistics_of
 
 if TYPE_CHECKING:
     from .min_rows import MinRows
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     marks: NDArray[np.bool_] | None  # (n,) over all rows; None if all rows are training rows
     weights: Floats | None  # (n,) over all rows; None if unweighted
     n_rows: int
-    least: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
+    min_rows: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
 
     @classmethod
     def of(cls, n_rows: int) -> Sample:
@@ -64,7 +64,7 @@ class ColumnSummary(NamedTuple):
 def summarize(column: Column, sample: Sample) -> ColumnSummary:
     """Return the summary of a column."""
     if isinstance(column, Numbers):
-        low, high, missing, any_missing, beyond, infinite = survey(column.values, sample)
+        low, high, missing, any_missing, beyond, infinite = statistics_of(column).survey(sample)
         varies, empty, boolean = low < high, low > high, column.boolean
         lacks = missing > 0, any_missing > 0
         return ColumnSummary("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)

@@ -43,7 +43,7 @@ class ShardedRows(_core.Rows):
     def n_rows(self) -> int:
         return self.data.n_rows
 
-    def far(self) -> bool:
+    def remote(self) -> bool:
         return True
 
     def linear(self) -> bool:

@@ -1,4 +1,4 @@
-"""Why a row gets its prediction, as a plain table. Knows sums over terms; nothing of printing."""
+"""The explanation of one prediction: what every column adds to the score of a row, as a table."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ INTERCEPT, OFFSET, SCORE = "(intercept)", "(offset)", "(score)"
 def explain(
     model: Model, table: Any, row: int = 0, *, offset: Any = None, exposure: Any = None
 ) -> ResultTable:
-    """What every column adds to the score of one row, the largest first.
+    """Return what every column adds to the score of one row, the largest effect first.
 
     Parameters
     ----------
     model : Model
     table : data frame, array or mapping with the columns of the chosen terms
     row : int
-        Number of the row, from 0.
+        Number of the row, counted from 0.
     offset, exposure : name of a column, optional
-        As of `Model.predict`.
+        As in `Model.predict`.
 
     Returns
     -------
-    table with the columns "column" (several terms of one column are added up; two columns that act
-    together are "a:b"), "value" and "effect", or with several classes "effect[<class>]". The last
-    rows are the intercept, the offset if there is one, and their sum, the score.
+    table with the columns "column", "value" and "effect" (with several classes "effect[<class>]").
+    The terms of one column are added up; an interaction is "a:b". The last rows are the intercept,
+    the offset if there is one, and the sum of all, the score.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def explain(
 
 
 def _text(column: Column) -> str:
-    """The only cell of a column."""
+    """Return the only cell of a column as text, empty if it is missing."""
     if column.missing[0]:
         return ""
     if isinstance(column, Numbers):

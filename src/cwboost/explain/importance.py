@@ -40,6 +40,16 @@ def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, fl
             f"the importance of {which} is not stored, and a model holds no rows; pass table= and "
             "y="
         )
+    return _by_name(model, shares)
+
+
+def stored_importance(model: Model) -> dict[str, float]:
+    """Return the importance of the chosen terms as the fit stored it; {} if it did not."""
+    return {} if model.shares is None else _by_name(model, model.shares)
+
+
+def _by_name(model: Model, shares: Floats) -> dict[str, float]:
+    """Return the shares of the chosen terms, largest first."""
     found = {
         name: float(share)
         for (name, term), share in zip(model.terms.items(), shares, strict=True)

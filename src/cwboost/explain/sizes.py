@@ -16,7 +16,7 @@ from cwboost.terms.bases import Basis, Points
 from cwboost.terms.encoders import Encoder
 
 from .effects import cross
-from .importance import importance
+from .importance import stored_importance
 
 GRID_POINTS = 50  # points of a column whose spread is not known
 
@@ -50,9 +50,8 @@ def panels(model: Model) -> dict[str, float]:
     Panels are columns (their terms added up) and pairs of columns that have chosen terms. Where
     the importance is not stored, the size takes its place.
     """
-    known = importance(model, "integral", {"table": None}) if model.shares is not None else {}
     out: dict[str, float] = {}
-    for name, share in (known or sizes(model)).items():
+    for name, share in (stored_importance(model) or sizes(model)).items():
         term = model.terms[name]
         key = name if len(term.columns) > 1 or _is_other_term(model, term) else term.columns[0]
         out[key] = out.get(key, 0.0) + share

@@ -9,7 +9,7 @@ import numpy as np
 from cwboost.model.model import Model
 from cwboost.model.records import Bags
 
-from .importance import importance
+from .importance import stored_importance
 
 BAR = 24  # characters of the longest bar
 
@@ -64,16 +64,16 @@ def _path_lines(model: Model) -> list[str]:
 
 
 def _term_lines(model: Model, chosen: list[str]) -> list[str]:
+    """Return the table of the chosen terms, the most important first."""
     kept = model.path.kept(model.best_iteration)
     picked = Counter(model.choices[i] for i in kept)
     if model.bags is not None:
         picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
-    shares = importance(model, "integral", {"table": None}) if model.shares is not None else {}
-    order = list(shares) or sorted(chosen, key=lambda name: -picked[name])
+    shares = stored_importance(model)
     top = max([*shares.values(), 0.0]) or 1.0
     rows = [["term", "learner", "df", "net df", "chosen", "corrected", "importance", ""]]
-    for name in order:
+    for name in list(shares) or sorted(chosen, key=lambda name: -picked[name]):
         term, share = model.terms[name], shares.get(name)
         rows.append(
             [
@@ -87,21 +87,22 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
                 "" if share is None else "#" * round(BAR * max(share, 0.0) / top),
             ]
         )
+    return _aligned(rows, without=() if corrected else (5,))
+
+
+def _aligned(rows: list[list[str]], without: tuple[int, ...]) -> list[str]:
+    """Return rows of cells as lines, some columns left out; names and bars go to the left."""
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-    right = (2, 3, 4, 5, 6)
-    if not corrected:
-        for row in rows:
-            del row[5]
-        del widths[5]
-    return [
-        "  ".join(
-            c.rjust(w) if j in right else c.ljust(w)
-            for j, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+    left = (0, 1, len(widths) - 1)
+    shown = [j for j in range(len(widths)) if j not in without]
+    lines = (
+        [row[j].ljust(widths[j]) if j in left else row[j].rjust(widths[j]) for j in shown]
         for row in rows
-    ]
+    )
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def _shortened(name: str, limit: int = 40) -> str:
+    """Return a name that is printable and at most `limit` characters long."""
     name = name if name.isprintable() else repr(name)
     return name if len(name) <= limit else name[: limit - 3] + "..."

@@ -1,6 +1,6 @@
-"""How a model grew: coefficients, effects and sizes of its terms along the path, as plain arrays.
+"""The trajectory of a model: coefficients and sizes of its terms along the path of the fit.
 
-Knows the path and how to be at many of its iterations at once; knows nothing of drawing.
+Does not know about drawing (see plotting/traces.py).
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from cwboost.model.model import Model
 
 from .sizes import term_points
 
-FRAMES = 150  # iterations that a trace is computed at
+FRAMES = 150  # iterations at which a trace is computed
 
 
 def key_iterations(model: Model, n: int = FRAMES) -> NDArray[np.int64]:
-    """At most about n iterations that show the path: denser at the start, with the
-    first and the last, the chosen one, and both ends of a rewind.
+    """Return about n iterations that show the path, denser at the start.
+
+    The first, the last and the best iteration, and both ends of a rewind, are among them.
 
     Examples
     --------
@@ -34,7 +35,7 @@ def key_iterations(model: Model, n: int = FRAMES) -> NDArray[np.int64]:
     last = model.n_iter
     if last <= n:
         return np.arange(last + 1)
-    # Dense where most happens, at the start, and without large gaps later.
+    # Most happens at the start; the power is small enough to leave no large gaps later.
     spaced = np.round(last * (np.arange(n) / (n - 1)) ** 2.2).astype(np.int64)
     path = model.path
     marks = [1, model.best_iteration]
@@ -44,9 +45,9 @@ def key_iterations(model: Model, n: int = FRAMES) -> NDArray[np.int64]:
 
 
 def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats]:
-    """Coefficients of all terms at several iterations: of each term (iterations, n_coef, q).
+    """Return the coefficients of every term at several iterations: (iterations, n_coef, q).
 
-    `model.at(m)` has the same, one iteration at a time.
+    `model.at(m)` gives the same for one iteration.
 
     Examples
     --------
@@ -76,18 +77,18 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """Sizes of the terms along the path.
+    """Sizes of the terms along the path of the fit.
 
     Attributes
     ----------
     iterations : (frames,) array
     sizes : dict of term to (frames,) array
-        Standard deviation (or range) of the term's effect over the training rows; of several
-        outputs the largest. Terms that are ever chosen, the largest at the end first.
+        Standard deviation (or range) of the term's effect over the training rows; with several
+        outputs the largest of them. Only terms that are ever chosen, the largest at the end first.
     chosen : dict of term to array
-        The iterations, from 1, that chose the term.
+        The iterations, counted from 1, that chose the term.
     corrected : dict of term to array
-        The iterations whose correction it was (Accelerated, Hybrid).
+        The iterations that chose the term for the correction (Accelerated, Hybrid).
     """
 
     iterations: NDArray[np.int64]
@@ -97,16 +98,16 @@ class Traces:
 
 
 def traces(model: Model, kind: str = "deviation", n: int = FRAMES) -> Traces:
-    """How large every term is after each iteration, and when it was chosen.
+    """Return how large every term is after each iteration, and when it was chosen.
 
     Parameters
     ----------
     model : Model
     kind : "deviation" or "range"
-        Standard deviation of the effect over the training rows (for a term of two columns as if
-        they were independent), or the largest minus the least effect.
+        Standard deviation of the effect over the training rows (for two columns as if they were
+        independent), or the largest minus the smallest effect.
     n : int
-        About how many iterations are looked at.
+        The approximate number of iterations at which sizes are computed.
 
     Examples
     --------
@@ -138,6 +139,7 @@ def traces(model: Model, kind: str = "deviation", n: int = FRAMES) -> Traces:
 
 
 def _size(effect: Floats, weights: Floats, kind: str) -> Floats:
+    """Return (frames,) the size of effects (frames, points, q)."""
     if kind == "range":
         return np.asarray(np.ptp(effect, axis=1).max(axis=1))
     mean = np.einsum("p,fpq->fq", weights, effect)

@@ -81,7 +81,7 @@ def to_onnx(
 
 
 def write_onnx(model: Model, file: Any, **options: Any) -> None:
-    """Write the graph to a file; the options are those of `to_onnx`."""
+    """Write the graph to a file, with the options of `to_onnx`."""
     Path(file).write_bytes(to_onnx(model, **options).SerializeToString())
 
 

@@ -1,6 +1,6 @@
 """The formats a model can be exported to.
 
-To add one, write a function `write(model, file, **options)` in a file of its own and add a line to
+To add one, write a function `write(model, file, **options)` in a new file and add a line to
 `EXPORTS`. The command `cwboost export` and `export` below then know it.
 """
 
@@ -64,7 +64,7 @@ EXPORTS: dict[str, Export] = {
 
 
 def find_export(file: str) -> str | None:
-    """Return the name of the format that a file name asks for; None if there is none.
+    """Return the name of the format that a file name asks for; None if unknown.
 
     A name without an ending, one that ends with a slash, and an existing folder ask for a folder.
 

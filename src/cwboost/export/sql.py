@@ -39,7 +39,7 @@ def to_sql(
 
     The result has the columns of `keep`, `effect_<term>` for every chosen term, `score`, and with
     kind "response" also `response`; with several classes `score_<class>` and so on. The numbers
-    equal those of `model.predict`, also beyond the range of the training rows, for missing cells
+    are equal to `model.predict`, also beyond the range of the training rows, for missing cells
     (NULL, NaN) and for levels that training did not have.
 
     Parameters
@@ -101,7 +101,7 @@ def to_sql(
 
 
 def write_sql(model: Model, file: Any, **options: Any) -> None:
-    """Write the query to a file; the options are those of `to_sql`."""
+    """Write the query to a file, with the options of `to_sql`."""
     text = to_sql(model, **options).rstrip() + "\n"
     Path(file).write_text(text, encoding="utf-8", newline="\n")
 

@@ -1,15 +1,13 @@
-"""Models as tables that people read: an effect for every interval or level, as CSV or Excel.
+"""Models as tables, as CSV files or an Excel workbook: an effect for every interval or level.
 
-Knows how pieces are laid out as rows and how files are written whole or not at all; knows nothing
-of bases. The only file that knows openpyxl (extra `excel`).
-
-For every term there are two tables. The *score table* is for reading: smooth curves are shown at
-the middle of rounded intervals. The *exact table* gives the model's own numbers for any value, by
+The only file that uses openpyxl (extra `excel`). Every term has two tables. The *score table* is
+for reading: curves are shown at the middle of rounded intervals. The *exact table* gives the
+model's effect for any value:
 
     effect = c0 + c1 t + c2 t^2 + ...,    t = (x - origin) / width,
 
-in the row that x falls in; `ci_j` is the coefficient of t^i of the first column and t^j of the
-second. Where a table has no column c1 and no origin, c0 is the effect.
+from the row that x falls in. `ci_j` is the coefficient of t^i of the first column and t^j of the
+second. If a table does not have the columns c1 and origin, the effect is c0.
 """
 
 from __future__ import annotations
@@ -37,19 +35,19 @@ EXACT = "exact"  # the folder of the exact tables
 
 
 def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
-    """One table per chosen term, for reading, and the table "intercept" before them.
+    """Return the table "intercept" and one table per chosen term, for reading.
 
-    Every row says where it holds and what it adds to the score; with a log link also the factor
-    exp(effect) of the response, for the binomial loss the odds ratio. "<column> is" says what the
-    row is about: the interval "[from, to)" or "(from, to]", a "level", "missing" cells, or any
-    "other" level. Curves are shown at the middle of about n intervals with rounded ends (of n / 2
-    for each of two columns); `exact_tables` has them exactly, and beyond the range too.
+    Every row says which values it is for and what it adds to the score; with a log link also the
+    factor exp(effect) of the response, with a logit link the odds ratio. "<column> is" says what
+    the row is for: the interval "[from, to)" or "(from, to]", a "level", "missing" cells, or any
+    "other" level. Curves are shown at the middle of about n intervals with rounded ends (n / 2 for
+    each of two columns). `exact_tables` is exact, and covers values beyond the training range.
 
     Parameters
     ----------
     model : Model
     n : int
-        About how many intervals a curve is cut into.
+        The approximate number of intervals of a curve.
 
     Returns
     -------
@@ -76,13 +74,13 @@ def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
 
 
 def exact_tables(model: Model) -> dict[str, ResultTable]:
-    """One table per chosen term that gives the model's own numbers, and the table "intercept".
+    """Return the table "intercept" and one table per chosen term with the model's exact effects.
 
     The score of a row is its offset, plus the intercept, plus for every term
 
         c0 + c1 t + c2 t^2 + ...,    t = (x - origin) / width,
 
-    from the row of its table that the value falls in.
+    from the row of the table that the value falls in.
 
     Examples
     --------
@@ -160,7 +158,7 @@ def _labelled(name: str, label: str) -> str:
 
 
 def _described(axis: Axis, which: list[int]) -> ResultTable:
-    """Where pieces hold."""
+    """Return the columns that say which values each piece is for."""
     kinds = ["level" if axis.breaks is None else _interval(axis)] * axis.n_known
     kinds += ["missing", "other"]
     out = ResultTable({f"{axis.column} is": np.array([kinds[i] for i in which], dtype=object)})
@@ -178,7 +176,7 @@ def _interval(axis: Axis) -> str:
 
 
 def _shown(axis: Axis, model: Model, n: int) -> tuple[ResultTable, tuple[Any, Floats]]:
-    """Where the effect is shown, and the pieces and t that it is shown for."""
+    """Return where the effect is shown, and the piece and t of each point."""
     if axis.degree == 0:
         every = np.arange(axis.n_pieces)
         return _described(axis, every.tolist()), (every, np.zeros(axis.n_pieces))
@@ -195,7 +193,7 @@ def _shown(axis: Axis, model: Model, n: int) -> tuple[ResultTable, tuple[Any, Fl
 
 
 def round_ends(low: float, high: float, n: int) -> Floats:
-    """Ends of about n intervals from low to high: multiples of 1, 2 or 5 times a power of ten.
+    """Return the ends of about n intervals from low to high: 1, 2 or 5 times a power of ten.
 
     Examples
     --------
@@ -206,7 +204,7 @@ def round_ends(low: float, high: float, n: int) -> Floats:
     power = 10.0 ** np.floor(np.log10(exact))
     step = min((m * power for m in (1, 2, 5, 10)), key=lambda s: abs(np.log(s / exact)))
     first, last = np.ceil(low / step), np.floor(high / step)
-    # Divided rather than multiplied where that is exact: 3 / 10 is 0.3, 3 * 0.1 is not.
+    # Divide where that is exact: 3 / 10 is 0.3, but 3 * 0.1 is not.
     inverse = round(1.0 / step)
     whole = np.arange(first, last + 1)
     inner = whole / inverse if inverse > 1 and step < 1 else whole * step
@@ -219,7 +217,7 @@ def _all_pairs(sizes: list[int]) -> list[Any]:
 
 
 def _crossed(parts: list[ResultTable]) -> ResultTable:
-    """The columns of one part, or of all pairs of rows of two."""
+    """Return the columns of one part, or of all pairs of rows of two parts."""
     if len(parts) == 1:
         return parts[0]
     pairs = _all_pairs([len(next(iter(part.values()))) for part in parts])
@@ -234,7 +232,7 @@ def _crossed(parts: list[ResultTable]) -> ResultTable:
 
 
 def _facts(model: Model) -> ResultTable:
-    """What a reader has to know beside the tables."""
+    """Return what a reader must know to use the tables."""
     settings = model.settings
     facts = {
         "loss": model.loss.name,
@@ -260,19 +258,19 @@ def _index(model: Model, files: list[str]) -> ResultTable:
 
 
 def to_csv(model: Model, folder: Any, n: int = 20) -> None:
-    """Writes the tables of a model as CSV files into a new folder, whole or not at all.
+    """Write the tables of a model as CSV files into a new folder, completely or not at all.
 
-    `terms.csv` names the file of every term; the files of the folder itself are `score_tables`,
-    those of its folder `exact` are `exact_tables`; `model.csv` says loss, link and classes. Ends of
-    intervals that have none are empty.
+    `terms.csv` names the file of every term. The folder itself contains the `score_tables`, its
+    sub-folder `exact` the `exact_tables`. `model.csv` has the loss, the link and the classes.
+    Infinite ends of intervals are empty cells.
 
     Parameters
     ----------
     model : Model
     folder : path
-        Must not exist, or be empty.
+        It must be empty if it exists.
     n : int
-        About how many intervals a curve is cut into in the tables for reading.
+        The approximate number of intervals of a curve in the tables for reading.
 
     Examples
     --------
@@ -297,7 +295,7 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
 
 
 def _file_name(number: int, name: str) -> str:
-    """A name that every file system takes; the number keeps names apart."""
+    """Return a name that every file system accepts; the number makes it unique."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)
     return f"{number:02d}_{plain[:60]}.csv"
 
@@ -310,23 +308,24 @@ def _write_csv(file: Path, table: ResultTable) -> None:
 
 
 def _rows(table: ResultTable) -> Iterator[list[Any]]:
-    """Rows of plain values, None where there is none (NaN, infinite ends)."""
+    """Yield rows of plain values, with None for NaN and infinite numbers."""
     for row in zip(*(column.tolist() for column in table.values()), strict=True):
         yield [None if isinstance(v, float) and not np.isfinite(v) else v for v in row]
 
 
 def to_excel(model: Model, file: Any, n: int = 20) -> None:
-    """Writes the tables of a model as an Excel workbook, whole or not at all.
+    """Write the tables of a model as an Excel workbook, completely or not at all.
 
-    The sheet "model" says loss, link, classes, intercept and the sheets of the terms; every term
-    has a sheet for reading (`score_tables`) and one named "... exact" (`exact_tables`).
+    The sheet "model" has the loss, the link, the classes, the intercept and the sheets of the
+    terms. Every term has a sheet for reading (`score_tables`) and one named "... exact"
+    (`exact_tables`).
 
     Parameters
     ----------
     model : Model
     file : path
     n : int
-        About how many intervals a curve is cut into in the tables for reading.
+        The approximate number of intervals of a curve in the tables for reading.
 
     Examples
     --------
@@ -360,7 +359,7 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
 
 
 class _Sheets:
-    """Titles that Excel takes: of at most 31 characters, all different."""
+    """Makes titles that Excel accepts: at most 31 characters, all different."""
 
     def __init__(self) -> None:
         self.taken = {"history"}  # reserved
@@ -378,14 +377,14 @@ class _Sheets:
 
 
 def _write_sheet(book: Any, title: str, tables: list[ResultTable]) -> None:
-    """Tables below each other, their heads in bold."""
+    """Write tables below each other, with bold headers."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Font
 
     for table in tables:
         rows = len(next(iter(table.values())))
         if rows >= MAX_ROWS:
-            raise ValueError(f"sheet {title!r}: {rows} rows do not fit into Excel; use to_csv")
+            raise ValueError(f"sheet {title!r}: {rows} rows are too many for Excel; use to_csv")
     sheet = book.create_sheet(title)
     if len(tables) == 1:
         sheet.freeze_panes = "A2"
@@ -393,10 +392,10 @@ def _write_sheet(book: Any, title: str, tables: list[ResultTable]) -> None:
     def cell(value: Any, bold: bool = False) -> Any:
         if isinstance(value, str):
             out = WriteOnlyCell(sheet, value=_excel_text(value))
-            out.data_type = "s"  # a level such as "=1+1" is no formula
+            out.data_type = "s"  # a level such as "=1+1" is not a formula
         elif isinstance(value, float):
             out = WriteOnlyCell(sheet, value=repr(value))
-            out.data_type = "n"  # in full: openpyxl itself would write 16 digits
+            out.data_type = "n"  # all digits: openpyxl would write 16
         else:
             out = WriteOnlyCell(sheet, value=value)
         if bold:
@@ -412,7 +411,7 @@ def _write_sheet(book: Any, title: str, tables: list[ResultTable]) -> None:
 
 
 def _excel_text(text: str) -> str:
-    """Characters that a workbook cannot hold, and what would read as one, as _xHHHH_."""
+    """Escape characters that a workbook cannot hold, and text that looks like an escape."""
     out = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", text)
     return re.sub(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]", _escaped, out)
 

@@ -1,34 +1,31 @@
 """Bins the rows: the bin indices that the terms of a fit share, and the weights of the bins.
 
-Does not know about losses, systems (see design) or boosting.
+Does not know about losses, systems (see systems) or boosting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost._utils.threads import map_in_threads
+from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost.binning.bin_cache import BinCache
 from cwboost.binning.index_sets import IndexSet, pair
-from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
+from cwboost.binning.moments import MomentSet, is_never_moments
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.terms.bases import Basis, BasisRows
-from cwboost.terms.encoders import Encoder, Levels, Values
-from cwboost.terms.learners import Tensor
+from cwboost.terms.plan import Plan
 
-from .design import MIN_PASS_ROWS, MIN_SORT_ROWS, Plan
+from .axis_binning import Axis, choose_binning
 
-MAX_TENSOR_BINS = 255  # per axis
 FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
 
 
@@ -40,35 +37,28 @@ class Sets:
     of_term: list[int]  # number of the set of each plan
 
 
-AxisKey = tuple[str, Encoder, Bins | None, bool]  # column, how it is seen, rule, whether of a pair
-
-
 def shared_axes(
     plans: Sequence[Plan], default: Bins
-) -> tuple[dict[tuple[AxisKey, ...], list[Basis]], list[int]]:
-    """What sets of bins are made of, with the bases on each, and the number of each term's set."""
-    made: dict[tuple[AxisKey, ...], list[Basis]] = {}
-    numbers: dict[tuple[AxisKey, ...], int] = {}
+) -> tuple[dict[tuple[Axis, ...], list[Basis]], list[int]]:
+    """Return the distinct axes of the terms with the bases on each, and the number of each term's
+    axes. The axes of a pair are two."""
+    bases: dict[tuple[Axis, ...], list[Basis]] = {}
+    numbers: dict[tuple[Axis, ...], int] = {}
     of_term = []
     for plan in plans:
         axes = _axes(plan, default)
-        made.setdefault(axes, []).append(plan.basis)
+        bases.setdefault(axes, []).append(plan.basis)
         of_term.append(numbers.setdefault(axes, len(numbers)))
-    return made, of_term
+    return bases, of_term
 
 
-def _axes(plan: Plan, default: Bins) -> tuple[AxisKey, ...]:
-    """What the bins of a term are made of; terms with the same axes share them."""
-    learner = plan.learner
-    if isinstance(learner, Tensor):
-        rules = learner.axis_rules(default)
-        return tuple(
-            (name, encoder, rule if isinstance(encoder, Values) else None, True)
-            for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-        )
-    encoder = plan.encoders[0]
-    rule = learner.bin_rule(default) if isinstance(encoder, Values) else None
-    return ((learner.columns[0], encoder, rule, False),)
+def _axes(plan: Plan, default: Bins) -> tuple[Axis, ...]:
+    """Return what the bins of a term depend on; terms with the same axes share their bins."""
+    rules, of_pair = plan.learner.axis_rules(default), len(plan.columns) > 1
+    return tuple(
+        Axis(name, encoder, None if encoder.is_coded else rule, of_pair)
+        for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
+    )
 
 
 def make_sets(
@@ -80,52 +70,41 @@ def make_sets(
     room: ArrayPool,
     n_threads: int = 1,
 ) -> Sets:
-    """Bins for all rows by rules that see the training rows."""
-    made, of_term = shared_axes(plans, default)
-
-    def axis(one: AxisKey, bases: list[Basis]) -> Any:
-        name, encoder, rule, tensor = one
-        column, facts = table[name], seen[name]
-        if not isinstance(encoder, Values):
-            if sample.least is None:
-                return encoder.bin(column, facts)
-            return encoder.coded(column, facts).bins(*sample.least.pooled(column, encoder, facts))
-        assert rule is not None
-        values = encoder.encode(column)
-        if sample.least is not None:
-            points = sample.least.points(column, rule, sample, facts)
-            return points.place(values, facts, points.points[:0], room)
-        if tensor:
-            points = rule.make(values, sample, facts)
-            if len(points.points) > MAX_TENSOR_BINS:
-                points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
-            return points.assign(values, facts, room)
-        return bin_numbers(values, rule, sample, facts, bases, room)
-
-    of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
+    """Bin all rows of a table for some terms, by rules that see the sample only."""
+    bases, of_term = shared_axes(plans, default)
+    of_pairs: dict[Axis, IndexSet] = {}  # many pairs share a column
     cache = None
-    if table.bin_folder is not None and sample.least is None:
+    if table.bin_folder is not None and sample.min_rows is None:
         cache = BinCache(table.bin_folder, sample, table.n_rows)
 
-    def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
-        if len(axes) == 1:
-            key = repr(axes[0][:3])
-            found = None if cache is None else cache.find(key)
-            if found is None:
-                found = axis(axes[0], made[axes])
-                if cache is not None and isinstance(found, IndexSet) and is_never_moments(found):
-                    found = cache.store(key, found)
-            return found
-        for one in axes:
-            if one not in of_pairs:
-                of_pairs[one] = axis(one, [])
-        return pair(*(of_pairs[one] for one in axes))
+    def bin_axis(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
+        column, summary = table[axis.column], seen[axis.column]
+        return choose_binning(axis, column, sample, summary, bases).bin_column(column, room)
 
-    used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
-    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
+    def bin_cached(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
+        found = None if cache is None else cache.find(axis.key)
+        if found is not None:
+            return found
+        bins = bin_axis(axis, bases)
+        if cache is not None and isinstance(bins, IndexSet) and is_never_moments(bins):
+            return cache.store(axis.key, bins)
+        return bins
+
+    def make(axes: tuple[Axis, ...]) -> IndexSet | MomentSet:
+        if len(axes) == 1:
+            return bin_cached(axes[0], bases[axes])
+        for axis in axes:
+            if axis not in of_pairs:
+                bins = bin_axis(axis, [])
+                assert isinstance(bins, IndexSet)
+                of_pairs[axis] = bins
+        return pair(*(of_pairs[axis] for axis in axes))
+
+    rules = {axis.rule for axes in bases for axis in axes if axis.rule is not None}
+    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in rules)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
     threads = table.at_a_time(n_threads) if table.n_rows >= least else 1
-    return Sets(map_in_threads(make, list(made), threads), of_term)
+    return Sets(map_in_threads(make, list(bases), threads), of_term)
 
 
 def bin_weights(
@@ -148,10 +127,10 @@ def fine_points(
     encoder = plan.encoders[0]
     if len(plan.columns) > 1 or isinstance(bins, MomentSet):
         return None
-    if isinstance(encoder, Values):
+    if not encoder.is_coded:
         fine = plan.learner.bin_rule(default).n in ("auto", "exact")
         return bins.values if fine or weights.max() <= FINE_SHARE * weights.sum() else None
-    if not isinstance(encoder, Levels) or not encoder.levels:
+    if not encoder.levels:
         return None
     if seen.kind == "labels":
         return bins.values

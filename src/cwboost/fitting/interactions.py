@@ -25,12 +25,13 @@ from cwboost.frames.table import Floats, Table
 from cwboost.model.model import Model
 from cwboost.model.records import Ranking
 from cwboost.progress import Progress, as_progress
-from cwboost.terms.bases import LevelBasis, TensorBasis
-from cwboost.terms.encoders import Cuts, Levels
+from cwboost.terms.bases import Basis, LevelBasis, TensorBasis
 from cwboost.terms.learners import Category, Learner, Step, Tensor, pair_bins
+from cwboost.terms.plan import Plan
+from cwboost.terms.training import TrainingColumn
 
-from .design import NET_DF, Plan, summarize_columns
 from .input_data import FitData, FitInput, read_data
+from .term_plans import NET_DF, summarize_columns
 
 MAX_STEPS = 8  # of a numeric column in the ranking, which need not be as fine as the terms
 MAX_LEVELS = 12  # of a text column in the ranking: the most frequent ones, and all others as one
@@ -50,7 +51,7 @@ class Margin(NamedTuple):
     """A column as the ranking sees it."""
 
     levels: NDArray[np.uint8]  # (n,) of every row
-    basis: LevelBasis
+    basis: Basis
     n_levels: int | None  # of a text column, all of which a term has
 
 
@@ -164,7 +165,7 @@ def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
     """(n, q) minus the gradient of the loss at the model's scores."""
     q = model.n_outputs
     score = data.offset + model._constant
-    model._lookup.add(data.table, score, n_threads)
+    model._predictor.add(data.table, score, n_threads)
     rows = _core.LocalRows(
         data.loss.core(data.y),
         data.y,
@@ -178,19 +179,20 @@ def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
 
 
 def _margin(name: str, data: FitData, seen: ColumnSummary) -> Margin:
-    if seen.kind == "numbers" and not seen.boolean:
-        learner: Learner = Step(name, bins=min(pair_bins(data.sample.n_rows), MAX_STEPS))
+    column = TrainingColumn(name, data.table, data.sample, seen)
+    if column.is_numeric:
+        steps = Step(name, bins=min(pair_bins(data.sample.n_rows), MAX_STEPS))
+        encoder = steps.encoder(column)
+        basis, n_levels = steps.basis(column, encoder), None
     else:
-        learner = Category(name)
-    encoder = learner.encoder(data.table, seen, data.sample)
-    basis = learner.basis(data.table, encoder, seen, data.sample)
-    assert isinstance(encoder, Cuts | Levels)
-    assert isinstance(basis, LevelBasis)
-    bins = encoder.bin(data.table[name], seen)
-    # Values that training rows lack weigh nothing and may have any level.
+        levels = Category(name)
+        encoder = levels.encoder(column)
+        basis = levels.basis(column, encoder)
+        n_levels = basis.n_coef
+    bins = encoder.bin(column.column, seen)
+    # Rows with values that training lacks have no weight here, so that any level does for them.
     known = np.where(basis.known(bins.values), bins.values, 0.0)
-    level = np.where(np.isnan(known), basis.n_levels, known).astype(np.int64)
-    n_levels = basis.n_coef if isinstance(encoder, Levels) else None
+    level = np.where(np.isnan(known), basis.n_coef - 1, known).astype(np.int64)
     if n_levels is not None and n_levels > MAX_LEVELS:
         weight = np.bincount(level[bins.index], data.split.training, n_levels)
         place = np.full(n_levels, MAX_LEVELS - 1)

@@ -1,60 +1,75 @@
-"""Systems of pairs without main effects. Knows bases of products over bins, weights and df; knows
-nothing of columns, learners or how pairs are chosen.
+"""Systems of pairs of columns without main effects. Knows product bases over bins, weights and df,
+but not columns or how pairs are chosen (see `interactions`).
 
-With T the basis over joint bins of weights C, M the additive functions in its span, and
-T Q = T - M (M'CM)^- M'C T, the term adds T Q theta, and its Gram is that of T Q. Coefficients stay
-those of T: terms of other rows (folds, bags) have other Q, and add up all the same. The system is
-solved for the inner coefficients, which are those of all functions but for additive ones; of these
-it takes what makes the penalty least (TensorBasis.inner_penalty).
+Let T be the basis over joint bins with weights C, M the additive functions in its span, and
+T Q = T - M (M'CM)^- M'C T. The term adds T Q theta, and its Gram matrix is that of T Q. The
+coefficients stay those of T: other rows (folds, bags) have another Q, and coefficients still add
+up. The system is solved for the inner coefficients, which span all functions up to additive ones;
+among functions that differ by an additive one it takes the one with the least penalty
+(`TensorBasis.inner_penalty`).
 
-Some additive functions no row shows: those of empty levels, or, if the cells with rows fall apart
-into blocks without a level in common, those that shift a block. Then M'CM is singular, and rows do
-not tell what to take away. Of all terms that are equal over the rows and differ by what is additive
-or free of penalty, it is that of the least penalty, and then of the least coefficients. So neither
-the order of levels nor the generalised inverse matters.
+Rows may leave some additive functions undecided: those of empty levels, or, if the cells with rows
+form blocks without a common level, those that shift a block. M'CM is then singular. Among all terms
+that are equal over the rows and differ by an additive or unpenalised function, the term is the one
+with the least penalty, and then with the least coefficients. So neither the order of levels nor the
+choice of the generalised inverse matters.
 
-Where both margins are levels, T is a table of cells and its Gram diagonal: the core has these
-(core/pairs.hpp). All others, and large ones, are set up here.
+If both margins are levels, T is a table of cells and its Gram matrix is diagonal: the core sets up
+these systems (core/pairs.hpp). `_solve` does the same with NumPy and LAPACK for any basis: it is
+the reference for the core, and takes all other systems and large ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Floats
-from cwboost.terms.bases import BasisRows
+from cwboost.frames.columns import Floats
+from cwboost.terms.bases import Basis, BasisRows
 
-from .smoothing import ZERO, System, factorize, find_smoothing, one_blas_thread, spectrum
+from .smoothing import (
+    ZERO,
+    Aim,
+    System,
+    factorize,
+    find_smoothing,
+    one_blas_thread,
+    spectrum,
+    weighted_gram,
+)
 
-MAX_CORE_INNER = 256  # inner cells of a table; larger systems are LAPACK's
-HELD = 1e150  # a solve divides by its square
-NO_INTERACTION = 1e-10  # share of the weight of cells that is not additive
+MAX_CORE_INNER = 256  # inner cells of a table; LAPACK solves larger systems
+HELD = 1e150  # holds a coefficient at zero; a solve divides by its square
+NO_INTERACTION = 1e-10  # share of the weight of cells below which a table is additive
 
-PairAim = tuple[
-    float, float, bool, bool, int
-]  # smoothing (NaN: by df), df, net, tr(H), null dimensions
-PairTask = tuple[
-    Any, BasisRows, Floats, PairAim
-]  # basis, its rows over bins, the bins' weights, aim
+
+class PairTask(NamedTuple):
+    """A pair whose system is wanted."""
+
+    basis: Any  # one with `is_interaction`: a TensorBasis
+    rows: BasisRows  # of the basis over the bins
+    weights: Floats  # of the bins
+    aim: Aim
 
 
 def solve_pairs(tasks: Sequence[PairTask], n_threads: int = 1) -> list[System | None]:
-    """The systems of pairs; None where the penalty leaves more free than the df asked for."""
+    """Return the systems of pairs; None if the penalty leaves more than the target df free."""
     systems: list[System | None] = [None] * len(tasks)
     tables = {k: table for k, task in enumerate(tasks) if (table := _table(task)) is not None}
     small = [k for k, table in tables.items() if _n_inner(table) <= MAX_CORE_INNER]
     numbers = np.empty((len(small), 4))
-    given = [
-        (tables[k], p := tasks[k][0].inner_penalty(), tasks[k][3], np.empty(p.shape)) for k in small
+    given: list[Any] = [
+        (tables[k], p := tasks[k].basis.inner_penalty(), tasks[k].aim, np.empty(p.shape))
+        for k in small
     ]
     _core.solve_pairs(given, numbers, n_threads)
     for k, (table, _, _, factor), found in zip(small, given, numbers.tolist(), strict=True):
-        if found[3]:
-            systems[k] = _of_table(tasks[k][0], table, factor, found[0], found[1])
+        smoothing, df, _, solved = found
+        if solved:
+            systems[k] = _table_system(tasks[k].basis, table, factor, smoothing, df)
     with one_blas_thread():
         for k, task in enumerate(tasks):
             if systems[k] is None:
@@ -63,12 +78,13 @@ def solve_pairs(tasks: Sequence[PairTask], n_threads: int = 1) -> list[System | 
 
 
 def _n_inner(table: Floats) -> int:
+    """Return the number of inner cells of a table."""
     n_a, n_b = table.shape
     return (int(n_a) - 1) * (int(n_b) - 1)
 
 
 def _table(task: PairTask) -> Floats | None:
-    """(levels of a, levels of b) weights of the cells; None if bins are mixtures of cells."""
+    """Return (levels of a, levels of b) the weights of cells; None if a bin mixes cells."""
     basis, rows, weights, _ = task
     if not basis.is_table or min(basis.a.n_coef, basis.b.n_coef) < 2:
         return None
@@ -79,7 +95,8 @@ def _table(task: PairTask) -> Floats | None:
     return cells.reshape(basis.a.n_coef, -1)
 
 
-def _of_table(basis: Any, table: Floats, factor: Floats, smoothing: float, df: float) -> System:
+def _table_system(basis: Any, table: Floats, factor: Floats, smoothing: float, df: float) -> System:
+    """Return the system of a table of cells, given the factor of its inner coefficients."""
     cells, undecided, finder = table.ravel(), None, None
     if not np.all(cells > 0.0):
         functions = _additive_or_free(basis)
@@ -90,14 +107,15 @@ def _of_table(basis: Any, table: Floats, factor: Floats, smoothing: float, df: f
 
 
 def _additive_or_free(basis: Any) -> Floats:
-    """(k, d) additive functions and those that no penalty sees, linearly independent."""
+    """Return (k, d) additive and unpenalised functions, linearly independent."""
     free = [_free_but_constant(margin) for margin in (basis.a, basis.b)]
     return np.vstack([basis.removed(), np.kron(*free)])
 
 
-def _free_but_constant(margin: Any) -> Floats:
-    """(null_dim - 1, d) functions that a margin's penalty does not see, but for the constant."""
+def _free_but_constant(margin: Basis) -> Floats:
+    """Return (null_dim - 1, d) unpenalised functions of a margin, without the constant."""
     ones, penalty, n_free = margin.ones(), margin.penalty(), margin.null_dim
+    assert ones is not None
     if n_free < 2:
         return np.empty((0, len(ones)))
     free = np.linalg.eigh(penalty)[1][:, :n_free]
@@ -106,27 +124,28 @@ def _free_but_constant(margin: Any) -> Floats:
 
 
 def _split(moments: Floats, size: float) -> tuple[Floats, Floats]:
-    """The generalised inverse of moments, and (k, m) directions that they do not see: where they
-    are nothing beside `size`."""
+    """Return the generalised inverse of a matrix of moments, and its (m, k) null space.
+
+    Eigenvalues that are negligible compared with `size` count as zero.
+    """
     values, vectors = np.linalg.eigh(moments)
-    seen = values > ZERO * size
-    known = vectors[:, seen]
-    return (known / values[seen]) @ known.T, vectors[:, ~seen]
+    decided = values > ZERO * size
+    known = vectors[:, decided]
+    return (known / values[decided]) @ known.T, vectors[:, ~decided]
 
 
 def _undecided(
     basis: Any, functions: Floats, moments: Floats
 ) -> tuple[Floats, Floats] | tuple[None, None]:
-    """(k, d) those of the functions that no row shows, and (k, d) what finds how much to take away
-    of each; None if there are none.
+    """Return (k, d) the functions that rows leave undecided, and (k, d) how much of each to remove.
 
-    First what makes the penalty least, then, of what it does not see, what makes the coefficients
-    least.
+    The second, times the coefficients, makes the penalty least and then, among unpenalised
+    functions, the coefficients. Return None for both if rows decide all functions.
     """
-    unseen = _split(moments, np.trace(moments))[1]
-    if not unseen.size:
+    open_directions = _split(moments, np.trace(moments))[1]
+    if not open_directions.size:
         return None, None
-    functions = unseen.T @ functions
+    functions = open_directions.T @ functions
     a, b = (p if p.ndim == 2 else np.diag(p) for p in (basis.a.penalty(), basis.b.penalty()))
     surfaces = functions.reshape(-1, len(a), len(b))
     onto = (a @ surfaces + surfaces @ b).reshape(functions.shape)  # the Kronecker sum
@@ -141,33 +160,31 @@ def _undecided(
 
 
 def _solve(task: PairTask, table: Floats | None) -> System | None:
-    """What the core does, by NumPy and LAPACK, for any basis."""
-    basis, rows, w, (smoothing, aim, _, trace_h, free) = task
+    """Return the system of one pair, with NumPy and LAPACK; None as `solve_pairs`."""
+    basis, rows, w, aim = task
     total, inner, removed = float(w.sum()), basis.inner, basis.removed()
     weighted = rows.value * np.repeat(w, np.diff(rows.begin))
     mean = np.bincount(rows.column, weighted, basis.n_coef) / total
-    left, right = (r.matrix(basis.n_coef) for r in (rows._replace(value=weighted), rows))
-    gram = np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
+    gram = weighted_gram(rows, weighted, basis.n_coef)
     onto = gram @ removed.T
     additive = removed @ onto
     weigher = _split(additive, np.trace(additive))[0] @ onto.T
     own, penalty = (gram - onto @ weigher)[np.ix_(inner, inner)], basis.inner_penalty()
     own = (own + own.T) / 2
-    df = 0.0
-    if np.trace(own) <= NO_INTERACTION * total:  # all is additive: the columns say the same
+    smoothing, df = aim.smoothing, 0.0
+    if np.trace(own) <= NO_INTERACTION * total:  # all functions are additive over the rows
         smoothing, factor = 0.0, np.eye(len(own))
     else:
-        spec = spectrum(own / total, penalty, free, np.zeros(len(own)))
-        kind = "df1" if trace_h else "df2"
+        spec = spectrum(own / total, penalty, aim.null_dim, np.zeros(len(own)))
         if np.isnan(smoothing):
-            smoothing = total * find_smoothing(spec, aim, kind)
+            smoothing = total * find_smoothing(spec, aim.df, aim.kind)
         if np.isnan(smoothing):
             return None
-        df = spec.df(smoothing / total, kind)
+        df = spec.df(smoothing / total, aim.kind)
         factor = factorize(own, penalty, smoothing)
     if table is not None:
-        return _of_table(basis, table, factor, smoothing, df)
-    # The others are held at zero: any function is an inner one plus an additive one.
+        return _table_system(basis, table, factor, smoothing, df)
+    # Other coefficients are held at zero: any function is an inner one plus an additive one.
     full = np.diag(np.full(len(gram), HELD))
     full[np.ix_(inner, inner)] = factor
     functions = _additive_or_free(basis)

@@ -21,7 +21,6 @@ from cwboost.terms.formula import is_formula, parse
 from cwboost.terms.learners import Learner
 from cwboost.terms.styles import make_learners
 
-from .design import check_learners, plan_terms, summarize_columns
 from .input_data import FitData, FitInput, read_data
 from .interactions import (
     Pairs,
@@ -30,6 +29,7 @@ from .interactions import (
     rank,
 )
 from .prepared import PreparedRows
+from .term_plans import check_learners, plan_terms, summarize_columns
 
 
 @contextmanager

@@ -21,11 +21,12 @@ from cwboost.frames.table import Floats
 from cwboost.model.settings import Settings
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
+from cwboost.terms.plan import Plan
 
-from .design import Plan, basis_rows, core_learner, make_systems
 from .index_sets import Sets, bin_weights, core_rows, core_set, fine_points, make_sets
 from .input_data import FitData, Split
 from .smoothing import System
+from .systems import basis_rows, core_learner, make_systems
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +72,8 @@ class PreparedRows:
             learner = change(plan.learner)
             if learner is plan.learner:
                 return plan
-            stated = learner.smoothing is not None or learner.target_df is not None
-            return replace(plan, learner=learner, net_df=None if stated else plan.net_df)
+            net_df = None if learner.states_smoothing else plan.net_df
+            return replace(plan, learner=learner, net_df=net_df)
 
         return replace(self, plans=[changed(plan) for plan in self.plans])
 

@@ -24,10 +24,10 @@ from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term, with_coefficients
 from cwboost.optimizers import Optimizer
 from cwboost.progress import Progress, as_progress
+from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, iteration_facts, iteration_hook
 from .checkpoint import Checkpoint, check_path, column_fingerprints, identity
-from .design import Plan, centred, complete
 from .importance import integral_shares
 from .input_data import FitData, Split
 from .options import SEARCHES, check_validation
@@ -35,6 +35,7 @@ from .prepared import PreparedRows
 from .scores import score_batch
 from .slots import ALL, SLOT_F, SLOT_R, VALIDATION
 from .smoothing import System
+from .systems import with_means
 
 MANY_COLUMNS = 1000  # of more, only those of chosen terms are remembered well enough to be drawn
 
@@ -88,11 +89,7 @@ class FitProblem:
         if optimizer.ends_on_all_rows:
             # The same df on all rows; the smoothing that gives them is found anew.
             everything = binned.learners(binned.systems(binned.weigh(split.all)))
-        plans = binned.plans
-        if split is binned.data.split:
-            complete(plans, systems)
-        else:
-            plans = centred(plans, systems)
+        plans = with_means(binned.plans, systems, anew=split is not binned.data.split)
         return cls(
             binned,
             split,

@@ -11,12 +11,12 @@ from cwboost import _core
 from cwboost._utils.checks import threads_for
 from cwboost.model.model import Model
 
-from .design import summarize_columns
 from .input_data import FitInput, read_data
 from .prepared import PreparedRows
 from .problem import FitProblem, StartingPoint
 from .scores import score_batch
 from .slots import SLOT_F, SLOT_R, TRAINING
+from .term_plans import summarize_columns
 
 
 def pose_again(

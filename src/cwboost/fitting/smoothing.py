@@ -1,8 +1,9 @@
-"""df <-> smoothing by Demmler-Reinsch, and the factored system of a learner. Knows matrices only.
+"""The smoothing (lambda) of a term: from degrees of freedom to lambda and back, and the factor of
+its system. Knows matrices only, not columns or learners.
 
-With A = B'WB and the penalty P, diagonalise A against A + tau P, tau = tr A / tr P. With
-eigenvalues a in [0, 1] and rho = lambda / tau, the smoother H has the eigenvalues
-h = a / (a + rho (1 - a)): sound also when A is singular.
+With A = B'WB and the penalty P, diagonalise A against A + tau P, tau = tr A / tr P (Demmler and
+Reinsch). With eigenvalues a in [0, 1] and rho = lambda / tau, the smoother H has the eigenvalues
+h = a / (a + rho (1 - a)), also if A is singular.
 """
 
 from __future__ import annotations
@@ -17,17 +18,33 @@ from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
+from cwboost.terms.bases import BasisRows
 
-ZERO = 1e-10  # eigenvalues below are directions without data
-SINGULAR_RHO = 1e-8  # instead of no smoothing where A is singular
+ZERO = 1e-10  # smaller eigenvalues are directions without data
+SINGULAR_RHO = 1e-8  # the least rho if A is singular
+SINGULAR = "the learner's system is singular beyond repair; check its column"
+
+
+class Aim(NamedTuple):
+    """What decides the smoothing of a term. The core takes it in this order."""
+
+    smoothing: float  # lambda; NaN if df decides
+    df: float  # constant and removed functions included, unless `net`
+    net: bool  # whether `df` is net of the constant
+    trace: bool  # whether df is tr(H) instead of tr(2H - HH)
+    null_dim: int  # dimensions that the penalty leaves free
+
+    @property
+    def kind(self) -> str:
+        return "df1" if self.trace else "df2"
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """One BLAS thread for many small systems, where more only wait for each other.
+    """Return a context with one BLAS thread: for small systems, more threads only wait.
 
-    The limit is the whole process's, so only fits of the main thread set it: two that overlap
-    would restore each other's.
+    The limit holds for the whole process, so that only fits in the main thread set it: of two fits
+    that overlap, each would restore the limit of the other.
     """
     if threading.current_thread() is threading.main_thread():
         return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
@@ -36,7 +53,7 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A and P in the coordinates that make both diagonal."""
+    """A and P in coordinates in which both are diagonal."""
 
     a: Floats  # eigenvalues of A against A + tau P, increasing
     constant: Floats  # squared coordinates of the constant function
@@ -47,29 +64,29 @@ class Spectrum:
         return bool(np.any(self.a == 0.0))
 
     def _g(self, smoothing: float) -> Floats:
-        """Eigenvalues of (A + lambda P)^-1 in the same coordinates."""
+        """Return the eigenvalues of (A + lambda P)^-1 in these coordinates."""
         rho = smoothing / self.tau if self.tau > 0 else 0.0
         with np.errstate(divide="ignore"):
             g = 1.0 / (self.a + rho * (1.0 - self.a))
         return np.where(self.a > 0.0, g, 0.0)
 
     def df(self, smoothing: float, kind: str) -> float:
-        """tr(2H - HH), or tr(H)."""
+        """Return tr(2H - HH) (kind "df2") or tr(H) ("df1")."""
         h = self.a * self._g(smoothing)
         return float(np.sum(2.0 * h - h * h if kind == "df2" else h))
 
     def net_df(self, smoothing: float, kind: str) -> float:
-        """df without the share of the constant, which residuals of mean zero do not reward."""
+        """Return df without the constant's share, which residuals of mean zero do not reward."""
         g = self._g(smoothing)
         share = 2.0 * g - self.a * g * g if kind == "df2" else g
         return self.df(smoothing, kind) - float(self.constant @ share)
 
 
 def spectrum(gram: Floats, penalty: Floats, null_dim: int, mean_row: Floats) -> Spectrum:
-    """The spectrum of A and P, P leaving `null_dim` dimensions free.
+    """Return the spectrum of A (gram) and P (penalty), which leaves `null_dim` dimensions free.
 
-    Gram A and penalty are both (d, d) or, where both are diagonal, both (d,); they and
-    `mean_row` = B'W1 are for weights that sum to one.
+    A and P are (d, d), or (d,) if both are diagonal. A and `mean_row` = B'W1 are for weights that
+    sum to one.
     """
     diagonal = gram.ndim == 1
     trace_a = float(gram.sum() if diagonal else np.trace(gram))
@@ -86,15 +103,16 @@ def spectrum(gram: Floats, penalty: Floats, null_dim: int, mean_row: Floats) -> 
         coordinates = vectors.T @ mean_row
     a = np.clip(a, 0.0, 1.0)
     a[a < ZERO] = 0.0
-    if null_dim:  # free directions have a = 1, but for rounding
+    if null_dim:  # in free directions a = 1, but for rounding
         free = a[len(a) - null_dim :]
         free[free > 1.0 - 1e-6] = 1.0
-    # B'W1 lies in the range of A, so 1'W1 splits over the directions with data
+    # B'W1 lies in the range of A, so that 1'W1 is a sum over the directions with data.
     squares = np.where(a > 0.0, coordinates**2, 0.0)
     return Spectrum(a, squares, tau)
 
 
 def _eigh(gram: Floats, both: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors of A against A + tau P."""
     jitter = 0.0
     for _ in range(8):
         try:
@@ -102,16 +120,16 @@ def _eigh(gram: Floats, both: Floats) -> tuple[Floats, Floats]:
             held_up = jitter * np.sum(vectors**2, axis=0) > 0.5  # by the jitter alone
             order = np.argsort(np.where(held_up, -1.0, values), kind="stable")
             return np.where(held_up, 0.0, values)[order], vectors[:, order]
-        except LinAlgError:  # directions with neither data nor penalty
+        except LinAlgError:  # some directions have neither data nor penalty
             jitter = max(10 * jitter, 1e-12 * float(np.trace(both)) / len(both))
-    raise ValueError("the learner's system is singular beyond repair; check its column")
+    raise ValueError(SINGULAR)
 
 
 def find_smoothing(spectrum: Spectrum, target: float, kind: str, net: bool = False) -> float:
-    """lambda with df (or net df) = target.
+    """Return the lambda that has df (or net df) = target.
 
-    At or above what the data carry it is 0 (a trace of smoothing if A is singular). At or below
-    what the penalty leaves free there is none, and NaN is returned.
+    Return 0 (a trace of smoothing if A is singular) if the data cannot carry more than the target,
+    and NaN if the penalty leaves as much as the target free whatever lambda is.
     """
 
     def excess(log_rho: float) -> float:
@@ -132,7 +150,7 @@ def find_smoothing(spectrum: Spectrum, target: float, kind: str, net: bool = Fal
 
 
 class System(NamedTuple):
-    """A learner's normal equations on one part of the rows, ready for the core."""
+    """The normal equations of a term on one part of the rows, as the core takes them."""
 
     gram: Floats  # A
     factor: Floats  # Cholesky factor of A + lambda P, or A + lambda P itself if diagonal
@@ -140,13 +158,19 @@ class System(NamedTuple):
     smoothing: float
     df: float
     net_df: float
-    removed: Floats | None = None  # G' (k, d)
-    weigher: Floats | None = None  # R' (k, d), R = A G (G'A G)^-1; pairs.py has more
-    n_b: int = 0  # of a table of cells without main effects: levels of its second margin
+    removed: Floats | None = None  # G' (k, d), functions that the term is kept orthogonal to
+    weigher: Floats | None = None  # R' (k, d), R = A G (G'A G)^-1; more in pair_systems.py
+    n_b: int = 0  # levels of the second margin, for a table of cells without main effects
+
+
+def weighted_gram(rows: BasisRows, weighted: Floats, n_coef: int) -> Floats:
+    """Return B'WB (d, d), given the entries of B and of WB."""
+    left, right = (r.matrix(n_coef) for r in (rows._replace(value=weighted), rows))
+    return np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
 
 
 def factorize(gram: Floats, penalty: Floats, smoothing: float) -> Floats:
-    """The factor of A + lambda P; directions that nothing decides are held at zero."""
+    """Return the factor of A + lambda P; directions without data or penalty are held at zero."""
     both = gram + smoothing * penalty
     if both.ndim == 1:
         return np.where(both > 0.0, both, 1.0)
@@ -157,4 +181,4 @@ def factorize(gram: Floats, penalty: Floats, smoothing: float) -> Floats:
             return np.ascontiguousarray(np.tril(factor))
         except LinAlgError:
             jitter = max(10 * jitter, 1e-13 * float(np.trace(both)) / len(both))
-    raise ValueError("the learner's system is singular beyond repair; check its column")
+    raise ValueError(SINGULAR)

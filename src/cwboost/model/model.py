@@ -23,7 +23,7 @@ from cwboost.optimizers import Optimizer
 if TYPE_CHECKING:
     from cwboost.uncertainty.intervals import Intervals
 
-    from .lookup import Lookup
+    from .prediction import Predictor
 
 from .path import Path
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking
@@ -300,7 +300,7 @@ class Model:
         """Predictions, and in how many rows columns have levels that training had not."""
         score = self._offset(data, offset, exposure)
         score += self._constant
-        found = self._lookup.add(data, score, threads_for(n_threads, data.n_rows))
+        found = self._predictor.add(data, score, threads_for(n_threads, data.n_rows))
         if found.not_a_number >= 0:
             raise ValueError(
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
@@ -323,25 +323,25 @@ class Model:
         from cwboost.frames.result_table import ResultTable
 
         data = read(table)
-        effects = np.empty((len(self._lookup.terms), data.n_rows, self.n_outputs))
+        effects = np.empty((len(self._predictor.terms), data.n_rows, self.n_outputs))
         self._write_effects(data, effects, n_threads)
         if self.n_outputs == 1:
             effects = effects[:, :, 0]
-        return ResultTable(zip(self._lookup.terms, effects, strict=True))
+        return ResultTable(zip(self._predictor.terms, effects, strict=True))
 
     def _write_effects(self, data: Table, effects: Floats, n_threads: int | None = None) -> None:
         """Writes the centred effects of the chosen terms to (terms, n, q), in any order of memory
         that keeps outputs together; warns of levels never seen."""
         check_threads(n_threads)
-        found = self._lookup.write(data, effects, threads_for(n_threads, data.n_rows))
+        found = self._predictor.write(data, effects, threads_for(n_threads, data.n_rows))
         if found.unseen:
             warn_of_unseen(found.unseen, stacklevel=4)
 
     @cached_property
-    def _lookup(self) -> Lookup:
-        from .lookup import Lookup
+    def _predictor(self) -> Predictor:
+        from .prediction import Predictor
 
-        return Lookup(self.terms, self.columns)
+        return Predictor(self.terms, self.columns)
 
     @cached_property
     def _constant(self) -> Floats:

@@ -1,13 +1,14 @@
-"""Terms as piecewise polynomials: the exact form that SQL, ONNX, the score tables and the report
-share.
+"""Terms as piecewise polynomials: the exact form that prediction, SQL, ONNX, the score tables and
+the report share.
 
-Every column of a term is an `Axis`. The pieces of numbers are intervals, then missing cells; those
-of levels are the levels, then missing cells, then all levels never seen in training. On a piece
+Every column of a term is an `Axis`. The pieces of a numeric axis are intervals, then missing cells.
+The pieces of an axis of levels are the levels, then missing cells, then levels that training did
+not have. On a piece
 
     effect = sum over j of coef[piece, j] t^j,      t = (x - origin[piece]) / width[piece],
 
 and for two columns the sum goes over the powers of both. The continuation beyond the range of the
-training rows is a piece like any other.
+training rows is a piece like any other. The polynomials come from the basis (`Basis.pieces`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.table import Floats
-from cwboost.terms.bases import Basis
+from cwboost.terms.bases import Pieces
 from cwboost.terms.encoders import Encoder
 
 from .model import Model
@@ -28,19 +29,20 @@ from .term import Term
 
 
 class NoPiecesError(TypeError):
-    """A basis of which it is not known how it is cut into polynomials."""
+    """Raised for a term whose basis has no exact form as piecewise polynomials."""
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
     """One column of a term, cut into pieces.
 
-    Numbers have `breaks`, increasing; interval i lies between breaks i - 1 and i, and a break
-    belongs to the interval above it, or with `closed_above` to the one below. Levels have `levels`.
+    A numeric axis has increasing `breaks`: interval i lies between breaks i - 1 and i. A break
+    belongs to the interval above it, or to the one below it if `closed_above`. Other axes have
+    `levels`.
     """
 
     column: str
-    numeric: bool  # the column holds numbers, whatever the axis does with them
+    numeric: bool  # whether the column holds numbers; they may be levels nevertheless
     breaks: Floats | None
     closed_above: bool
     levels: tuple[str, ...]
@@ -54,7 +56,7 @@ class Axis:
 
     @property
     def n_known(self) -> int:
-        """Intervals or levels; the piece of missing cells comes next, then that of other levels."""
+        """Number of intervals or levels: the pieces of missing and unseen cells come after them."""
         return len(self.levels) if self.breaks is None else len(self.breaks) + 1
 
     @property
@@ -68,18 +70,18 @@ class Axis:
 
     @property
     def level_numbers(self) -> Floats:
-        """Levels of a numeric column as the numbers that they are written from."""
+        """The levels of a numeric column as numbers."""
         words = {"True": 1.0, "False": 0.0}
         return np.array([words[x] if x in words else float(x) for x in self.levels])
 
     def bounds(self, piece: int) -> tuple[float, float]:
-        """From where to where an interval goes."""
+        """Return the lower and the upper end of an interval."""
         assert self.breaks is not None
         ends = np.concatenate([[-np.inf], self.breaks, [np.inf]])
         return float(ends[piece]), float(ends[piece + 1])
 
     def place(self, x: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Number of the interval of every number, and t within it."""
+        """Return the interval of every number, and t within it."""
         assert self.breaks is not None
         at = np.searchsorted(self.breaks, x, side="left" if self.closed_above else "right")
         return at, (x - self.origin[at]) / self.width[at]
@@ -87,14 +89,18 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class TermPieces:
-    """A term in its exact form, centred as `Model.contributions` is."""
+    """A term in its exact form, centred as in `Model.contributions`.
+
+    The coefficients of outputs that the term does not move are zero (`Term.outputs` has the
+    others), so that an export may leave them out.
+    """
 
     term: Term
-    axes: tuple[Axis, ...]  # one, or two
+    axes: tuple[Axis, ...]  # one per column
     coef: Floats  # (n_pieces, degree + 1, q), or (pieces a, pieces b, powers a, powers b, q)
 
     def effect(self, places: Sequence[tuple[NDArray[np.int64], Floats]]) -> Floats:
-        """(n, q) the effect, given piece and t of every row for each column."""
+        """Return (n, q) the effect, given piece and t of every row for each column."""
         found = self.coef[tuple(at for at, _ in places)]  # (n, powers of each column, q)
         for _, t in places:
             total = np.zeros_like(found[:, 0])
@@ -105,7 +111,9 @@ class TermPieces:
 
 
 def pieces_of(model: Model) -> list[TermPieces]:
-    """The chosen terms as piecewise polynomials.
+    """Return the chosen terms as piecewise polynomials.
+
+    Raise NoPiecesError if the basis of a term has no such form.
 
     Examples
     --------
@@ -122,12 +130,15 @@ def pieces_of(model: Model) -> list[TermPieces]:
 
 
 def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> TermPieces:
-    """One term as a piecewise polynomial, given what the model knows of its columns."""
+    """Return one term as a piecewise polynomial.
+
+    Raise NoPiecesError if its basis has no such form.
+    """
     axes = term_axes(term, columns)
     if len(axes) == 1:
         coef = axes[0].blocks @ term.beta
         coef[:, 0] -= term.mean
-        unknown = coef[axes[0].n_known :]  # zero but for rounding, unless training had such cells
+        unknown = coef[axes[0].n_known :]  # zero up to rounding, unless training had such cells
         unknown[np.abs(unknown) < 1e-14 * np.abs(coef).max()] = 0.0
     else:
         a, b = axes[0].blocks, axes[1].blocks
@@ -140,38 +151,37 @@ def term_pieces(term: Term, columns: Mapping[str, ColumnFacts]) -> TermPieces:
 def term_axes(term: Term, columns: Mapping[str, ColumnFacts]) -> tuple[Axis, ...]:
     """Return the axes of a term: its columns, cut into pieces, with the polynomials of its basis.
 
-    Raise NoPiecesError if the basis is not a piecewise polynomial.
+    Raise NoPiecesError if the basis has no such form.
     """
-    basis, encoders = term.plan.basis, term.plan.encoders
-    return tuple(
-        _axis(column, columns[column].kind == "numbers", encoder, margin)
-        for column, encoder, margin in zip(term.columns, encoders, basis.margins, strict=True)
-    )
+    margins = zip(term.columns, term.plan.encoders, term.plan.basis.margins, strict=True)
+    axes = []
+    for column, encoder, basis in margins:
+        pieces = basis.pieces(encoder.codes())
+        if pieces is None:
+            raise NoPiecesError(
+                f"term {term.name!r}: its basis ({type(basis).__name__}) is not a piecewise "
+                "polynomial, so only Python can compute its effect; use model.predict and "
+                "model.save, or remove the term with model.edit('zero', ...)"
+            )
+        axes.append(_axis(column, columns[column].kind == "numbers", encoder, pieces))
+    return tuple(axes)
 
 
 def _product(a: Floats, b: Floats, beta: Floats) -> Floats:
-    """Polynomials in two variables on all pairs of pieces."""
+    """Return polynomials in two variables on all pairs of pieces."""
     first = np.tensordot(a, beta, axes=(2, 0))  # (pieces a, powers a, n_coef b, q)
     both = np.tensordot(first, b, axes=(2, 2))  # (pieces a, powers a, q, pieces b, powers b)
     return np.ascontiguousarray(both.transpose(0, 3, 1, 4, 2))
 
 
-def _axis(column: str, numeric: bool, encoder: Encoder, basis: Basis) -> Axis:
-    found = basis.pieces(encoder.codes())
-    if found is None:
-        raise NoPiecesError(
-            f"column {column!r}: a {type(basis).__name__} has no exact form as a piecewise "
-            "polynomial, which predictions outside of Python need; save the model as JSON with "
-            "model.save instead"
-        )
-    coded = found.breaks is None
+def _axis(column: str, numeric: bool, encoder: Encoder, pieces: Pieces) -> Axis:
     return Axis(
         column,
         numeric,
-        breaks=np.array(encoder.cuts) if encoder.has_steps else found.breaks,
-        closed_above=coded or found.closed_above,  # as cuts are
+        breaks=np.array(encoder.cuts) if encoder.has_steps else pieces.breaks,
+        closed_above=encoder.is_coded or pieces.closed_above,  # cuts belong to the step below
         levels=encoder.levels,
-        origin=found.origin,
-        width=found.width,
-        blocks=found.blocks,
+        origin=pieces.origin,
+        width=pieces.width,
+        blocks=pieces.blocks,
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.fitting.design import Plan
 from cwboost.frames.table import Floats
 from cwboost.optimizers import Optimizer
+from cwboost.terms.plan import Plan
 
 if TYPE_CHECKING:
     pass
@@ -53,6 +53,11 @@ class Term:
     @property
     def chosen(self) -> bool:
         return bool(np.any(self.beta))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The outputs that the term moves: all, or with separate choices some of them."""
+        return tuple(np.flatnonzero(self.beta.any(axis=0)).tolist())
 
     @property
     def coef(self) -> Floats:

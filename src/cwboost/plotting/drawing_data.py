@@ -1,7 +1,7 @@
-"""What pictures of a model show: numbers, places and words, as plain data.
+"""What plots of a model show, as plain data: values on a scale, axis titles, levels and histograms.
 
-Knows scales, titles of axes, how rows spread under a curve and which levels there is room for;
-knows nothing of matplotlib (plots.py) or of SVG (notebook.py), which draw it.
+Does not know about matplotlib (see the other files of this package) or SVG (see notebook.py), which
+draw it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from cwboost.explain.sizes import level_shares
 from cwboost.export.prediction import outputs_of
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Column, Floats, Table
-from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
+from cwboost.model.prediction import as_in_training
 
 Scale = Literal["score", "response", "ratio"]
 
-BINS = 36  # of a histogram
-GAP = 0.08  # of the axis: so far apart are neighbouring points where there are hardly any rows ...
-GAP_RATIO = 6.0  # ... and so many times further than usual
+HISTOGRAM_BARS = 36
+GAP = 0.08  # share of the axis between neighbouring points that makes a stretch thin ...
+GAP_RATIO = 6.0  # ... if it is also this many times the usual distance
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
 def one_line(name: Any, limit: int) -> str:
-    """A name of any kind as one short line of text.
+    """Return a name of any kind as one short line of text.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def one_line(name: Any, limit: int) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for people, with so many digits.
+    """Return a number as text with a given number of significant digits.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def on_axis(value: float, low: float, high: float, digits: int = 6) -> str:
-    """A number of an axis; one that stays below 10,000 may be of years, and groups no digits.
+    """Return a number of an axis as text. Below 10,000 digits are not grouped: it may be years.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def on_axis(value: float, low: float, high: float, digits: int = 6) -> str:
 
 
 def lines_of(remarks: Iterable[str], width: int) -> list[str]:
-    """Remarks one after the other, in lines of so many characters if they are long.
+    """Return remarks joined into lines of at most `width` characters.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def lines_of(remarks: Iterable[str], width: int) -> list[str]:
 
 
 def factors(low: float, high: float, most: int) -> list[float]:
-    """Round factors from low to high, as many as there is room for.
+    """Return at most `most` round factors from low to high.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def factors(low: float, high: float, most: int) -> list[float]:
 
 
 def short_numbers(text: str) -> str:
-    """Text whose long fractions are rounded.
+    """Return the text with long decimal fractions rounded.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def short_numbers(text: str) -> str:
 
 
 def signed(value: float) -> str:
-    """A number with its sign."""
+    """Return a number with its sign as text."""
     return ("+" if value > 0 else "") + number(value)
 
 
@@ -136,7 +136,7 @@ def signed(value: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """How effects become the numbers that are drawn, and what these are called."""
+    """The scale on which effects are drawn: how to compute the values, and what to call them."""
 
     model: Model
     scale: Scale = "score"
@@ -147,8 +147,8 @@ class Scaled:
             raise ValueError(f"scale must be 'score', 'response' or 'ratio', got {self.scale!r}")
         if self.scale == "ratio" and self.link not in ("logit", "log"):
             raise ValueError(
-                f"scale='ratio' is for losses with a log or logit link; the {self.model.loss.name} "
-                "loss has none: use 'score' or 'response'"
+                "scale='ratio' requires a loss with a log or logit link, but the link of the "
+                f"{self.model.loss.name} loss is {self.link}; use 'score' or 'response'"
             )
 
     @property
@@ -160,14 +160,14 @@ class Scaled:
         return outputs_of(self.model)
 
     def number_of(self, output: Any) -> int:
-        """Position of an output, by its class."""
+        """Return the position of an output, given its class."""
         if str(output) not in self.outputs or self.model.n_outputs == 1:
             known = ", ".join(map(repr, self.outputs[:10])) if self.model.n_outputs > 1 else "none"
             raise ValueError(f"output: expected one of the classes ({known}), got {output!r}")
         return self.outputs.index(str(output))
 
     def values(self, effect: Floats) -> Floats:
-        """(..., q) effects as they are drawn."""
+        """Return effects (..., q) on the scale."""
         if self.scale == "score":
             return effect
         with np.errstate(over="ignore"):
@@ -177,12 +177,12 @@ class Scaled:
             return np.asarray(self.model.loss.response(flat)).reshape(effect.shape)
 
     def middle(self, output: int = 0) -> float:
-        """What a row gets whose effect is zero."""
+        """Return the value of an effect of zero."""
         return float(self.values(np.zeros((1, self.model.n_outputs)))[0, output])
 
     @property
     def label(self) -> str:
-        """Title of the axis of values.
+        """The title of the axis of values.
 
         Examples
         --------
@@ -204,7 +204,7 @@ class Scaled:
 
     @property
     def score(self) -> str:
-        """What the score is called."""
+        """The name of the score."""
         if self.link == "logit":
             return f"the log odds{self._of_class}"
         return {"log": f"log {self._y}", "identity": self._y}.get(self.link or "", "the score")
@@ -224,19 +224,22 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One line of a picture over the points of a shape: a class, a model or a part of a sum."""
+    """One line of a plot over the points of a shape: a class, a model or one term of a sum."""
 
     name: str
     shape: Shape
-    values: Floats  # (points,) or (points a, points b), as drawn
+    values: Floats  # (points,) or (points a, points b), on the scale
     missing: float | None
     thin: bool = False
-    band: tuple[Floats, Floats] | None = None  # (points,) its ends, as drawn
+    band: tuple[Floats, Floats] | None = None  # (points,) lower and upper, on the scale
     missing_band: tuple[float, float] | None = None
 
 
 def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
-    """A line per output, or of the one asked for; a surface shows one, that of most effect."""
+    """Return one series per output, or for the given output.
+
+    A surface shows only one output: by default the one whose effect varies most.
+    """
     values = scaled.values(drawn.effect)
     missing = None if drawn.missing is None else scaled.values(drawn.missing[None])[0]
     picked = list(range(scaled.model.n_outputs))
@@ -253,8 +256,10 @@ def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
 
 
 def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
-    """The band of an output as it is drawn, and that of a missing cell. Probabilities of several
-    classes depend on all of their effects at once, and have none."""
+    """Return the band of an output on the scale, and the band of a missing cell.
+
+    Probabilities of several classes do not have a band, because each depends on all effects.
+    """
     band = drawn.band
     if band is None or (scaled.scale == "response" and scaled.link == "softmax"):
         return None, None
@@ -265,7 +270,7 @@ def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
 
 
 def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
-    """The chosen terms that an effect is the sum of."""
+    """Return one series for each chosen term that the effect is the sum of."""
     out = []
     for name, (effect, missing) in drawn.parts.items():
         part = replace(drawn, effect=effect, missing=missing, band=None)
@@ -274,7 +279,7 @@ def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
 
 
 def aligned(series: list[Series]) -> list[Series]:
-    """Series over the levels of all of them; NaN where one does not know a level."""
+    """Return the series over the union of their levels; NaN where a series lacks a level."""
     if series[0].shape.kind != "levels":
         return series
     levels = list(dict.fromkeys(level for s in series for level in s.shape.at[0].tolist()))
@@ -288,7 +293,7 @@ def aligned(series: list[Series]) -> list[Series]:
 
 
 def series_table(series: list[Series], scale: Scale) -> ResultTable:
-    """Series as a table: the columns, then a column of values per series; missing cells last."""
+    """Return a table with the columns, then one column of values per series; missing cells last."""
     first = series[0].shape
     out = ResultTable()
     gone = any(s.missing is not None for s in series)
@@ -300,7 +305,7 @@ def series_table(series: list[Series], scale: Scale) -> ResultTable:
         out[first.columns[0]] = np.concatenate([first.at[0], nothing]) if gone else first.at[0]
     for s in series:
         key = s.name or ("effect" if scale == "score" else scale)
-        while key in out:  # a column of this name
+        while key in out:  # a column has this name
             key += "_"
         values = s.values.ravel()
         at_missing = np.nan if s.missing is None else s.missing
@@ -315,21 +320,21 @@ def series_table(series: list[Series], scale: Scale) -> ResultTable:
 
 @dataclass(frozen=True)
 class LevelLine:
-    """One line of a picture of levels."""
+    """One line of a plot of levels."""
 
     name: str
     kind: Literal["level", "rest", "missing"]
     place: float  # from the top
     values: tuple[float, ...]
-    share: float  # of the rows; NaN if not known
-    span: tuple[float, float] | None = None  # of the levels gathered
+    share: float  # of the rows; NaN if unknown
+    span: tuple[float, float] | None = None  # lowest and highest of the pooled levels
     bands: tuple[tuple[float, float] | None, ...] = ()  # per series
 
 
 def level_lines(
     series: list[Series], shares: Floats | None, most: int, sort: bool = True
 ) -> list[LevelLine]:
-    """Levels by their effect (or as they are); rarer ones than `most` gathered, missing cells last.
+    """Return up to `most` levels, sorted by effect, then the pooled others, then missing cells.
 
     Examples
     --------
@@ -387,23 +392,23 @@ def _pair(band: tuple[Floats, Floats], k: int) -> tuple[float, float]:
     return float(band[0][k]), float(band[1][k])
 
 
-# --- how rows spread ------------------------------------------------------------------------------
+# --- the spread of the rows -----------------------------------------------------------------------
 
 
 def spread_of(model: Model, column: str, rows: Table | None = None) -> Spread | None:
-    """How rows spread over a column: those given, or the training rows."""
+    """Return how the given rows, or by default the training rows, spread over a column."""
     if rows is None:
         return model.columns[column].spread
     return Spread.of(column_of(model, column, rows), Sample.of(rows.n_rows))
 
 
 def column_of(model: Model, column: str, rows: Table) -> Column:
-    """A column of the rows given, as the model sees it."""
+    """Return a column of the given rows as the model reads it."""
     return as_in_training(rows[column], model.columns[column])
 
 
 def shares_of(model: Model, column: str, levels: Any, rows: Table | None = None) -> Floats | None:
-    """Shares of the levels, then that of missing cells: of the rows given, or of the training."""
+    """Return the shares of the levels and of missing cells: of the given or the training rows."""
     if rows is None:
         return level_shares(model, column)
     labels = column_of(model, column, rows).labels()
@@ -413,7 +418,7 @@ def shares_of(model: Model, column: str, levels: Any, rows: Table | None = None)
 
 
 def thin_places(spread: Spread | None, low: float, high: float) -> list[tuple[float, float]]:
-    """Stretches of the axis with hardly any rows, where a curve means little."""
+    """Return the stretches of the axis with hardly any rows, where a curve is uncertain."""
     if spread is None or len(spread.points) < 3:
         return []
     points = spread.points
@@ -421,31 +426,31 @@ def thin_places(spread: Spread | None, low: float, high: float) -> list[tuple[fl
     edges = np.unique(np.concatenate([[low], points[(points > low) & (points < high)], [high]]))
     gaps = np.diff(edges)
     wide = (gaps > GAP * (high - low)) & (gaps > GAP_RATIO * usual)
-    if len(points) > 50 and len(wide) > 1:  # one point of a hundred ends no gap at an edge
+    if len(points) > 50 and len(wide) > 1:  # a single point does not end a gap at an edge
         wide[0] |= wide[1]
         wide[-1] |= wide[-2]
     return [(float(edges[k]), float(edges[k + 1])) for k in np.flatnonzero(wide)]
 
 
 def histogram(spread: Spread, low: float, high: float) -> tuple[Floats, Floats, Floats]:
-    """Left ends, widths and shares of bars: one per value if there are few, else equal bins."""
+    """Return left ends, widths and shares of bars: one per value if few, else of equal width."""
     seen = (spread.points >= low) & (spread.points <= high)
     points, shares = spread.points[seen], spread.shares[seen]
     if len(points) == 0 or high <= low:
         return np.empty(0), np.empty(0), np.empty(0)
     width = high - low
-    if len(points) <= BINS and len(spread.points) < 100:
+    if len(points) <= HISTOGRAM_BARS and len(spread.points) < 100:
         gap = float(np.diff(points).min()) if len(points) > 1 else width
         bar = float(np.clip(0.8 * gap, 0.004 * width, 0.05 * width))
         return points - bar / 2, np.full(len(points), bar), shares
-    edges = np.linspace(low, high, BINS + 1)
+    edges = np.linspace(low, high, HISTOGRAM_BARS + 1)
     middles = (points[1:] + points[:-1]) / 2
     left, right = np.append(low, middles), np.append(middles, high)
-    atom = shares > 0.025  # a value of many rows: all of it belongs where it is
+    atom = shares > 0.025  # a frequent value belongs to one bar
     inside = np.clip((edges[:, None] - left) / np.maximum(right - left, 1e-300), 0.0, 1.0)
     inside = np.where(atom, edges[:, None] > points, inside)
     inside[-1] = 1.0
-    return edges[:-1], np.full(BINS, width / BINS), np.diff(inside @ shares)
+    return edges[:-1], np.full(HISTOGRAM_BARS, width / HISTOGRAM_BARS), np.diff(inside @ shares)
 
 
 # --- one prediction -------------------------------------------------------------------------------
@@ -463,8 +468,9 @@ class Bar:
 
 
 def waterfall(explained: ResultTable, output: int = 0, most: int = 10) -> list[Bar]:
-    """The steps from the intercept to the score of a row that `explain` explained; columns beyond
-    `most` are gathered.
+    """Return the steps from the intercept to the score of an explained row.
+
+    `explained` is the result of `explain`. Columns beyond the first `most` are pooled.
 
     Examples
     --------
@@ -477,7 +483,7 @@ def waterfall(explained: ResultTable, output: int = 0, most: int = 10) -> list[B
     """
     names, values = explained["column"].tolist(), explained["value"].tolist()
     effects = list(explained.values())[2 + output]
-    # The rows that are no columns come last; a column may be named as one of them.
+    # Rows that are not columns come last; a column may have the name of one of them.
     n = len(names) - (3 if OFFSET in names[-2:] else 2)
     assert names[n] == INTERCEPT
     assert names[-1] == SCORE

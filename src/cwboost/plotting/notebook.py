@@ -1,7 +1,7 @@
-"""How a model shows itself in a notebook: a summary, importance and small effects as HTML and SVG.
+"""How notebooks display a model: a summary, importance and small plots of effects, as HTML and SVG.
 
-Knows how to write them so that they stay small, fit light and dark pages and show names of any kind
-as text; needs nothing but a browser. Knows nothing of matplotlib or of the report.
+The HTML is small, fits light and dark pages, and shows names of any kind as text. Does not know
+about matplotlib or the report.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .drawing_data import (
     shares_of,
 )
 
-MOST = 12  # effects that are drawn; the others are named
-NAMED = 40  # of them, then only counted
-LARGEST = 36_000  # characters: no further picture beyond them
-WIDTH, HEIGHT = 200, 96  # of a small picture
-FOOT = 14  # of it, for the spread of the rows
-LEFT = 40  # of it, for numbers
+MAX_PLOTS = 12  # effects that are drawn; the others are listed
+MAX_LISTED = 40  # beyond this they are only counted
+MAX_CHARACTERS = 36_000  # of the plots; beyond this the other effects are listed
+WIDTH, HEIGHT = 200, 96  # of a plot, in pixels
+FOOT = 14  # height of the histogram of the rows
+LEFT = 40  # width of the axis numbers
 LEVELS = 7
 POINTS = 110  # of a curve
-CELLS = (12, 8)  # of a map
-# Colours of the page for text and lines; blue and orange that can be told apart, in grey as well,
-# on white and on black.
+CELLS = (12, 8)  # of a surface
+# Text and lines have the colours of the page. Blue and orange are distinguishable on white, on
+# black and in greyscale.
 COLOURS = ("#3a8fcd", "#e08a1e", "currentColor", "#1a9e77", "#c06fa0", "#7f7f7f")
 DASHES = ("", "6 2", "1 2", "6 2 1 2")
 STYLE = """
@@ -53,7 +53,7 @@ fill:currentColor}.cwb .bar{height:4px;background:#3a8fcd;margin:1px 0 3px;min-w
 
 
 def html(model: Model) -> str:
-    """The model as a piece of HTML: a summary, and the most important effects.
+    """Return the model as HTML: a summary and the most important effects.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def html(model: Model) -> str:
     shares = {name: value / total if total > 0 else 0.0 for name, value in order.items()}
     top = max(shares.values(), default=0.0)
     cards: list[str] = []
-    for name in list(order)[:MOST]:
+    for name in list(order)[:MAX_PLOTS]:
         cards.append(_card(model, name, shares[name], top))
-        if sum(map(len, cards)) > LARGEST:
+        if sum(map(len, cards)) > MAX_CHARACTERS:
             break
     return (
         f'<div class="cwb"><style>{STYLE}</style>{_summary(model)}'
@@ -92,7 +92,7 @@ def _summary(model: Model) -> str:
         facts.append(f"accelerated until {path.switched_after:,}")
     facts.append(f"training risk {number(before, 4)} → {number(model.risk[m], 4)}")
     if model.bags is not None:
-        facts.append(f"of rows left out {number(path.validation_risk[0], 4)}")
+        facts.append(f"out-of-bag risk {number(path.validation_risk[0], 4)}")
     if held is not None:
         facts.append(f"validation risk {number(held[0], 4)} → {number(held[m], 4)}")
     if model.edits:
@@ -100,7 +100,7 @@ def _summary(model: Model) -> str:
     target = model.settings.target
     what = "" if target is None else f" of {_text(target)}"
     kind = type(model.optimizer).__name__
-    known = "share of the fall of the risk" if model.shares is not None else "relative size"
+    known = "share of the risk reduction" if model.shares is not None else "relative size"
     classes = "" if model.n_outputs == 1 else f'<p class="faint">{_classes(model)}</p>'
     return (
         f"<p><b>cwboost model</b>{what}: {_text(model.loss.name)} loss, {kind}, {chosen:,} of "
@@ -111,7 +111,7 @@ def _summary(model: Model) -> str:
 
 
 def _classes(model: Model) -> str:
-    """The colours of the classes."""
+    """Return a legend of the colours of the classes."""
     names = Scaled(model).outputs
     shown = [
         f'<span style="color:{colour}">●</span> {_text(name, 20)}'
@@ -123,8 +123,8 @@ def _classes(model: Model) -> str:
 def _rest(names: list[str], shares: dict[str, float]) -> str:
     if not names:
         return ""
-    shown = ", ".join(f"{_text(name)} ({shares[name]:.1%})" for name in names[:NAMED])
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    shown = ", ".join(f"{_text(name)} ({shares[name]:.1%})" for name in names[:MAX_LISTED])
+    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     what = "one more effect" if len(names) == 1 else f"{len(names):,} more effects"
     return f"<details><summary>{what}</summary>{shown}{more}</details>"
 
@@ -156,7 +156,7 @@ def _words(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def _places(values: Floats, low: float, high: float, first: float, last: float) -> Floats:
-    """Numbers from low to high as places from first to last."""
+    """Map numbers from low to high to positions from first to last."""
     return np.asarray(first + (values - low) * ((last - first) / ((high - low) or 1.0)))
 
 
@@ -192,9 +192,9 @@ def _curve(model: Model, drawn: Shape, series: list[Series]) -> str:
 
 
 def _path(x: Floats, y: Floats, k: int) -> str:
-    """A line, of as few points as can be seen."""
+    """Return a line with as few points as possible."""
     points = np.round(np.column_stack([x, y])).astype(int)
-    same = np.zeros(len(points), bool)  # between two points that say the same
+    same = np.zeros(len(points), bool)  # between two equal points
     same[1:-1] = (points[1:-1, 1] == points[:-2, 1]) & (points[1:-1, 1] == points[2:, 1])
     points = points[~same]
     if len(points) > POINTS:
@@ -207,7 +207,7 @@ def _path(x: Floats, y: Floats, k: int) -> str:
 
 
 def _strip(left: Floats, width: Floats, share: Floats, low: float, high: float, end: float) -> str:
-    """How the rows spread, at the foot."""
+    """Return the histogram of the rows at the bottom of a plot."""
     if share.max(initial=0.0) <= 0:
         return ""
     tall = FOOT * share / share.max()

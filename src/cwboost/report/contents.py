@@ -20,9 +20,9 @@ from cwboost.explain.sizes import level_shares
 from cwboost.export.prediction import outputs_of
 from cwboost.frames.table import Labels, Table
 from cwboost.losses import EvaluatedRows
-from cwboost.model.lookup import as_in_training
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis
+from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.term import Term
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.frames.table import Column, Floats, Labels, Numbers
+from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, NoPiecesError, term_axes
 from cwboost.model.term import Term
 
 CURVE_POINTS, SURFACE_POINTS = 100, 24  # per column of a sampled term
-DIGITS = 14  # polynomials that agree to so many digits are written once
+DIGITS = 14  # polynomials that agree to this many digits are written once
 
 
 def floats(values: Any) -> str:
@@ -42,7 +42,7 @@ def floats(values: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PackedTerm:
-    """A term, its axes, and how its coefficients become those of the page."""
+    """A term, its axes, and how the page's coefficients follow from the basis's."""
 
     term: Term
     axes: tuple[Axis, ...]
@@ -81,29 +81,25 @@ def _sample(model: Model, term: Term) -> PackedTerm:
     """Replace the basis by its values at points, joined by straight lines."""
     n = CURVE_POINTS if len(term.columns) == 1 else SURFACE_POINTS
     sampled = [_sampled_axis(model, term, i, n) for i in range(len(term.columns))]
-    axes, columns = tuple(axis for axis, _ in sampled), [column for _, column in sampled]
-    at = np.indices([axis.blocks.shape[2] for axis in axes]).reshape(len(axes), -1)
-    values = term.plan.encode(
-        [_taken(column, rows) for column, rows in zip(columns, at, strict=True)]
-    )
+    axes = tuple(axis for axis, _ in sampled)
+    at = np.indices([len(values) for _, values in sampled]).reshape(len(axes), -1)
+    points = [values[i] for (_, values), i in zip(sampled, at, strict=True)]
     basis = term.plan.basis
-    mean = 0.0 if basis.mean is None else basis.mean
-    return PackedTerm(term, axes, basis.matrix(values).toarray() - mean)
+    rows = basis.matrix(points[0] if len(points) == 1 else np.column_stack(points)).toarray()
+    return PackedTerm(term, axes, rows - (0.0 if basis.mean is None else basis.mean))
 
 
-def _sampled_axis(model: Model, term: Term, i: int, n: int) -> tuple[Axis, Column]:
-    """Return an axis whose coefficients are values at points, and the points as a column."""
+def _sampled_axis(model: Model, term: Term, i: int, n: int) -> tuple[Axis, Floats]:
+    """Return an axis whose coefficients are the values at points, and the encoded points."""
     name, encoder = term.columns[i], term.plan.encoders[i]
-    facts = model.columns[name]
+    facts, codes = model.columns[name], encoder.codes()
     numeric = facts.kind == "numbers"
-    levels: tuple[str, ...] | None = getattr(encoder, "levels", None)
-    if levels is not None:
-        m = len(levels) + 2  # missing cells, and levels that training did not have
-        labels = Labels(name, np.array([*range(len(levels)), -1, len(levels)]), (*levels, "\0"))
-        flat = np.zeros(m), np.ones(m), np.eye(m)[:, None, :]
-        return Axis(name, numeric, None, True, levels, *flat), labels
-    low, high = facts.low or 0.0, facts.high or 0.0
-    points = np.unique(np.linspace(low, high, n))
+    if codes is not None:  # constant on every piece
+        breaks = np.array(encoder.cuts) if encoder.has_steps else None
+        blocks = np.eye(len(codes))[:, None, :]
+        flat = np.zeros(len(codes)), np.ones(len(codes))
+        return Axis(name, numeric, breaks, True, encoder.levels, *flat, blocks), codes
+    points = np.unique(np.linspace(facts.low or 0.0, facts.high or 0.0, n))
     m = len(points)
     blocks = np.zeros((m + 2, 2, m + 1))
     blocks[0, 0, 0] = blocks[m, 0, m - 1] = blocks[m + 1, 0, m] = 1.0  # below, above, missing
@@ -112,13 +108,7 @@ def _sampled_axis(model: Model, term: Term, i: int, n: int) -> tuple[Axis, Colum
     width = np.concatenate([[1.0], np.diff(points), [1.0, 1.0]])
     origin = np.concatenate([points[:1], points[:-1], [points[-1], 0.0]])
     axis = Axis(name, numeric, points, False, (), origin, width, blocks)
-    return axis, Numbers(name, np.append(points, np.nan))
-
-
-def _taken(column: Column, rows: Any) -> Column:
-    if isinstance(column, Labels):
-        return Labels(column.name, column.codes[rows], column.levels)
-    return Numbers(column.name, column.values[rows])
+    return axis, np.append(points, np.nan)
 
 
 # --- as JSON --------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
-from cwboost.fitting.design import core_learner
 from cwboost.fitting.index_sets import bin_weights, core_set
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.systems import core_learner
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.model.path import Path

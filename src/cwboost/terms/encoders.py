@@ -21,7 +21,7 @@ from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost.binning.index_sets import CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import UNSEEN, MinRows, every_other
-from cwboost.binning.numbers import RemoteNumbers, numbers_of, weigh_for_steps
+from cwboost.binning.numbers import NumberStatistics, as_statistics, numbers_of
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.table import Column, Floats, Labels, format_number
 
@@ -99,7 +99,7 @@ class Encoder(ABC):
         """Return one bin per code that occurs, missing and unseen included; if coded."""
         return self.coded(column, summary).compact()
 
-    def merged(self, column: Column, summary: ColumnSummary, least: MinRows) -> Encoder:
+    def merged(self, column: Column, summary: ColumnSummary, min_rows: MinRows) -> Encoder:
         """Return an encoder whose codes all have min_rows_per_bin rows; if coded."""
         raise NotImplementedError
 
@@ -145,13 +145,13 @@ class Cuts(Encoder):
         return len(self.cuts) + 1
 
     @classmethod
-    def make(cls, values: Floats | RemoteNumbers, sample: Sample, n_bins: int) -> Cuts:
+    def make(cls, values: Floats | NumberStatistics, sample: Sample, n_bins: int) -> Cuts:
         """Return cuts at weighted quantiles.
 
         Values with a share of 1/n_bins or more get a step of their own, and so do all values if
         there are at most n_bins.
         """
-        distinct, weights = weigh_for_steps(values, sample, n_bins)
+        distinct, weights = as_statistics(values).weigh_for_steps(sample, n_bins)
         last = distinct[:-1] if weights is None else _last_of_steps(distinct, weights, n_bins)
         # Halfway to the next value: noise in the last digits must not move a row to another step.
         at = np.unique(np.searchsorted(distinct, last, side="right")) - 1
@@ -183,21 +183,21 @@ class Cuts(Encoder):
             codes[-1] = np.nan
         return CodedColumn(index, codes)
 
-    def merged(self, column: Column, summary: ColumnSummary, least: MinRows) -> Cuts:
+    def merged(self, column: Column, summary: ColumnSummary, min_rows: MinRows) -> Cuts:
         cuts = np.array(self.cuts)
         while True:
-            values, counts = least.by_code(column, Cuts(tuple(cuts.tolist())), summary)
-            least.refuse_missing(column, values, counts)
+            values, counts = min_rows.by_code(column, Cuts(tuple(cuts.tolist())), summary)
+            min_rows.refuse_missing(column, values, counts)
             small = np.zeros(len(cuts) + 1, bool)
             known = ~np.isnan(values)
-            small[values[known].astype(np.intp)] = least.small(counts)[known]
+            small[values[known].astype(np.intp)] = min_rows.small(counts)[known]
             drop = every_other(small)
             if not drop.any():
                 return Cuts(tuple(cuts.tolist()))
             if not len(cuts):
                 raise ValueError(
-                    f"column {column.name!r} has fewer values than min_rows_per_bin = {least.rows} "
-                    "at one site; lower it, or leave the column out"
+                    f"column {column.name!r} has fewer values than min_rows_per_bin = "
+                    f"{min_rows.rows} at one site; lower it, or leave the column out"
                 )
             # A step is merged with the next one, the last step with the one before.
             drop[-2] = drop[-2] or drop[-1]
@@ -266,25 +266,25 @@ class Levels(Encoder):
         labels = column.labels()
         return CodedColumn(labels.codes, self._codes_of(labels))
 
-    def merged(self, column: Column, summary: ColumnSummary, least: MinRows) -> Levels:
+    def merged(self, column: Column, summary: ColumnSummary, min_rows: MinRows) -> Levels:
         """Return the levels that have enough rows; others count as unseen, with a warning."""
-        values, counts = least.by_code(column, self, summary)
-        least.refuse_missing(column, values, counts)
+        values, counts = min_rows.by_code(column, self, summary)
+        min_rows.refuse_missing(column, values, counts)
         known = values >= 0
         drop = np.zeros(len(self.levels), bool)
-        drop[values[known].astype(np.intp)] = least.small(counts)[known]
+        drop[values[known].astype(np.intp)] = min_rows.small(counts)[known]
         if not drop.any():
             return self
         rare = [level for level, gone in zip(self.levels, drop, strict=True) if gone]
         if drop.all():
             raise ValueError(
-                f"column {column.name!r}: no level has min_rows_per_bin = {least.rows} rows at "
+                f"column {column.name!r}: no level has min_rows_per_bin = {min_rows.rows} rows at "
                 "every site that has it; merge levels, or leave the column out"
             )
         shown = ", ".join(rare[:5]) + ", ..." * (len(rare) > 5)
         warnings.warn(
             f"column {column.name!r}: {len(rare)} of {len(self.levels)} levels have fewer rows "
-            f"than min_rows_per_bin = {least.rows} and count as unseen: {shown}",
+            f"than min_rows_per_bin = {min_rows.rows} and count as unseen: {shown}",
             UserWarning,
             stacklevel=2,
         )

@@ -1,5 +1,7 @@
-"""Formulas: "y ~ s(age, df=4) + job + te(lon, lat)" -> the target and its learners. Knows the
-grammar and points at the character that breaks it; knows nothing of how learners are fitted.
+"""Formulas: from "y ~ s(age, df=4) + job + te(lon, lat)" to the target and its learners.
+
+Knows the grammar, and points at the character where a formula breaks it. The functions come from
+the learners (`Learner.functions`).
 
     formula   target "~" term { "+" term | "-" column }
     term      "." | column | function "(" argument { "," argument } ")"
@@ -7,8 +9,8 @@ grammar and points at the character that breaks it; knows nothing of how learner
     column    a name of letters, digits, "_" and "."; any other `between back-quotes`
     literal   number | "text" | 'text' | True | False | None
 
-Nothing is ever evaluated. "." stands for every column that is not the target and has no term of
-its own in the formula (te, ti and missing stand beside a column's own term and do not count).
+Nothing is ever evaluated. "." stands for every column that is not the target and has no main effect
+in the formula (te, ti and missing are not main effects).
 """
 
 from __future__ import annotations
@@ -23,13 +25,10 @@ from cwboost.binning.numbers import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.table import Labels, Table, read
 
-from .learners import LEARNERS, Category, Learner, Missing, Polynomial, Tensor
+from .learners import Learner, formula_functions
 from .styles import make_learners
 
-FUNCTIONS = {"s": "Spline", "lin": "Linear", "l": "Linear", "poly": "Polynomial", "step": "Step",
-             "cat": "Category", "center": "Centered", "cs": "Centered", "te": "Tensor",
-             "ti": "Tensor", "missing": "Missing"}  # fmt: skip
-REMEDIES = {  # for what people from R write
+REMEDIES = {  # for what users of R write
     "offset": "pass offset= to fit",
     **dict.fromkeys(["log", "exp", "sqrt", "I", "scale"], "transform the column before the fit"),
     **dict.fromkeys(["bbs", "bs", "ns", "spline"], "write s(...)"),
@@ -40,10 +39,8 @@ REMEDIES = {  # for what people from R write
     **dict.fromkeys("`'\"", "the quote is not closed"),
 }
 CONSTANTS = {"True": True, "False": False, "None": None}
-UNCHECKED = {"name": (str, "text in quotes"), "intercept": (bool, "True or False"),
-             "orthogonal": (bool, "True or False")}  # by learners  # fmt: skip
-WINDOW = 60  # characters shown on either side of the place
-LONGEST_INT = 18  # digits; longer ones are floats
+WINDOW = 60  # characters shown on either side of an error
+LONGEST_INT = 18  # digits; longer numbers are read as floats
 
 TOKENS = re.compile(
     r"""(?P<space>\s+)
@@ -86,7 +83,7 @@ class Token:
 
 
 def tokenize(formula: str) -> list[Token]:
-    """The formula's tokens and two ends; spaces go, every other character is in some token."""
+    """Return the tokens and two ends; every character but spaces is part of a token."""
     out = []
     for match in TOKENS.finditer(formula):
         kind = str(match.lastgroup)
@@ -97,7 +94,7 @@ def tokenize(formula: str) -> list[Token]:
 
 
 def parse(formula: str, table: Any, exclude: Sequence[str] = ()) -> tuple[str, list[Learner]]:
-    """The target's name and the learners that a formula asks for.
+    """Return the name of the target and the learners that a formula asks for.
 
     Parameters
     ----------
@@ -121,7 +118,7 @@ def parse(formula: str, table: Any, exclude: Sequence[str] = ()) -> tuple[str, l
 
 
 def target_of(formula: str, table: Table) -> str:
-    """The name of a formula's target."""
+    """Return the name of a formula's target."""
     return _Parser(formula, table).column("the target, a column").text
 
 
@@ -159,7 +156,7 @@ class _Parser:
 
     def parse(self, exclude: Sequence[str]) -> tuple[str, list[Learner]]:
         if self.token.kind == "name" and self.sees("(", 1):
-            self.fail("the target must be a column as it is; transform it beforehand", self.token)
+            self.fail("the target must be a column; transform it before the fit", self.token)
         self.target = self.column("the target, a column").text
         self.expect("~", "'~' after the target")
         found, removed = [self.term()], []
@@ -173,7 +170,7 @@ class _Parser:
         return self.target, self.expanded(found, removed, exclude)
 
     def term(self) -> tuple[Token, Learner | str | None]:
-        """Where a term stands, and its learner, the column that decides it, or None for "."."""
+        """Read a term: its place, and its learner, or its column, or None for "."."""
         if self.sees("."):
             return self.take(), None
         if self.token.kind == "name" and self.sees("(", 1):
@@ -182,63 +179,74 @@ class _Parser:
         return token, token.text
 
     def call(self, margin: bool = False) -> Learner:
+        """Read a function and its arguments; a `margin` is an argument of te or ti."""
         function, opened = self.take(), self.take()
-        if function.text not in FUNCTIONS:
-            remedy = REMEDIES.get(function.text, "there are " + ", ".join(FUNCTIONS))
+        functions = formula_functions()
+        if function.text not in functions:
+            remedy = REMEDIES.get(function.text, "the functions are " + ", ".join(functions))
             self.fail(f"unknown function {function.text!r}; {remedy}", function)
-        cls = LEARNERS[FUNCTIONS[function.text]]
-        if margin and cls is Tensor:
+        cls = functions[function.text]
+        if margin and cls.takes_learners:
             self.fail(
                 f"te and ti take columns or terms of one column, not {function.text}", function
             )
         columns = [self.argument(cls)]
-        if cls is Tensor:
+        for _ in cls.column_fields[1:]:
             self.expect(",", "',' and a second column")
             columns.append(self.argument(cls))
-        keywords: dict[str, tuple[Token, Any]] = {}
-        while not self.sees(")"):
-            if self.token.kind == "end":
-                self.fail("the parenthesis is not closed", opened)
-            self.expect(",", "',' or ')'")
-            key, value = self.keyword(cls, first=not keywords)
-            if key.text in keywords:
-                self.fail(f"{key.text!r} is given twice", key)
-            keywords[key.text] = key, value
-        self.take()
-        if function.text == "ti":
-            keywords.setdefault("orthogonal", (function, True))
+        keywords = self.keywords(cls, opened)
+        for key, value in cls.functions[function.text].items():
+            keywords.setdefault(key, (function, value))
         try:
             learner = cls(*columns, **{key: value for key, (_, value) in keywords.items()})
             learner.bin_rule(Bins())  # checks the rule
         except (TypeError, ValueError) as error:
             said = str(error).replace("bins:", "bins must")
-            of = [token for key, (token, _) in keywords.items() if f"{key} must" in said]
-            self.fail(str(error), of[0] if of else function)
+            blamed = [token for key, (token, _) in keywords.items() if f"{key} must" in said]
+            self.fail(str(error), blamed[0] if blamed else function)
         return learner
 
     def argument(self, cls: type[Learner]) -> str | Learner:
-        if cls is Tensor and self.token.kind == "name" and self.sees("(", 1):
+        """Read a column, or a learner of one if the function takes learners."""
+        if cls.takes_learners and self.token.kind == "name" and self.sees("(", 1):
             return self.call(margin=True)
         token = self.predictor("a column")
-        column = None if cls in (Category, Missing, Tensor) else self.table[token.text]
+        column = self.table[token.text] if cls.needs_numbers else None
         if isinstance(column, Labels):
             self.fail(f"{not_numbers(column)}; in a formula: cat(...)", token)
         return token.text
 
+    def keywords(self, cls: type[Learner], opened: Token) -> dict[str, tuple[Token, Any]]:
+        """Read all keywords and the closing parenthesis; each has its place and its value."""
+        out: dict[str, tuple[Token, Any]] = {}
+        while not self.sees(")"):
+            if self.token.kind == "end":
+                self.fail("the parenthesis is not closed", opened)
+            self.expect(",", "',' or ')'")
+            key, value = self.keyword(cls, first=not out)
+            if key.text in out:
+                self.fail(f"{key.text!r} is given twice", key)
+            out[key.text] = key, value
+        self.take()
+        return out
+
     def keyword(self, cls: type[Learner], first: bool) -> tuple[Token, Any]:
-        known = [f.name for f in fields(cls) if f.name not in ("column", "a", "b")]
-        if self.token.kind == "number" and cls is Polynomial and first:
-            return Token("name", "degree", self.token.at), self.literal()
+        """Read a keyword and its value; the first may be a number without a keyword."""
+        if self.token.kind == "number" and cls.positional is not None and first:
+            return Token("name", cls.positional, self.token.at), self.literal()
+        types = {f.name: f.type for f in fields(cls) if f.name not in cls.column_fields}
         if self.token.kind != "name":
-            self.expected("a keyword and its value such as df=4" if "df" in known else "name=")
+            self.expected("a keyword and its value such as df=4" if "df" in types else "name=")
         key = self.take()
-        if key.text not in known:
-            self.fail(f"unknown keyword {key.text!r}; {_near(key.text, known)}", key)
+        if key.text not in types:
+            self.fail(f"unknown keyword {key.text!r}; {_near(key.text, list(types))}", key)
         self.expect("=", f"'=' and a value for {key.text}")
         token, value = self.token, self.literal()
-        kind, words = UNCHECKED.get(key.text, (object, ""))
-        if value is not None and not isinstance(value, kind):
-            self.fail(f"expected {words} for {key.text}, got {value!r}", token)
+        # Learners do not check these themselves.
+        if value is not None and key.text == "name" and not isinstance(value, str):
+            self.fail(f"expected text in quotes for name, got {value!r}", token)
+        if value is not None and types[key.text] in ("bool", bool) and not isinstance(value, bool):
+            self.fail(f"expected True or False for {key.text}, got {value!r}", token)
         return key, value
 
     def literal(self) -> Any:
@@ -263,7 +271,9 @@ class _Parser:
 
     def column(self, what: str) -> Token:
         if self.token.kind == "number" and self.token.text in ("0", "1"):
-            self.fail("the intercept is always in the model and is not written", self.token)
+            self.fail(
+                "the intercept is always in the model; leave it out of the formula", self.token
+            )
         if self.token.kind not in ("name", "quoted"):
             self.expected(what)
         token = self.take()
@@ -280,19 +290,19 @@ class _Parser:
         removed: list[Token],
         exclude: Sequence[str],
     ) -> list[Learner]:
-        """The learners, columns and "." replaced by what the columns decide."""
+        """Return the learners, with columns and "." replaced by the learners of their style."""
         dotted = any(item is None for _, item in found)
         bare = {item for _, item in found if isinstance(item, str)}
         single = {
             item.columns[0]
             for _, item in found
-            if isinstance(item, Learner) and not isinstance(item, Tensor | Missing)
+            if isinstance(item, Learner) and item.is_main_effect
         }
         for token in removed:
             if not dotted:
-                self.fail("'-' takes a column out of '.', and there is no '.'", token)
+                self.fail("'-' removes a column from '.', and the formula has no '.'", token)
             if token.text in bare | single:
-                self.fail(f"{token.text!r} is left out here but has a term of its own", token)
+                self.fail(f"{token.text!r} is removed here but has a term of its own", token)
         others = {self.target, *exclude, *bare, *single, *(token.text for token in removed)}
         rest = [name for name in self.table.names if dotted and name not in others]
         some = [name for name in self.table.names if name in bare or name in rest]
@@ -306,10 +316,10 @@ class _Parser:
                 else [item]
             )
             if any(learner in out for learner in new):
-                self.fail("this is in the formula more than once", token)
+                self.fail("this term is in the formula more than once", token)
             out += new
         if not out:
-            self.fail("no column is left for '.' to stand for", found[0][0])
+            self.fail("no column is left for '.'", found[0][0])
         return out
 
 

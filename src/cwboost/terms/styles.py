@@ -1,6 +1,6 @@
-"""Which learners a table gets when people name a style instead of learners.
+"""Styles: which learners the columns of a table get if the user names none.
 
-Knows the styles and what each makes of a column; knows nothing of how learners work.
+Does not know how learners work (see `learners`).
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.binning.numbers import counts_rows, distinct, mostly_one
-from cwboost.frames.table import Labels, Numbers, Table
+from cwboost.binning.numbers import statistics_of
+from cwboost.frames.columns import Labels, Numbers
+from cwboost.frames.table import Table
 
-from .learners import STEP_BINS, Category, Centered, Learner, Linear, Missing, Spline, Step
+from .learners import STEP_BINS, Category, Centered, Learner, Linear, Spline, Step
 
-ENOUGH = 1000  # rows from which on a column can be told to name its rows
-FEW = 10  # distinct numbers up to which a curve and its steps are one thing
+MIN_ROWS = 1000  # in smaller tables columns are not checked for being identifiers
+FEW_VALUES = 10  # with at most this number of distinct values a curve is no better than steps
 
 
 def _auto(column: Numbers) -> list[Learner]:
-    """A curve, and steps beside it where there are enough values to tell them apart: the fit
-    takes the curve where the data are smooth and the steps where they jump or spike.
+    """Return a curve and steps beside it, if there are enough values to tell them apart.
 
-    Where most rows have one value, the others are exceptions: no curve, and spikes where there are
-    so few that each of them may mean something.
+    The fit chooses the curve where the data are smooth, and the steps where they jump. If most rows
+    have the same value, the others are exceptions: there is no curve, and spikes are added if there
+    are so few values that each of them may have a meaning.
     """
-    name, found = column.name, distinct(column.values, None, STEP_BINS)
+    name, found = column.name, statistics_of(column).distinct(None, STEP_BINS)
     n_values = np.inf if found is None else len(found)
-    if n_values <= FEW:
+    if n_values <= FEW_VALUES:
         return [Linear(name) if n_values <= 2 else Step(name)]
-    if not mostly_one(column.values):
+    if not statistics_of(column).mostly_one():
         return [Spline(name), Step(name)]
-    spikes = [Step(name, kind="spikes")] if 2 * FEW < n_values <= STEP_BINS else []
+    spikes = [Step(name, kind="spikes")] if 2 * FEW_VALUES < n_values <= STEP_BINS else []
     return [Step(name), *spikes]
 
 
+# What a numeric column gets.
 STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
     "auto": _auto,
     "linear": lambda column: [Linear(column.name)],
@@ -53,30 +55,54 @@ def make_learners(
     terms: str = "smooth",
     apart: Sequence[str] = (),
 ) -> list[Any]:
-    """Learners for a table.
+    """Return the learners for a table.
 
     Parameters
     ----------
     table : Table
     learners : list of learners, or the name of a style, optional
-        These and no others; with an Ellipsis in it (`[Spline("age", df=3), ...]`) these, and the
-        style for all columns that they do not name.
+        These learners and no others. With an Ellipsis in the list (`[Spline("age", df=3), ...]`),
+        columns that they do not name get learners of the style.
     exclude : names of columns that get no term
     terms : "auto", "linear", "smooth", "step" or "components"
         The style: what numeric columns get; others get a Category. "auto": a Spline and a Step
-        side by side (a Step alone up to 10 distinct values, a Linear for two; where more than half
-        of the rows have one value, a Step, and one of kind "spikes" beside it for 21 to 128
-        distinct values); "smooth": a Spline; "components": a Linear and a Centered.
+        (with at most 10 distinct values a Step only, with two a Linear; if more than half of the
+        rows have the same value, a Step, and for 21 to 128 distinct values another one of kind
+        "spikes"); "smooth": a Spline; "components": a Linear and a Centered.
+    apart : names of columns that are not features
 
     Examples
     --------
-    >>> from cwboost.frames.table import read
+    >>> from cwboost.frames.reading import read
     >>> table = read({"age": [20.0, 30.0, 40.0], "job": ["a", "b", "a"]})
     >>> [type(x).__name__ for x in make_learners(table, "components")]
     ['Linear', 'Centered', 'Category']
     >>> [type(x).__name__ for x in make_learners(table, [Step("age"), ...])]
     ['Step', 'Category']
     """
+    given, style, complete = _given(learners, terms)
+    for name in exclude:
+        if name not in table:
+            table[name]  # raises, and says which columns the table has
+        if any(isinstance(x, Learner) and name in x.columns for x in given):
+            raise ValueError(f"column {name!r} is excluded, but a learner names it")
+    if complete:
+        return given
+    has_term = {x.columns[0] for x in given if isinstance(x, Learner) and x.is_main_effect}
+    out: list[Any] = list(given)
+    for name in table.names:
+        if name not in has_term and name not in exclude and name not in apart:
+            column = _enough_of(table, name, style)
+            if isinstance(column, Numbers) and not column.boolean:
+                out += STYLES[style](column)
+            else:
+                out.append(Category(name))
+            _warn_of_identifiers(column)
+    return out
+
+
+def _given(learners: Any, style: str) -> tuple[list[Any], str, bool]:
+    """Return the learners that the user gave, the style of the others, and if there are none."""
     styles = ", ".join(map(repr, STYLES))
     if isinstance(learners, str):
         if learners not in STYLES:
@@ -84,66 +110,47 @@ def make_learners(
                 "learners: expected learners such as cb.Spline('age'), or one of "
                 f"{styles}; got {learners!r} of type str"
             )
-        learners, terms = None, learners
-    if terms not in STYLES:
-        raise ValueError(f"terms: expected one of {styles}; got {terms!r}")
-    if learners is not None and not isinstance(learners, list | tuple):
+        learners, style = None, learners
+    if style not in STYLES:
+        raise ValueError(f"terms: expected one of {styles}; got {style!r}")
+    if learners is None:
+        return [], style, False
+    if not isinstance(learners, list | tuple):
         learners = list(learners) if isinstance(learners, Iterable) else [learners]
-    given = [] if learners is None else [x for x in learners if x is not Ellipsis]
-    for name in exclude:
-        if name not in table:
-            table[name]  # raises, and says what the table has
-        if any(isinstance(x, Learner) and name in x.columns for x in given):
-            raise ValueError(f"column {name!r} gets no term, but a learner names it")
-    if learners is not None and len(given) == len(learners):
-        return given
-    named = {
-        x.columns[0]
-        for x in given
-        if isinstance(x, Learner) and len(x.columns) == 1 and not isinstance(x, Missing)
-    }
-    out: list[Any] = list(given)
-    for name in table.names:
-        if name not in named and name not in exclude and name not in apart:
-            column = _enough_of(table, name, terms)
-            if isinstance(column, Numbers) and not column.boolean:
-                out += STYLES[terms](column)
-            else:
-                out.append(Category(name))
-            _warn_of_identifiers(column)
-    return out
+    given = [x for x in learners if x is not Ellipsis]
+    return given, style, len(given) == len(learners)
 
 
-def _enough_of(table: Table, name: str, terms: str) -> Numbers | Labels:
-    """A column, or its first rows where they tell what it gets: numbers that do not count rows."""
-    head = None if table.head is None or terms == "auto" else table.head(name)
+def _enough_of(table: Table, name: str, style: str) -> Numbers | Labels:
+    """Return the column, or only its first rows if they settle what it gets."""
+    head = None if table.head is None or style == "auto" else table.head(name)
     if (
         isinstance(head, Numbers)
         and not head.missing.all()
-        and not counts_rows(head.values, table.n_rows)
+        and not statistics_of(head).counts_rows(table.n_rows)
     ):
         return head
     return table.unchecked(name)
 
 
 def _warn_of_identifiers(column: Numbers | Labels) -> None:
-    """Columns that only name their rows say nothing of new ones; people should know they are in."""
+    """Warn if the column seems to identify rows: it is then useless for new rows."""
     n = len(column)
-    if n < ENOUGH:
+    if n < MIN_ROWS:
         return
     if isinstance(column, Labels):
         if 2 * len(column.levels) > n:
             warnings.warn(
                 f"column {column.name!r} has {len(column.levels)} levels in {n} rows: its effects "
-                "are shrunk and new levels get none; exclude it if it only names the rows",
+                "are shrunk and new levels have none; exclude it if it only identifies rows",
                 UserWarning,
                 stacklevel=4,
             )
         return
-    if counts_rows(column.values, n):
+    if statistics_of(column).counts_rows(n):
         warnings.warn(
-            f"column {column.name!r} has another whole number in every row, like a count of the "
-            "rows: it gets a curve over them; exclude it if it only names the rows",
+            f"column {column.name!r} has a different whole number in every row, like a row number, "
+            "and gets a curve; exclude it if it only identifies rows",
             UserWarning,
             stacklevel=4,
         )

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
-from cwboost.fitting.design import core_learner
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.slots import SLOT_F, TRAINING
 from cwboost.fitting.smoothing import System, one_blas_thread
+from cwboost.fitting.systems import core_learner
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model

@@ -1,11 +1,11 @@
-// Charts and bars. Knows how things are drawn; knows nothing of models.
+// Charts and bars. Does not know about models.
 
 // --- curves ---------------------------------------------------------------------------------------
 
 const path = (points) =>
   points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-/** Axes with ticks and grid lines, and the scales that go with them. */
+/** Make axes with ticks and grid lines; return them with their scales. */
 function axes({
   width,
   height,
@@ -78,7 +78,7 @@ function canvasOf(width, height, about) {
   });
 }
 
-/** A line and words that follow the pointer over a chart. */
+/** Add a line and a text that follow the pointer over a chart. */
 function pointer(svg, area, describe) {
   const line = s("line", { class: "pointer", y1: area.top, y2: area.bottom, visibility: "hidden" });
   const words = s("text", { class: "readout", y: area.top + 9, visibility: "hidden" });
@@ -102,8 +102,9 @@ function pointer(svg, area, describe) {
 }
 
 /**
- * A curve over numbers: `series` of {points, kind}, the first is read out; a `band` of points
- * [x, lower, upper]; `spread` bars of where the rows are; `missing` a value of its own at the right.
+ * Draw curves over numbers: `series` of {points, kind}, the first with a readout; `band` of points
+ * [x, lower, upper]; `spread` for bars that show where the rows are; `missing` for the value of
+ * missing cells, at the right.
  */
 function curveChart({
   width,
@@ -172,14 +173,14 @@ function curveChart({
   return svg;
 }
 
-/** Ends of a band that are to be seen: none lets the curve itself become flat. */
+/** Return the ends of a band, limited so that a wide band does not make the curve look flat. */
 function bandEnds(band, [low, high]) {
   if (!band) return [];
   const ends = [...band.points.flatMap(([, a, b]) => [a, b]), ...(band.missing ?? [])];
   return ends.map((v) => Math.min(high, Math.max(low, v)));
 }
 
-/** A band around a curve, and around the value of missing cells at the right. */
+/** Draw a band around a curve, and around the value of missing cells at the right. */
 function bandShade(band, { sx, sy, top, bottom }, right) {
   const place = (v) => Math.min(bottom, Math.max(top, sy(v)));
   const there = band.points.map(([x, , upper]) => [sx(x), place(upper)]);
@@ -192,7 +193,7 @@ function bandShade(band, { sx, sy, top, bottom }, right) {
   return out;
 }
 
-/** Where the rows are, as bars along the bottom. */
+/** Draw where the rows are, as bars along the bottom. */
 function spreadBars({ points, shares, low, high }, area, sx) {
   const n = 36;
   const heights = new Array(n).fill(0);
@@ -220,7 +221,7 @@ function spreadBars({ points, shares, low, high }, area, sx) {
   );
 }
 
-/** Risks over iterations: lines with names at their ends, and a mark that can be moved. */
+/** Draw risks over iterations, with marked events and a cursor that can be moved. */
 function riskChart({ width, height, at, series, last, events, about }) {
   const svg = canvasOf(width, height, about);
   const y = extent(
@@ -286,7 +287,7 @@ function riskChart({ width, height, at, series, last, events, about }) {
   return { svg, move, place };
 }
 
-/** Predicted against observed, with the interval of each group. */
+/** Draw observed against predicted values, with the interval of each group. */
 function calibrationChart({ width, height, groups, xLabel, yLabel, about, probability }) {
   const svg = canvasOf(width, height, about);
   const { predicted, observed, low, high, rows } = groups;
@@ -329,7 +330,7 @@ function calibrationChart({ width, height, groups, xLabel, yLabel, about, probab
 
 const mixed = (a, b, share) => a.map((v, i) => Math.round(v + share * (b[i] - v)));
 
-/** Colour of an effect: one hue above the middle, another below, paler towards it. */
+/** Return the colour of an effect: one hue above the middle, another below, paler near it. */
 function shade(value, top, colours) {
   const share = Math.min(1, Math.abs(value) / (top || 1));
   return mixed(colours.middle, value < 0 ? colours.below : colours.above, share ** 0.8);
@@ -346,7 +347,7 @@ function themeColours() {
   return { above: read("--above"), below: read("--below"), middle: read("--middle") };
 }
 
-/** Draws values[i][j] (null: no rows near) into a canvas, column i to the right, row j upwards. */
+/** Paint values[i][j] (null if no rows are near) on a canvas: i to the right, j upwards. */
 function paint(canvas, values, top, middle, smooth) {
   const colours = themeColours();
   const n = values.length;
@@ -371,7 +372,7 @@ function paint(canvas, values, top, middle, smooth) {
   out.drawImage(small, 0, 0, canvas.width, canvas.height);
 }
 
-/** Lines of equal values over a painted surface (marching squares). */
+/** Draw contour lines over a painted surface (marching squares). */
 function isolines(canvas, values, levels, colour) {
   const out = canvas.getContext("2d");
   const [n, m] = [values.length, values[0].length];
@@ -407,7 +408,7 @@ function isolines(canvas, values, levels, colour) {
   out.stroke();
 }
 
-/** Ticks of an axis of a surface: round numbers, or levels as far as there is room. */
+/** Return the ticks of an axis of a surface: round numbers, or the levels that fit. */
 function surfaceTicks(axis, room, each) {
   if (axis.levels) {
     const step = Math.max(1, Math.ceil((axis.levels.length * each) / room));
@@ -422,7 +423,7 @@ function surfaceTicks(axis, room, each) {
   return at.map((v, i) => [(v - low) / (high - low || 1), text[i]]);
 }
 
-/** A surface as a heat map: axes {name, at, levels}, values[i][j], a legend of colours below. */
+/** Draw a heat map of values[i][j] over axes {name, at, levels}, with a legend below. */
 function surfaceChart({ width, height, a, b, values, middle, about, number = signed }) {
   const known = values.flat().filter((v) => v !== null);
   const top = Math.max(...known.map((v) => Math.abs(v - middle)), 0) || 1;
@@ -557,7 +558,7 @@ function legendBar(svg, { left, width, y, top, middle, known, number }) {
 
 // --- bars -----------------------------------------------------------------------------------------
 
-/** A bar from one share of the width to another. */
+/** Make a bar from one share of the width to another. */
 function bar(from, to, kind) {
   const filled = h("i", { class: from === to ? "empty" : kind });
   filled.style.left = `${100 * Math.min(from, to)}%`;
@@ -565,7 +566,7 @@ function bar(from, to, kind) {
   return filled;
 }
 
-/** Rows of a name, a bar from zero, and a number: `items` of {name, value, note, missing, before}. */
+/** Make rows with a name, a bar from zero and a number: `items` of {name, value, note, before}. */
 function barList(
   items,
   { shown = signed, base = 0, about, caption = "value", noteCaption = "rows" },
@@ -624,7 +625,7 @@ function barList(
   );
 }
 
-/** Widths of the columns of a table, by class. */
+/** Set the widths of the columns of a table, by class. */
 function columnsOf(...kinds) {
   return h(
     "colgroup",
@@ -633,7 +634,7 @@ function columnsOf(...kinds) {
   );
 }
 
-/** A plain table: heads, and rows of text or numbers. */
+/** Make a plain table from headers and rows of text or numbers. */
 function plainTable(heads, rows, about) {
   return h(
     "div",

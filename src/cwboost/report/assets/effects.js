@@ -1,6 +1,6 @@
-// Sections of effects: of one column, of two; the card of an effect.
+// The sections on the effects of one column and of two columns.
 
-/** A card with the effect of a group; `before`: with the effect that the fit gave it. */
+/** Make a card with an effect; for an edited effect also as it was fitted. */
 function effectCard(group, id) {
   const before = group.edited;
   const body = group.kind === "levels" ? levelsBody(group, before) : chartBody(group, before);
@@ -28,7 +28,7 @@ function effectCard(group, id) {
               h("span", {}, h("i", { class: "before" }), "as fitted"),
             ]
           : h("span", {
-              text: group.kind === "levels" ? "upright marks: as fitted" : "edited after the fit",
+              text: group.kind === "levels" ? "vertical marks: as fitted" : "edited after the fit",
             }),
       )
     : null;
@@ -51,7 +51,7 @@ function describe(group) {
     levels ? cut(levels[i], 30) : Number.isNaN(at[i]) ? "missing cells" : format(at[i]);
   if (group.kind === "surface")
     return `Heat map of the joint ${yLabel()} of ${cut(group.name)}, from ${format(values[least], 3)} to ${format(values[most], 3)}`;
-  return `${yLabel()} of ${cut(group.name)}: least ${format(values[least], 3)} at ${name(least)}, largest ${format(values[most], 3)} at ${name(most)}`;
+  return `${yLabel()} of ${cut(group.name)}: lowest ${format(values[least], 3)} at ${name(least)}, highest ${format(values[most], 3)} at ${name(most)}`;
 }
 
 function chartBody(group, before) {
@@ -148,7 +148,7 @@ function levelsBody(group, before) {
       holder.append(
         h("p", {
           class: "quiet",
-          text: `the ${half} largest and the ${half} least of ${items.length} levels`,
+          text: `the ${half} highest and the ${half} lowest of ${items.length} levels`,
         }),
         moreButton(items.length, "levels", () => {
           all = true;
@@ -162,7 +162,7 @@ function levelsBody(group, before) {
   return holder;
 }
 
-/** How many rows have a level. */
+/** Return the number of rows with a level, as text. */
 function levelNote(column, i) {
   const share =
     column.shares && i < column.shares.length
@@ -201,11 +201,11 @@ function effectTable(group) {
 function effects() {
   const grid = h("div", { class: "effects" });
   grid.append(...singles.map((group) => effectCard(group, group.id)));
-  const none = h("p", { class: "none", hidden: true, text: "No effect has such a name." });
+  const none = h("p", { class: "none", hidden: true, text: "No effect has this name." });
   const search = h("input", {
     type: "search",
     id: "search",
-    placeholder: `find among ${singles.length} effects`,
+    placeholder: `search ${singles.length} effects`,
     "aria-label": "find effects by name",
     oninput: () => {
       const wanted = search.value.trim().toLowerCase();
@@ -224,14 +224,14 @@ function effects() {
   });
   const tools = [...(singles.length > 6 ? [search] : []), ...(hasResponse ? [scaleSwitch()] : [])];
   const rows = model.columns.some((c) => c.spread)
-    ? " Grey bars show where the training rows are; numbers behind levels count them."
+    ? " Grey bars show where the training rows are; the small numbers at levels count rows."
     : "";
   const words = () =>
     (state.scale === "score"
-      ? "What each column adds to the score, the others held fixed; zero is the average of the training rows."
-      : "The prediction as each column changes, all other effects at their average.") +
+      ? "What each column adds to the score if all other columns are fixed. Zero is the average over the training rows."
+      : "How the prediction changes with each column if all other effects are at their average.") +
     rows +
-    (data.bands ? ` Shades: ${data.bands.words}.` : "");
+    (data.bands ? ` Shaded: ${data.bands.words}.` : "");
   const made = section("effects", "Effects", words(), tools, grid, none);
   listeners.push(() => {
     made.querySelector(".head p").textContent = words();
@@ -269,7 +269,7 @@ function scaleSwitch() {
 function interactions() {
   if (!pairs.length) return null;
   const words =
-    "Two columns that act together; added to their effects above, if they have any. Hatched where no training rows are near.";
+    "Effects of two columns together, in addition to the effects of each column above. Hatched areas have no training rows nearby.";
   return section(
     "interactions",
     "Interactions",

@@ -1,12 +1,12 @@
-// Elements, numbers as text, and drawing when seen. Knows nothing of models.
-// Text of others only ever becomes text nodes and attributes, never markup.
+// Makes elements, formats numbers, and draws charts once they are visible. Does not know about
+// models. Names from the data become text nodes and attributes, never markup.
 
-/** An HTML element: attributes, "on..." listeners, `text`; children are elements or text. */
+/** Make an HTML element: attributes, "on..." listeners, `text`; children are elements or text. */
 function h(tag, given = {}, ...children) {
   return fill(document.createElement(tag), given, children);
 }
 
-/** An SVG element. */
+/** Make an SVG element. */
 function s(tag, given = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), given, children);
 }
@@ -22,7 +22,7 @@ function fill(element, given, children) {
   return element;
 }
 
-/** A name of the data: its own direction of writing, cut off with dots, whole when pointed at. */
+/** Make a label for a name from the data: any script, shortened, complete in its tooltip. */
 function label(name, tag = "span", kind = "name") {
   const text = name === "" ? "(empty)" : name;
   const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text;
@@ -39,7 +39,7 @@ function cut(text, most = 60) {
 
 const MINUS = "\u2212";
 
-/** A number with so many significant digits, as people write it. */
+/** Format a number with the given number of significant digits. */
 function format(x, digits = 4) {
   if (x === null || Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : `${MINUS}∞`;
@@ -56,7 +56,7 @@ function format(x, digits = 4) {
   return x.toLocaleString("en-US", options).replace("-", MINUS).replace(/^−0$/, "0");
 }
 
-/** With a plus where it is one. */
+/** Format a number with its sign. */
 function signed(x, digits = 3) {
   const text = format(x, digits);
   return x > 0 && text !== "0" ? `+${text}` : text;
@@ -69,7 +69,7 @@ function percent(share) {
   return `${size.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS)}%`;
 }
 
-/** Round numbers that cut an interval into about n parts. */
+/** Return round numbers that divide an interval into about n parts. */
 function ticks(low, high, n, whole = false) {
   if (!(high > low)) return [low];
   const rough = (high - low) / Math.max(1, n);
@@ -82,7 +82,7 @@ function ticks(low, high, n, whole = false) {
   return out;
 }
 
-/** Numbers of an axis as text, all with the same decimals. */
+/** Format the numbers of an axis, all with the same number of decimals. */
 function tickText(values) {
   const step = values.length > 1 ? values[1] - values[0] : Math.abs(values[0]) || 1;
   const top = Math.max(...values.map(Math.abs));
@@ -95,14 +95,14 @@ function tickText(values) {
       .toLocaleString("en-US", {
         minimumFractionDigits: digits,
         maximumFractionDigits: digits,
-        useGrouping: top >= 1e4, // below they may be years
+        useGrouping: top >= 1e4, // smaller numbers may be years
       })
       .replace(/^-(?=[0.,]*$)/, "")
       .replace("-", MINUS),
   );
 }
 
-/** The interval that holds all numbers, some room added, and zero if asked for. */
+/** Return the interval that contains all numbers, with a margin, and zero if wanted. */
 function extent(values, { zero = false, room = 0.06 } = {}) {
   let low = zero ? 0 : Infinity;
   let high = zero ? 0 : -Infinity;
@@ -116,7 +116,7 @@ function extent(values, { zero = false, room = 0.06 } = {}) {
   return [low - room * (high - low), high + room * (high - low)];
 }
 
-// --- drawing when seen ----------------------------------------------------------------------------
+// --- drawing when visible -------------------------------------------------------------------------
 
 const waiting = new Map();
 
@@ -140,7 +140,7 @@ function drawNow(holder, width = Math.floor(holder.clientWidth)) {
   holder.replaceChildren(draw(width));
 }
 
-/** An element that draws itself once it is in sight, and again when its width changes. */
+/** Make an element that is drawn once it is visible, and redrawn when its width changes. */
 function drawn(kind, draw) {
   const holder = h("div", { class: `chart ${kind}`, "data-kind": kind });
   waiting.set(holder, draw);
@@ -149,7 +149,7 @@ function drawn(kind, draw) {
   return holder;
 }
 
-/** Draws again what is drawn. */
+/** Redraw everything that has been drawn. */
 function redraw(root = document.body) {
   for (const holder of waiting.keys()) {
     if (!holder.isConnected) waiting.delete(holder);
@@ -159,7 +159,7 @@ function redraw(root = document.body) {
 
 const PAPER = { curve: 310, heat: 310, calibration: 310, risk: 680 }; // widths on a printed page
 
-/** Draws everything, seen or not, as wide as it is on paper. */
+/** Draw everything, visible or not, in the widths of a printed page. */
 function drawForPrint() {
   for (const holder of waiting.keys())
     if (holder.isConnected) drawNow(holder, PAPER[holder.dataset.kind]);

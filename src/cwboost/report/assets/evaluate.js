@@ -192,7 +192,7 @@ class Model {
     return made;
   }
 
-  /** Return a term with other coefficients: those of an iteration. */
+  /** Return a term with the coefficients of an iteration. */
   effectOf(term, beta) {
     return new Effect(term.axes, beta, this.q, term.mean);
   }

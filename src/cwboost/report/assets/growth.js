@@ -1,7 +1,7 @@
-// The section that plays the path of the fit.
+// The section that plays the path of the fit as a film.
 
 function growth() {
-  if (data.bags) return null; // an average has no path
+  if (data.bags) return null; // an average of bags has no path
   const path = model.path;
   const hold = path.validation_risk;
   const series = [
@@ -84,9 +84,21 @@ function growth() {
     standing.replaceChildren(
       h("span", {}, "training risk ", h("b", { text: format(risks[0], 4) })),
       ...(hold ? [h("span", {}, "validation risk ", h("b", { text: format(risks[1], 4) }))] : []),
-      h("span", {}, h("b", { text: `${entered.length} of ${groups.length}` }), " effects in"),
+      h(
+        "span",
+        {},
+        h("b", { text: `${entered.length} of ${groups.length}` }),
+        " effects in the model",
+      ),
       ...(entered.length
-        ? [h("span", {}, `the last to enter, at ${entered[0].first}: `, label(entered[0].name))]
+        ? [
+            h(
+              "span",
+              {},
+              `last entered, at iteration ${entered[0].first}: `,
+              label(entered[0].name),
+            ),
+          ]
         : []),
     );
     if (chart) chart.move(at, risks);
@@ -101,7 +113,7 @@ function growth() {
     if (from === 0) go(0);
     let began = null;
     play.textContent = "❚❚ Pause";
-    const each = PLAY / frames; // a frame takes as long as any other: slow where they are dense
+    const each = PLAY / frames; // all key frames take equally long, so dense ones play slowly
     const tick = (now) => {
       began ??= now;
       const place = from + (now - began) / each;
@@ -135,8 +147,8 @@ function growth() {
         )
       : null;
   const about =
-    "In every iteration the one term that helps most moved a little. Play it, or move the slider: the curves grow, terms enter, the risk falls. Grey is where each effect ends." +
-    (data.edits.length ? " This is the fit as it was before the edits." : "");
+    "Every iteration updates the one term that reduces the risk most. Press Play or move the slider to see how effects enter and grow while the risk falls. The final effects are grey." +
+    (data.edits.length ? " Edits made after the fit are not shown here." : "");
   return section(
     "growth",
     "How it grew",
@@ -154,7 +166,7 @@ function growth() {
   );
 }
 
-/** Small pictures of all effects at an iteration. */
+/** Make small plots of all effects at an iteration. */
 function makeMinis() {
   const grid = h("div", { class: "minis" });
   const element = h("div", {}, grid);
@@ -209,7 +221,7 @@ function miniSurface(group) {
     width: 180,
     height: 74,
     role: "img",
-    "aria-label": `effect of ${cut(group.name)} at the iteration chosen`,
+    "aria-label": `effect of ${cut(group.name)} at the selected iteration`,
   });
   const size = group.axes[1].at.length;
   const end = group.effects(model.path.best);
@@ -233,7 +245,7 @@ function miniCurve(group) {
     viewBox: "0 0 200 74",
     preserveAspectRatio: "none",
     role: "img",
-    "aria-label": `effect of ${cut(group.name)} at the iteration chosen`,
+    "aria-label": `effect of ${cut(group.name)} at the selected iteration`,
   });
   const o = state.output;
   const end = group.effects(model.path.best).map((e) => e[o]);

@@ -1,23 +1,23 @@
-// What the page shows, before it is drawn: the model, its effects by columns, and words for them.
-// Knows the data of this report; knows nothing of sections and charts.
+// What the page shows before it is drawn: the model, its effects by column, and their labels.
+// Does not know about sections and charts.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const model = new Model(data);
 const GRID = 160; // points of a curve
 const SURFACE = 36; // points of a surface's numeric axis
-const MINIS = 20; // small pictures of the path before "show all"
+const MINIS = 20; // small plots of the path before "show all"
 const FIELDS = 20; // inputs before "show all"
 const LEVELS = 200; // levels of a column before "show all"
-const STEPS = 10; // rows of the waterfall before they are summed up
+const STEPS = 10; // rows of the waterfall; the other effects are added up
 const PLAY = 12000; // milliseconds from the first iteration to the last
 
 const state = { scale: "score", output: 0, iteration: model.path.best };
 const listeners = [];
-const wholeForPrint = []; // what shows all of a list
+const wholeForPrint = []; // functions that show all of a list
 const changed = () => listeners.forEach((listener) => listener());
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-// --- effects: terms of the same columns, added up ------------------------------------------------
+// --- effects: sums of the terms with the same columns --------------------------------------------
 
 class Group {
   constructor(columns, terms) {
@@ -39,13 +39,13 @@ class Group {
         : names.reduce((sum, name) => sum + (data.importance[name] ?? 0), 0);
   }
 
-  /** Values of the columns at all points; those of a surface in the order of its first column. */
+  /** The values of the columns at all points; on a surface the second column varies first. */
   get points() {
     const [a, b] = this.axes;
     return b ? a.at.flatMap((x) => b.at.map((y) => [x, y])) : a.at.map((x) => [x]);
   }
 
-  /** Where all points lie on the axes of every term. */
+  /** The places of all points on the axes of every term. */
   get places() {
     this.placesKept ??= this.points.map((values) =>
       this.terms.map((k) => model.places(model.terms[k], values)),
@@ -53,7 +53,7 @@ class Group {
     return this.placesKept;
   }
 
-  /** Return the effect at all points, an array of outputs each; at an iteration, if one is given. */
+  /** Return the effect at all points, an array of outputs each; optionally at an iteration. */
   effects(iteration = null) {
     const effects = this.terms.map((k) => {
       const term = model.terms[k];
@@ -75,13 +75,16 @@ class Group {
     return this.finalKept;
   }
 
-  /** The band as it is shown: of a curve {points: [x, lower, upper], missing}, of levels {ends: name
-   * to [lower, upper], missing}; null if there is none. */
+  /**
+   * The band on the current scale, or null: for a curve {points: [x, lower, upper], missing}, for
+   * levels {ends: name to [lower, upper], missing}.
+   */
   get band() {
     const packed = this.kind === "surface" || !data.bands ? null : data.bands.of[this.columns[0]];
     const levels = this.kind === "levels";
     if (!packed || (packed.levels !== null) !== levels) return null;
-    if (state.scale === "response" && data.link === "softmax") return null; // no ends of their own
+    // A probability depends on the effects on all classes.
+    if (state.scale === "response" && data.link === "softmax") return null;
     const ends = [packed.lower, packed.upper].map((text) => decode(text));
     const pair = (i, from = ends) =>
       from.map((end) => shown(Array.from(end.slice(i * model.q, (i + 1) * model.q))));
@@ -94,7 +97,7 @@ class Group {
   get near() {
     if (!this.nearKept) {
       const { axes, mean } = model.terms[this.terms[0]];
-      // The mean of a basis function over the rows says how many rows are where it is not zero.
+      // The mean of a basis function tells how many rows are where it is not zero.
       const density = mean && new Effect(axes, mean.map(Math.abs), 1, null);
       const mass = this.places.map(([place]) => (density ? density.at(place)[0] : 1));
       const least = 2e-4 * Math.max(...mass);
@@ -109,7 +112,7 @@ class Group {
   }
 }
 
-/** Where an effect is shown: numbers from the least to the largest, or levels. */
+/** Return where an effect is shown: numbers from the lowest to the highest, or levels. */
 function axisOf(column, terms, pair) {
   if (isChoice(column)) {
     const known = column.levels.map((_, i) => (column.numeric ? column.numbers[i] : i));
@@ -152,12 +155,12 @@ function axisOf(column, terms, pair) {
   };
 }
 
-/** Whether a column is a choice of levels, or of one value and missing. */
+/** Return whether a column is entered as a choice: of levels, or of one value and missing. */
 function isChoice(column) {
   return column.by_level || column.low === null || column.low === column.high;
 }
 
-/** A value that stands for "not missing" where only that matters. */
+/** Return a value that means "not missing" where only that matters. */
 function presentValue(column) {
   return column.numeric ? (column.low ?? 0) : -1;
 }
@@ -187,7 +190,7 @@ const singles = inModel.filter((group) => group.kind !== "surface");
 const pairs = inModel.filter((group) => group.kind === "surface");
 const totalWeight = inModel.reduce((sum, group) => sum + group.weight, 0) || 1;
 
-// --- words ---------------------------------------------------------------------------------------
+// --- labels --------------------------------------------------------------------------------------
 
 const scaleNames = {
   identity: "effect",
@@ -215,7 +218,7 @@ function yLabel() {
     : `${responseName()}, all else average`;
 }
 
-/** An effect on the scale that is shown. */
+/** Return an effect on the current scale. */
 function shown(effect, output = state.output) {
   if (state.scale === "score") return effect[output];
   return model.response(effect.map((e, o) => e + model.intercept[o]))[output];
@@ -244,7 +247,7 @@ function section(id, title, words, tools, ...children) {
   );
 }
 
-/** A button that makes a list whole. */
+/** Make a button that shows the whole list. */
 function moreButton(n, what, act) {
   const button = h("button", {
     type: "button",

@@ -1,4 +1,4 @@
-// Sections on the model as a whole: overview, importance.
+// The sections on the whole model: overview and importance.
 // --- overview ------------------------------------------------------------------------------------
 
 function tile(value, words) {
@@ -11,9 +11,9 @@ function overview() {
   const at = (risks) => path.riskAt(risks, path.best);
   const [before, after] = bags ? bags.risk : [path.risk[0], at(path.risk)];
   const tiles = [
-    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, from start to model"),
+    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, from the start to the model"),
   ];
-  if (bags) tiles.push(tile(format(bags.left_out, 3), "risk of rows by the bags without them"));
+  if (bags) tiles.push(tile(format(bags.left_out, 3), "out-of-bag risk"));
   else if (path.validation_risk)
     tiles.push(
       tile(
@@ -62,13 +62,13 @@ function judgedTiles() {
   return [
     h("p", {
       class: "quiet judged",
-      text: `On the ${n} rows given to this report (they say how good the model is only if the fit did not see them):`,
+      text: `On the ${n} rows passed to this report (a fair judgement only if the model was not fitted to them):`,
     }),
     h("div", { class: "tiles" }, tiles),
   ];
 }
 
-/** The model in one line. */
+/** Make the formula of the model. */
 function formula() {
   const most = 6;
   const signs = inModel
@@ -120,7 +120,7 @@ function columnsTable() {
     ];
   });
   const make = () => plainTable(heads, rows, "columns");
-  const out = valuesOf(`${rows.length} columns in the terms`, make);
+  const out = valuesOf(`${rows.length} columns used`, make);
   out.classList.remove("values");
   wholeForPrint.push(() => {
     out.open = true;
@@ -144,7 +144,7 @@ function calibrationCard() {
       xLabel: `predicted ${axis()}`,
       yLabel: "observed",
       probability: ["logit", "softmax"].includes(data.link),
-      about: `Predicted against observed in ${data.judged.calibration[state.output].predicted.length} groups of rows; the table below has the numbers`,
+      about: `Observed against predicted values in ${data.judged.calibration[state.output].predicted.length} groups of rows; the table below has the numbers`,
     }),
   );
   listeners.push(() => redraw(holder));
@@ -163,14 +163,14 @@ function calibrationCard() {
       "div",
       { class: "title" },
       h("h3", { text: "Calibration" }),
-      h("span", { text: "groups of rows by their prediction; bars: 95%" }),
+      h("span", { text: "rows grouped by prediction; bars: 95% intervals" }),
     ),
     holder,
     values,
   );
 }
 
-/** Numbers behind a chart, made when asked for. */
+/** Make a table of the numbers of a chart that is filled when it is opened. */
 function valuesOf(words, make) {
   const out = h("details", { class: "values" }, h("summary", { text: words }));
   out.addEventListener("toggle", () => {
@@ -196,8 +196,8 @@ function importance() {
       barList(items, {
         shown: words,
         about: "importance of the effects",
-        caption: known ? "share of the fall of the risk" : "largest effect",
-        noteCaption: "fall of the risk",
+        caption: known ? "share of the risk reduction" : "largest effect",
+        noteCaption: "risk reduction",
       }),
     );
     if (some.length < inModel.length)
@@ -206,15 +206,15 @@ function importance() {
   };
   show(false);
   wholeForPrint.push(() => show(true));
-  const rows = data.importance_rows === "given" ? "the rows given" : "the training rows";
+  const rows = data.importance_rows === "given" ? "the given rows" : "the training rows";
   const words = known
-    ? `How much of the fall of the risk on ${rows} each effect accounts for, as a share and in units of the risk.`
-    : "The importance of an edited model is known only on rows: give report a table with the target. Until then: the size of the largest effect on the score.";
+    ? `How much of the risk reduction on ${rows} each effect accounts for, as a share and in units of the risk.`
+    : "The importance of an edited model can only be computed from rows: pass a table with the target to report(). Shown instead: the largest effect on the score.";
   return section("importance", "Importance", words, null, holder);
 }
 
 function termsTable() {
-  const out = valuesOf(`${model.terms.length} terms: kinds, degrees of freedom, choices`, () =>
+  const out = valuesOf(`${model.terms.length} terms: learners, degrees of freedom, choices`, () =>
     plainTable(
       ["term", "learner", "df", "net df", "times chosen", "corrected", "first", "importance"],
       model.terms.map((term, k) => [

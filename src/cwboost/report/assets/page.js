@@ -1,5 +1,5 @@
-// The page: its last sections, the bar on top, themes, printing; puts everything together.
-// --- edits, and the fit again --------------------------------------------------------------------
+// Puts the page together: all sections, the navigation bar, themes and printing.
+// --- the last sections: edits and code ------------------------------------------------------------
 
 function edits() {
   if (!data.edits.length) return null;
@@ -7,7 +7,7 @@ function edits() {
   return section(
     "edits",
     "What was changed",
-    "This model was edited by hand after its fit. The risks and the path above are those of the fit.",
+    "This model was edited after the fit. The risks and the path above belong to the fit before the edits.",
     null,
     h(
       "ol",
@@ -47,7 +47,7 @@ function repeat() {
   return section(
     "repeat",
     "Fit it again",
-    "The settings of the fit, as code; table and y are yours.",
+    "The settings of the fit as code. Supply your own table and y.",
     [copy],
     code,
   );
@@ -188,7 +188,7 @@ function build() {
       ),
       ...sections,
       h("footer", {
-        text: `Made by cwboost ${data.version}. This file is complete in itself: it loads nothing and sends nothing.`,
+        text: `Made by cwboost ${data.version}. This file is self-contained: it loads nothing and sends nothing.`,
       }),
     ),
   );

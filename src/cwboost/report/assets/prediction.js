@@ -1,4 +1,4 @@
-// The section of one prediction: inputs, the answer, and what every effect adds to it.
+// The section on one prediction: inputs, the result, and what every effect adds to it.
 
 const used = [...new Set(inModel.flatMap((group) => group.columns))];
 
@@ -23,7 +23,7 @@ function typical(column) {
   return neat((column.low + column.high) / 2, column);
 }
 
-/** A number close by that is short. */
+/** Return a nearby number with few digits. */
 function neat(x, column) {
   if (column.whole) return Math.round(x);
   const step = 10 ** (Math.floor(Math.log10(column.high - column.low)) - 3);
@@ -44,7 +44,7 @@ function rowFrom(cells) {
 
 const PREDICTION = "One prediction";
 
-/** The section of live predictions; only a sentence if the page cannot compute them. */
+/** Make the section on live predictions; only a sentence if the page cannot compute them. */
 function onePrediction() {
   if (data.cannot_predict) return section("prediction", PREDICTION, data.cannot_predict, null);
   const answer = h("div", { class: "answer", "aria-live": "polite" });
@@ -85,7 +85,7 @@ function onePrediction() {
   };
   const search = h("input", {
     type: "search",
-    placeholder: `find among ${used.length} columns`,
+    placeholder: `search ${used.length} columns`,
     "aria-label": "find inputs by name",
     oninput: () => {
       const wanted = search.value.trim().toLowerCase();
@@ -123,7 +123,7 @@ function onePrediction() {
     ? h(
         "select",
         {
-          "aria-label": "a row of the table given",
+          "aria-label": "a row of the given table",
           onchange: () => {
             if (picker.value !== "") setRow(rowFrom(data.rows[Number(picker.value)]));
           },
@@ -142,7 +142,7 @@ function onePrediction() {
   return section(
     "prediction",
     PREDICTION,
-    "Change the row and see what moves. It is computed here, in this file, as the model computes it; numbers beyond the training range, missing cells and levels never seen included.",
+    "Change a value and see how the prediction changes. This page computes it exactly as the model does, also for numbers beyond the training range, missing cells and unseen levels.",
     [part ? search : null, picker, reset].filter(Boolean),
     h(
       "div",
@@ -169,7 +169,7 @@ function answerOf(score) {
     return [
       h("b", { text: "–" }),
       h("span", {
-        text: "not a number: this row is too far away from the training rows, or an input is no number",
+        text: "not a number: an input is not a number, or this row is too far from the training rows",
       }),
     ];
   const found = model.response(score);
@@ -203,7 +203,7 @@ function answerOf(score) {
 const percentOf = (p) =>
   p > 0 && p < 0.001 ? "<0.1%" : p > 0.999 && p < 1 ? ">99.9%" : `${(100 * p).toFixed(1)}%`;
 
-/** From the intercept to the score, one bar per effect. */
+/** Make the waterfall from the intercept to the score, one bar per effect. */
 function waterfallOf(steps, fixed, score) {
   const start = model.intercept[state.output];
   const shownSteps = steps.slice(0, STEPS).map(([group, size]) => ({ group, size }));
@@ -288,10 +288,10 @@ function valueText(c) {
   if (!isChoice(column)) return format(value, 6);
   if (!column.levels.length) return "present";
   const at = column.numeric ? column.numbers.indexOf(value) : value;
-  return at >= 0 ? cut(column.levels[at], 40) : "never seen";
+  return at >= 0 ? cut(column.levels[at], 40) : "unseen";
 }
 
-/** Inputs of offset and exposure. */
+/** Make the inputs of offset and exposure. */
 function fixedFields(act) {
   const out = [];
   const add = (name, value, least, set) => {
@@ -337,7 +337,7 @@ function fixedFields(act) {
   return out;
 }
 
-/** An input of one column: a number with a slider, or a choice of levels. */
+/** Make the input of one column: a number with a slider, or a choice of levels. */
 function fieldOf(c, act) {
   const column = model.columns[c];
   const partners = new Set(
@@ -360,7 +360,7 @@ function choiceField(c, column, act) {
   const open =
     column.levels.length > 0 &&
     !(column.numeric && column.levels.every((l) => l === "True" || l === "False"));
-  if (open) options.push(h("option", { value: "unseen", text: "(never seen in training)" }));
+  if (open) options.push(h("option", { value: "unseen", text: "(not in training)" }));
   const select = h(
     "select",
     {
@@ -431,7 +431,7 @@ function numberField(c, column, act) {
     act(true);
   });
   slider.addEventListener("input", () => {
-    // The ends are the column's own numbers, in between short ones do.
+    // The ends are exact; numbers in between are rounded.
     const raw = Number(slider.value);
     row[c] =
       raw <= low
@@ -523,7 +523,7 @@ function numberField(c, column, act) {
     h("span", {
       class: "unseen",
       id: `${id}-range`,
-      text: `in training from ${format(low)} to ${format(high)}`,
+      text: `training range ${format(low)} to ${format(high)}`,
     }),
   );
   return { element, read, draw };

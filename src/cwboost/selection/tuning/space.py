@@ -16,12 +16,11 @@ import numpy as np
 
 from cwboost._utils.checks import is_number
 from cwboost.binning.rules import as_bins
-from cwboost.fitting.design import Plan
 from cwboost.optimizers import OPTIMIZERS, Optimizer, Plain, TuningRange, as_optimizer
-from cwboost.terms.learners import LEARNERS, Category, Centered, Learner, Spline, Step, Tensor
+from cwboost.terms.learners import LEARNERS, Learner
+from cwboost.terms.plan import Plan
 
 ABOVE_FREE = 0.01  # df above what the penalty leaves free, at the least
-SMOOTH = (Spline, Centered, Step, Category, Tensor)  # what `df` is about
 
 
 @dataclass(frozen=True)
@@ -97,14 +96,6 @@ class Choice:
 Distribution = Uniform | LogUniform | Choice
 Configuration = dict[str, Any]  # name -> number or label
 
-DEFAULT_DF = {
-    "Spline": Uniform(2, 10),
-    "Category": Uniform(2, 10),
-    "Step": Uniform(2, 20),
-    "Centered": Uniform(0.5, 5),
-    "Tensor": Uniform(4, 20),
-}
-
 
 @dataclass(frozen=True)
 class Space:
@@ -118,8 +109,8 @@ class Space:
         are, and the rate."""
         learners = [plan.learner for plan in plans]
         if given is None:
-            kinds = dict.fromkeys(type(x).__name__ for x in learners if _is_open(x))
-            df = {f"df.{kind}": DEFAULT_DF[kind] for kind in kinds}
+            ranges = {type(x).__name__: x.df_range for x in learners if _is_open(x)}
+            df = {f"df.{kind}": Uniform(*ends) for kind, ends in ranges.items() if ends}
             rates = {name: LogUniform(r.low, r.high) for name, r in Plain.tuned.items()}
             return cls({**df, **rates})
         if not isinstance(given, Mapping) or not given:
@@ -202,24 +193,18 @@ class Space:
         return learner
 
 
-def _takes_df(learner: Learner) -> bool:
-    binary = isinstance(learner, Category) and learner.kind == "binary"
-    return hasattr(learner, "df") and not binary
-
-
 def _is_open(learner: Learner) -> bool:
     """Whether its df is to be chosen when all are: it is smoothed, and did not say how much."""
-    stated = learner.target_df is not None or learner.smoothing is not None
-    return _takes_df(learner) and isinstance(learner, SMOOTH) and not stated
+    tuned = learner.takes_df and learner.df_range is not None
+    return tuned and not learner.states_smoothing
 
 
 def _df_names(learner: Learner) -> list[str]:
     """Parameters that can give a learner its df, the most special first."""
-    if not _takes_df(learner):
+    if not learner.takes_df:
         return []
     own, kind = learner.name or ":".join(learner.columns), type(learner).__name__
-    stated = learner.target_df is not None or learner.smoothing is not None
-    names = [f"df.{own}"] if stated else [f"df.{own}", f"df.{kind}"]
+    names = [f"df.{own}"] if learner.states_smoothing else [f"df.{own}", f"df.{kind}"]
     return [*names, "df"] if _is_open(learner) else names
 
 

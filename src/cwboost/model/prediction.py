@@ -1,11 +1,12 @@
-"""The terms of a model compiled for prediction, and how a table's columns are handed to the core.
+"""Prediction: the terms of a model, compiled for the core, and how columns are handed to it.
 
-Knows the pieces of terms (pieces.py) and which columns can be read where they lie; knows nothing of
-losses, offsets or warnings. A `Lookup` is made once per model and kept with it.
+A `Predictor` is made once per model and kept with it. It works with the pieces of the terms
+(pieces.py); a term whose basis has no such form is evaluated by its basis. Does not know about
+losses, offsets or warnings (see model.py).
 
-For scores the curves of one column are added up before any row is seen: the union of their breaks,
-and on every piece the sum of their polynomials. Columns that must be converted are let go as soon
-as their terms are done, so that a prediction holds no copy of the table.
+For scores, the curves of one column are added up before any row is read: on the union of their
+breaks, every piece gets the sum of their polynomials. Columns that must be converted are released
+as soon as their terms are done, so that a prediction does not hold a copy of the table.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,70 +28,87 @@ from .pieces import Axis, NoPiecesError, term_pieces
 from .records import ColumnFacts
 from .term import Term
 
-MERGED_POWERS = 4  # cubics; curves of a higher degree are not added to others and lose no digits
-HELD_ROWS = 4096  # with up to so many rows converted columns are kept to the end
+MERGED_POWERS = 4  # coefficients of cubics; curves of higher degree would lose digits if added up
+HELD_ROWS = 4096  # up to this number of rows, converted columns are kept to the end
 MAX_INVERSE = 1e308  # of a piece's width
 BOOLEANS = {"False": 0.0, "True": 1.0}
 NOTHING = np.empty(0)
 
-Sum = tuple[tuple[Axis, ...], Floats]  # axes and coefficients as of Pieces, of one term or several
+
+class Sum(NamedTuple):
+    """One term, or the sum of several, as in TermPieces."""
+
+    axes: tuple[Axis, ...]
+    coef: Floats
 
 
 @dataclass
-class LookupResult:
-    """What was noticed on the way."""
+class Findings:
+    """What was noticed in the rows."""
 
-    not_a_number: int = -1  # first row whose score is none
-    unseen: dict[str, int] = field(default_factory=dict)  # rows of levels never seen, per column
+    not_a_number: int = -1  # first row whose score is NaN; -1 if none is
+    unseen: dict[str, int] = field(default_factory=dict)  # per column, rows with unseen levels
 
 
-class Lookup:
+class Predictor:
     """The chosen terms of a model: their effects, centred, at the rows of any table."""
 
     def __init__(self, terms: Mapping[str, Term], columns: Mapping[str, ColumnFacts]) -> None:
         self.terms = {name: term for name, term in terms.items() if term.chosen}
         self._facts = {c: columns[c] for term in self.terms.values() for c in term.columns}
 
-    def add(self, table: Table, score: Floats, n_threads: int) -> LookupResult:
-        """Adds all effects to (n, q) scores."""
-        if self._pieces is not None:
-            return self._merged.run(table, score[None], True, n_threads)
-        found = LookupResult()
+    def add(self, table: Table, score: Floats, n_threads: int) -> Findings:
+        """Add all effects to (n, q) scores."""
+        found = self._merged.run(table, score[None], True, n_threads)
+        if not self._others:
+            return found
         with np.errstate(over="ignore", invalid="ignore"):
-            for term in self.terms.values():
-                score += self._by_basis(term, table, found)
+            for term in self._others:
+                score += self._evaluate(term, table, found)
         wrong = np.isnan(score).any(axis=1)
         found.not_a_number = int(np.argmax(wrong)) if wrong.any() else -1
         return found
 
-    def write(self, table: Table, effects: Floats, n_threads: int) -> LookupResult:
-        """Writes the effect of every term to its part of (terms, n, q)."""
-        if self._pieces is not None:
-            return self._apart.run(table, effects, False, n_threads)
-        found = LookupResult()
+    def write(self, table: Table, effects: Floats, n_threads: int) -> Findings:
+        """Write the effect of every term to its part of (terms, n, q)."""
+        if not self._others:
+            return self._separate.run(table, effects, False, n_threads)
+        compiled = np.empty((len(self._pieces), *effects.shape[1:]))
+        found = self._separate.run(table, compiled, False, n_threads)
+        next_compiled = iter(compiled)
         with np.errstate(over="ignore", invalid="ignore"):
-            for k, term in enumerate(self.terms.values()):
-                effects[k] = self._by_basis(term, table, found)
+            for k, (name, term) in enumerate(self.terms.items()):
+                known = name in self._pieces
+                effects[k] = next(next_compiled) if known else self._evaluate(term, table, found)
         return found
 
     @cached_property
-    def _pieces(self) -> list[Sum] | None:
-        """None if a term has a basis of which nobody said how it is cut into polynomials."""
-        try:
-            pieces = [term_pieces(term, self._facts) for term in self.terms.values()]
-        except NoPiecesError:
-            return None
-        return [(tuple(map(_closed_below, p.axes)), p.coef) for p in pieces]
+    def _pieces(self) -> dict[str, Sum]:
+        """The terms in their exact form, without those that have none."""
+        out = {}
+        for name, term in self.terms.items():
+            try:
+                pieces = term_pieces(term, self._facts)
+            except NoPiecesError:
+                continue
+            out[name] = Sum(tuple(map(_closed_below, pieces.axes)), pieces.coef)
+        return out
 
     @cached_property
-    def _apart(self) -> CompiledTerms:
-        return CompiledTerms(self._pieces or [], self._facts)
+    def _others(self) -> list[Term]:
+        """The terms that their bases evaluate."""
+        return [term for name, term in self.terms.items() if name not in self._pieces]
+
+    @cached_property
+    def _separate(self) -> CompiledTerms:
+        return CompiledTerms(list(self._pieces.values()), self._facts)
 
     @cached_property
     def _merged(self) -> CompiledTerms:
-        return CompiledTerms(merge(self._pieces or []), self._facts)
+        return CompiledTerms(merge(list(self._pieces.values())), self._facts)
 
-    def _by_basis(self, term: Term, table: Table, found: LookupResult) -> Floats:
+    def _evaluate(self, term: Term, table: Table, found: Findings) -> Floats:
+        """Return (n, q) the effect of a term by its basis."""
         columns = [as_in_training(table[c], self._facts[c]) for c in term.columns]
         values = term.plan.encode(columns)
         found.unseen |= term.plan.count_unseen(values)
@@ -98,7 +116,7 @@ class Lookup:
 
 
 def as_in_training(column: Column, facts: ColumnFacts) -> Column:
-    """The column, its numbers turned into what they were in training: booleans or labels."""
+    """Return the column with its numbers as what they were in training: booleans or labels."""
     if not isinstance(column, Numbers):
         return column
     if facts.boolean and only_booleans(column):
@@ -114,14 +132,14 @@ def only_booleans(column: Numbers) -> bool:
 
 
 def _closed_below(axis: Axis) -> Axis:
-    """The same axis with breaks that belong to the interval above them."""
+    """Return the same axis with breaks that belong to the interval above them."""
     if axis.breaks is None or not axis.closed_above:
         return axis
     return replace(axis, breaks=np.nextafter(axis.breaks, np.inf), closed_above=False)
 
 
 def merge(terms: Sequence[Sum]) -> list[Sum]:
-    """Terms of one column added up: curves of numbers, and effects of the same levels."""
+    """Return the terms, those of one column added up: curves, and effects of the same levels."""
     groups: dict[Any, list[Sum]] = {}
     for k, (axes, coef) in enumerate(terms):
         key: Any = k
@@ -129,7 +147,7 @@ def merge(terms: Sequence[Sum]) -> list[Sum]:
             key = (axes[0].column, axes[0].levels)
         elif len(axes) == 1 and coef.shape[1] <= MERGED_POWERS:
             key = axes[0].column
-        groups.setdefault(key, []).append((axes, coef))
+        groups.setdefault(key, []).append(Sum(axes, coef))
     return [merged for group in groups.values() for merged in _merge_group(group)]
 
 
@@ -138,7 +156,7 @@ def _merge_group(group: list[Sum]) -> list[Sum]:
     if len(group) == 1:
         return group
     if axes[0].breaks is None:
-        return [(axes, sum((other for _, other in group[1:]), coef))]
+        return [Sum(axes, sum((other for _, other in group[1:]), coef))]
     breaks = np.unique(np.concatenate([a.breaks for (a,), _ in group]))
     left = breaks[:1] if len(breaks) else axes[0].origin[:1]
     left = np.concatenate([left, breaks])
@@ -162,13 +180,16 @@ def _merge_group(group: list[Sum]) -> list[Sum]:
         width=np.append(width, 1.0),
         blocks=np.empty((len(total), total.shape[1], 0)),
     )
-    return [((merged,), total)]
+    return [Sum((merged,), total)]
 
 
 def _moved(
     axis: Axis, coef: Floats, piece: NDArray[np.intp], origin: Floats, width: Floats
 ) -> Floats:
-    """Polynomials in t = (x - axis.origin) / axis.width as polynomials in (x - origin) / width."""
+    """Return the polynomials in t = (x - axis.origin) / axis.width as polynomials in new units.
+
+    The new variable is s = (x - origin) / width.
+    """
     a = ((origin - axis.origin[piece]) / axis.width[piece])[:, None]  # t = a + b s
     b = (width / axis.width[piece])[:, None]
     own, out = coef[piece], np.zeros((len(piece), *coef.shape[1:]))
@@ -182,14 +203,14 @@ def _moved(
 
 @dataclass(frozen=True)
 class ColumnSource:
-    """A column as numbers, or as levels."""
+    """A column that terms read: as numbers, or as codes of levels."""
 
     column: str
     levels: tuple[str, ...] | None
 
 
 class CompiledTerms:
-    """Terms in the core, and what they read."""
+    """Terms in the core, and the columns that they read."""
 
     def __init__(self, terms: Sequence[Sum], facts: Mapping[str, ColumnFacts]) -> None:
         self._facts = facts
@@ -212,7 +233,7 @@ class CompiledTerms:
     # --- setting up -------------------------------------------------------------------------------
 
     def _axis(self, axis: Axis, coef: Floats, i: int, n_axes: int) -> int:
-        """Number of an axis in the core; effects of the same levels share one."""
+        """Return the number of an axis in the core; effects of the same levels share one."""
         levels = axis.levels if axis.breaks is None else None
         source = ColumnSource(axis.column, levels)
         if source in self._level_axes:
@@ -233,9 +254,9 @@ class CompiledTerms:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def run(self, table: Table, effects: Floats, add: bool, n_threads: int) -> LookupResult:
-        """Effects of all terms: added up in (1, n, q), or written to (terms, n, q)."""
-        found = LookupResult()
+    def run(self, table: Table, effects: Floats, add: bool, n_threads: int) -> Findings:
+        """Add the effects of all terms to (1, n, q), or write them to (terms, n, q)."""
+        found = Findings()
         array = table.array() if self._plain else None
         if array is not None:
             columns = self._columns(table)
@@ -261,7 +282,7 @@ class CompiledTerms:
         return found
 
     def _columns(self, table: Table) -> list[int]:
-        """Where the sources stand in a table that is an array."""
+        """Return the positions of the sources in a table that is an array."""
         names, found = self._positions
         if names != table.names:
             place = {name: j for j, name in enumerate(table.names)}
@@ -272,7 +293,7 @@ class CompiledTerms:
             self._positions = (table.names, found)
         return found
 
-    def _note(self, found: LookupResult, table: Table, noticed: tuple[int, int, list[int]]) -> None:
+    def _note(self, found: Findings, table: Table, noticed: tuple[int, int, list[int]]) -> None:
         infinite, found.not_a_number, unseen = noticed
         if infinite >= 0:
             table.column(list(self._sources)[infinite].column)  # raises, and says where
@@ -281,7 +302,7 @@ class CompiledTerms:
                 found.unseen[source.column] = n
 
     def _read(self, source: ColumnSource, table: Table) -> tuple[Any, bool]:
-        """A column as the core takes it, and whether that is new memory."""
+        """Return a column as the core takes it, and whether that is new memory."""
         facts = self._facts[source.column]
         if source.levels is None:
             numbers = table.numbers(source.column)
@@ -301,7 +322,7 @@ class CompiledTerms:
         return (column.values, self._breaks(source, boolean)), True
 
     def _breaks(self, source: ColumnSource, boolean: bool) -> _core.Breaks:
-        """Finds the levels among numbers."""
+        """Return what finds the levels among numbers."""
         if (source, boolean) not in self._level_breaks:
             assert source.levels is not None
             self._level_breaks[source, boolean] = _breaks_of_levels(source.levels, boolean)
@@ -309,8 +330,11 @@ class CompiledTerms:
 
 
 def _units(axis: Axis, by_power: Floats) -> tuple[Floats, Floats]:
-    """Origin and 1 / width of every piece; zeros where the effect is constant, so that it holds for
-    numbers of any size. `by_power` (pieces, powers, ...) changes where 1 / width is too large."""
+    """Return origin and 1 / width of every piece, zeros where the effect is constant.
+
+    A constant then holds for numbers of any size. Where 1 / width is too large for a float, the
+    coefficients `by_power` (pieces, powers, ...) are changed in its place.
+    """
     with np.errstate(over="ignore", divide="ignore"):
         inverse = np.minimum(1.0 / axis.width, MAX_INVERSE)
     for piece in np.flatnonzero(inverse == MAX_INVERSE):
@@ -321,7 +345,7 @@ def _units(axis: Axis, by_power: Floats) -> tuple[Floats, Floats]:
 
 
 def _pieces_of_levels(levels: tuple[str, ...], column: Labels) -> NDArray[np.int32]:
-    """The piece of every code, that of missing cells first."""
+    """Return the piece of every code, the one of missing cells first."""
     n = len(levels)
     position = {level: i for i, level in enumerate(levels)}
     found = [n, *(position.get(level, n + 1) for level in column.levels)]
@@ -329,7 +353,7 @@ def _pieces_of_levels(levels: tuple[str, ...], column: Labels) -> NDArray[np.int
 
 
 def _breaks_of_levels(levels: tuple[str, ...], boolean: bool) -> _core.Breaks:
-    """The intervals of numbers that are levels hold one number each; all others are unseen."""
+    """Return intervals that hold one level each; all other intervals are unseen."""
     n = len(levels)
     piece = {}
     for i, level in enumerate(levels):
@@ -344,7 +368,7 @@ def _breaks_of_levels(levels: tuple[str, ...], boolean: bool) -> _core.Breaks:
 
 
 def _number(level: str) -> float | None:
-    """The number that is written as this level."""
+    """Return the number that is written as this level; None if the level is not a number."""
     try:
         number = float(level)
     except ValueError:

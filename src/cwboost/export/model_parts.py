@@ -1,0 +1,186 @@
+"""The parts of a model file, read and checked: terms, path, bags and bands.
+
+Relations between a basis, its encoder and its column are asked of their classes. How single records
+are read is in records.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost.frames.table import Floats
+from cwboost.model.path import Path
+from cwboost.model.records import Bags, Bands, ColumnFacts
+from cwboost.model.term import Term
+from cwboost.optimizers import Optimizer
+from cwboost.terms.bases import Basis
+from cwboost.terms.encoders import Encoder
+from cwboost.terms.learners import Learner
+from cwboost.terms.plan import Plan
+
+from .records import check_keys, read, require, unpack
+
+TERM_KEYS = (
+    "name",
+    "learner",
+    "encoders",
+    "basis",
+    "net_df_aimed_at",
+    "smoothing",
+    "df",
+    "net_df",
+    "coef",
+)
+
+
+def read_bags(data: Any, terms: dict[str, Term], q: int) -> Bags:
+    check_keys(data, [f.name for f in fields(Bags)], "bags")
+    starts = [
+        read(Floats, row, f"bags.start[{b}]")
+        for b, row in enumerate(read(list, data["start"], "bags.start"))
+    ]
+    k = len(starts)
+    fits = k >= 2 and all(len(row) == q for row in starts)
+    require(fits, "bags.start", f"expected {q} numbers for each of 2 or more bags", data["start"])
+    lists = {
+        key: read(tuple[kind, ...], data[key], f"bags.{key}")  # type: ignore[valid-type]
+        for key, kind in (("n_iter", int), ("best_iteration", int), ("validation_risk", float))
+    }
+    chosen: dict[str, tuple[int, ...]] = read(
+        dict[str, tuple[int, ...]], data["chosen"], "bags.chosen"
+    )
+    for key, found in [*lists.items(), *chosen.items()]:
+        require(len(found) == k, f"bags.{key}", f"expected {k} numbers", list(found))
+    coef = _read_coef(data["coef"], terms, (k,), "bags.coef")
+    require(list(coef) == list(chosen), "bags.chosen", "expected the terms of coef", [*chosen])
+    risk = read(float, data["risk_at_start"], "bags.risk_at_start")
+    return Bags(
+        np.array(starts), MappingProxyType(coef), MappingProxyType(chosen), **lists,
+        risk_at_start=risk,
+    )  # fmt: skip
+
+
+def read_bands(data: Any, terms: dict[str, Term]) -> Bands:
+    check_keys(data, [f.name for f in fields(Bands)], "bands")
+    n_iter: tuple[int, ...] = read(tuple[int, ...], data["n_iter"], "bands.n_iter")
+    require(len(n_iter) >= 2, "bands.n_iter", "expected 2 or more numbers", list(n_iter))
+    factors = [read(float, data[key], f"bands.{key}") for key in ("longer", "inflation")]
+    center = _read_coef(data["center"], terms, (), "bands.center")
+    coef = _read_coef(data["coef"], terms, (len(n_iter),), "bands.coef", "<f4")
+    fits = list(center) == list(coef)
+    require(fits, "bands.center", "expected the terms of coef", list(center))
+    return Bands(MappingProxyType(center), MappingProxyType(coef), n_iter, *factors)
+
+
+def _read_coef(
+    data: Any, terms: dict[str, Term], of: tuple[int, ...], where: str, kind: str = "<f8"
+) -> dict[str, NDArray[Any]]:
+    """Return the coefficients of some terms, with `of` as leading axes (bags or draws)."""
+    out = {}
+    for name, packed in read(dict[str, str], data, where).items():
+        require(name in terms, f"{where}.{name}", "expected a term of the model", name)
+        shape = (*of, *terms[name].beta.shape)
+        found = unpack(packed, int(np.prod(shape)), f"{where}.{name}", kind)
+        out[name] = found.reshape(shape)
+    return out
+
+
+def read_terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dict[str, Term]:
+    terms: dict[str, Term] = {}
+    for i, item in enumerate(items):
+        where = f"terms[{i}]"
+        check_keys(item, TERM_KEYS, where)
+        name = read(str, item["name"], f"{where}.name")
+        require(name not in terms, f"{where}.name", "expected a name that is not used twice", name)
+        learner: Learner = read(Learner, item["learner"], f"{where}.learner")
+        encoders = read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
+        basis: Basis = read(Basis, item["basis"], f"{where}.basis")
+        margins = basis.margins
+        for what, found in (("encoders", encoders), ("basis", margins)):
+            fits = len(found) == len(learner.columns)
+            require(fits, f"{where}.{what}", "expected one per column", item[what])
+        for column, encoder, margin in zip(learner.columns, encoders, margins, strict=True):
+            require(column in columns, f"{where}.learner", "expected a column of the model", column)
+            _check_margin(columns[column], encoder, margin, f"{where}.encoders")
+        coef = [
+            read(Floats, row, f"{where}.coef[{o}]")
+            for o, row in enumerate(read(list, item["coef"], f"{where}.coef"))
+        ]
+        fits = len(coef) == q and all(len(row) == basis.n_coef for row in coef)
+        require(fits, f"{where}.coef", f"expected {q} times {basis.n_coef} numbers", item["coef"])
+        plan = Plan(
+            name,
+            learner,
+            encoders,
+            basis,
+            read(float | None, item[TERM_KEYS[4]], f"{where}.net_df_aimed_at"),
+        )
+        numbers = [
+            read(float, item[key], f"{where}.{key}") for key in ("smoothing", "df", "net_df")
+        ]
+        require(numbers[0] >= 0, f"{where}.smoothing", "expected 0 or more", numbers[0])
+        terms[name] = Term(plan, np.array(coef).T.copy(), *numbers)
+    return terms
+
+
+def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:
+    """Check that the basis takes the values of its encoder, and the encoder its column."""
+    if encoder.is_numeric:
+        require(column.kind == "numbers", where, "expected levels for a text column", encoder)
+    problem = basis.problem_with(encoder)
+    require(problem is None, where, problem or "", encoder)
+
+
+def read_path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
+    check_keys(data, [f.name for f in fields(Path)], "path")
+    m = len(read(list, data["choices"], "path.choices"))
+    last = len(sizes) - 1
+    switched, rewound = (read(int, data[k], f"path.{k}") for k in ("switched_after", "rewound_to"))
+    did = optimizer.needs_validation and switched >= 0
+    fits = 0 <= rewound <= switched <= m if did else switched == rewound == -1
+    require(fits, "path.rewound_to", "expected a switch that fits the path", (switched, rewound))
+    corrected = optimizer.n_corrections(m, switched)
+
+    def ints(key: str, low: int, high: int, n: int = m) -> Any:
+        values = read(list, data[key], f"path.{key}")
+        fits = len(values) == m and all(type(v) is int for v in values)
+        require(fits, f"path.{key}", f"expected {m} whole numbers", values)
+        fits = all(low <= v <= high for v in values[:n]) and all(v == -1 for v in values[n:])
+        require(fits, f"path.{key}", f"expected {n} numbers from {low} to {high}, then -1", values)
+        return np.array(values, dtype=np.int32)
+
+    def risks(key: str) -> Floats:
+        values = read(list, data[key], f"path.{key}")
+        words = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+        known = [0.0 if isinstance(v, str) and v in words else v for v in values]
+        out: Floats = read(Floats, known, f"path.{key}")
+        require(len(out) == m + 1, f"path.{key}", f"expected {m + 1} numbers", values)
+        for i, value in enumerate(values):
+            if isinstance(value, str):
+                out[i] = words[value]
+        return out
+
+    def updates(key: str, terms: Any) -> Floats:
+        n = q * sum(sizes[k] for k in terms if k >= 0)
+        return unpack(data[key], n, f"path.{key}")
+
+    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, corrected)
+    return Path(
+        choices,
+        corrections,
+        ints("halvings", 0, 1000),
+        ints("evaluations", 0, 2**31 - 1),
+        updates("updates", choices),
+        updates("correction_updates", corrections),
+        risks("risk"),
+        risks("validation_risk"),
+        switched,
+        rewound,
+        read(str, data["stopped"], "path.stopped"),
+    )

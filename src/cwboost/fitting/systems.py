@@ -1,0 +1,196 @@
+"""The normal equations of every term on one part of the rows, with its smoothing.
+
+Small systems are set up by the core. `_solve` does the same with NumPy and LAPACK: it is the
+reference for the core, and takes large and diagonal systems and those that need a closer look.
+Pairs without main effects have their own file (`pair_systems`). Does not know about losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cwboost import _core
+from cwboost._utils.memory import ArrayPool
+from cwboost._utils.threads import MIN_SORT_ROWS, map_in_threads
+from cwboost.frames.columns import Floats
+from cwboost.terms.bases import BasisRows
+from cwboost.terms.plan import Plan
+
+from .index_sets import Sets
+from .pair_systems import PairTask, solve_pairs
+from .smoothing import (
+    Aim,
+    Spectrum,
+    System,
+    factorize,
+    find_smoothing,
+    one_blas_thread,
+    spectrum,
+    weighted_gram,
+)
+
+MAX_CORE_COEF = 64  # LAPACK solves larger systems
+
+
+def basis_rows(
+    plans: Sequence[Plan],
+    sets: Sets,
+    weights: Sequence[Floats],
+    room: ArrayPool,
+    n_threads: int = 1,
+) -> tuple[list[Plan], list[BasisRows]]:
+    """Return the rows of every basis over the bins of its set, given the weights of the bins.
+
+    Bins whose value the basis cannot evaluate take its mean row over the training rows. If a basis
+    needs it, the mean is found first, and the plan returned has it.
+    """
+
+    def rows_of(term: tuple[Plan, int]) -> tuple[Plan, BasisRows]:
+        plan, number = term
+        values, basis = sets.sets[number].values, plan.basis
+        if not basis.needs_mean(values):
+            return plan, basis.rows(values, room)
+        basis = basis.with_mean(values, weights[number])
+        return plan.with_basis(basis), basis.all_rows(values, room)
+
+    terms = list(zip(plans, sets.of_term, strict=True))
+    most = max((s.n_bins for s in sets.sets), default=0)
+    found = map_in_threads(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
+    return [plan for plan, _ in found], [rows for _, rows in found]
+
+
+def with_means(plans: Sequence[Plan], systems: Sequence[System], anew: bool = False) -> list[Plan]:
+    """Return the plans whose bases know their mean row over the rows of the systems.
+
+    With `anew` means that are known are replaced: those of other training rows.
+    """
+    return [
+        plan.with_basis(plan.basis.with_mean_row(system.mean))
+        if anew or plan.basis.mean is None
+        else plan
+        for plan, system in zip(plans, systems, strict=True)
+    ]
+
+
+def make_systems(
+    plans: Sequence[Plan],
+    rows: Sequence[BasisRows],
+    weights: Sequence[Floats],
+    given: Sequence[float | None],
+    n_threads: int = 1,
+) -> list[System]:
+    """Return the normal equations of all terms, given the bin weights of each term on one part.
+
+    `given` is a smoothing to use as it is; None: the learner decides it by smoothing or df.
+    """
+    aims = [aim_of(plan, smoothing) for plan, smoothing in zip(plans, given, strict=True)]
+    systems: list[System | None] = [None] * len(plans)
+    of_size: dict[int, list[tuple[int, Floats]]] = {}  # terms for the core, and their penalties
+    pairs: list[int] = []  # terms without main effects
+    for k, plan in enumerate(plans):
+        if plan.basis.is_interaction:
+            pairs.append(k)
+            continue
+        penalty = plan.basis.penalty()
+        if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
+            of_size.setdefault(len(penalty), []).append((k, penalty))
+    for d, terms in of_size.items():
+        grams, factors = np.empty((2, len(terms), d, d))
+        means, numbers = np.empty((len(terms), d)), np.empty((len(terms), 4))
+        tasks: list[Any] = [
+            (rows[k], weights[k], penalty, aims[k], gram, factor, mean)
+            for (k, penalty), gram, factor, mean in zip(terms, grams, factors, means, strict=True)
+        ]
+        _core.solve_systems(tasks, numbers, n_threads)
+        for (k, _), task, found in zip(terms, tasks, numbers.tolist(), strict=True):
+            smoothing, df, net_df, solved = found
+            if solved:
+                *_, gram, factor, mean = task
+                made = System(gram, factor, mean, smoothing, df, net_df)
+                systems[k] = _orthogonal(plans[k], made)
+    pair_tasks = [PairTask(plans[k].basis, rows[k], weights[k], aims[k]) for k in pairs]
+    for k, system in zip(pairs, solve_pairs(pair_tasks, n_threads), strict=True):
+        if system is None:
+            raise _too_few_df(plans[k])
+        systems[k] = system
+    rest = [k for k, system in enumerate(systems) if system is None]
+    if rest:
+        with one_blas_thread():  # the systems are small: BLAS threads would only wait
+            for k in rest:
+                systems[k] = _solve(plans[k], rows[k], weights[k], aims[k])
+    return [system for system in systems if system is not None]
+
+
+def aim_of(plan: Plan, given: float | None) -> Aim:
+    """Return what decides the smoothing of a term: a number, df, or the default net df."""
+    learner, free = plan.learner, plan.basis.null_dim
+    trace, beside = learner.df_kind == "df1", learner.df_beside
+    smoothing = learner.smoothing if given is None else given
+    if smoothing is not None:
+        return Aim(smoothing, 0.0, False, trace, free)
+    if learner.target_df is not None:
+        return Aim(np.nan, learner.target_df + beside, False, trace, free)
+    net_df = plan.net_df or 0.0
+    if plan.basis.is_interaction:  # its penalty may leave more than that free
+        net_df = max(net_df, free + 1.0)
+    return Aim(np.nan, net_df + beside, not beside, trace, free)
+
+
+def _solve(plan: Plan, rows: BasisRows, w: Floats, aim: Aim) -> System:
+    """Return the system of one term, with NumPy and LAPACK."""
+    total, basis = float(w.sum()), plan.basis
+    penalty = basis.penalty()
+    weighted = rows.value * np.repeat(w, np.diff(rows.begin))
+    mean = np.bincount(rows.column, weighted, basis.n_coef) / total
+    if penalty.ndim == 1:
+        squares = np.bincount(rows.column, weighted * rows.value, basis.n_coef)
+        gram = np.asarray(squares, dtype=np.float64)
+    else:
+        gram = weighted_gram(rows, weighted, basis.n_coef)
+    # The spectrum is for weights that sum to one, hence also lambda, which is scaled back.
+    spec = spectrum(gram / total, penalty, basis.null_dim, mean)
+    smoothing = aim.smoothing
+    if np.isnan(smoothing):
+        smoothing = total * _smoothing(plan, spec, aim)
+    df, net_df = (f(smoothing / total, aim.kind) for f in (spec.df, spec.net_df))
+    factor = factorize(gram, penalty, smoothing)
+    return _orthogonal(plan, System(gram, factor, mean, smoothing, df, net_df))
+
+
+def _smoothing(plan: Plan, spec: Spectrum, aim: Aim) -> float:
+    """Return the smoothing that has the df that are aimed at."""
+    found = find_smoothing(spec, aim.df, aim.kind, aim.net)
+    if np.isnan(found) and aim.net:
+        # The penalty leaves more free than the default (columns for missing cells): 1 df above.
+        found = find_smoothing(spec, aim.null_dim, aim.kind, net=True)
+    elif np.isnan(found) and plan.learner.target_df is not None:
+        raise _too_few_df(plan)
+    return found
+
+
+def _too_few_df(plan: Plan) -> ValueError:
+    learner, free = plan.learner, plan.basis.null_dim - plan.learner.df_beside
+    return ValueError(
+        f"{learner.shown}: df = {learner.target_df:g} is too small: the penalty leaves {free:g} "
+        f"degrees of freedom free whatever the smoothing; use df above {free:g}"
+    )
+
+
+def _orthogonal(plan: Plan, system: System) -> System:
+    """Return the system, kept orthogonal to the functions that the basis removes."""
+    removed = plan.basis.removed()
+    if removed is None:
+        return system
+    df = system.df - plan.learner.df_beside
+    onto = system.gram @ removed.T
+    weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
+    return system._replace(df=df, net_df=df, removed=removed, weigher=weigher)
+
+
+def core_learner(number: int, rows: BasisRows, system: System) -> _core.Learner:
+    """Return the learner of the core: basis rows over set `number`, and its system."""
+    gram, factor, removed, weigher = system.gram, system.factor, system.removed, system.weigher
+    return _core.Learner(number, *rows, gram, factor, removed, weigher, system.n_b)

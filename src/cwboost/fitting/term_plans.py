@@ -1,0 +1,146 @@
+"""From learners and training rows to the terms of a model (`Plan`).
+
+Leaves out learners of constant columns, adds effects of missing cells, names the terms, and gives
+learners that state no df their default. What each kind of learner makes of a column is in
+`cwboost.terms.learners`. Does not know about bins or systems (see `index_sets` and `systems`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
+from cwboost.binning.summary import ColumnSummary, Sample, summarize
+from cwboost.frames.table import Table
+from cwboost.terms.learners import Learner, Missing
+from cwboost.terms.plan import Plan
+from cwboost.terms.training import TrainingTable
+
+NET_DF = 4.0  # default of all learners: a Spline with df 5
+COMPONENT_NET_DF = 1.0  # default if some learners are components: as flexible as a straight line
+
+
+def check_learners(learners: Any, table: Table) -> list[Learner]:
+    """Return the learners as a list; raise if one is not a learner, or its column is unknown."""
+    if isinstance(learners, Learner | str) or not isinstance(learners, Iterable):
+        learners = [learners]
+    out: list[Learner] = []
+    for learner in learners:
+        if not isinstance(learner, Learner):
+            raise TypeError(
+                f"learners: expected learners such as cb.Spline('age'), got {learner!r} of type "
+                f"{type(learner).__name__}"
+            )
+        for name in learner.columns:
+            if name not in table:
+                table[name]  # raises, and says which columns the table has
+        out.append(learner)
+    return out
+
+
+def summarize_columns(
+    names: Iterable[str], table: Table, sample: Sample, n_threads: int
+) -> dict[str, ColumnSummary]:
+    """Return what the sample has in each column; raise if a column has infinite numbers."""
+    names = list(names)
+
+    def summary(name: str) -> ColumnSummary:
+        column = table.unchecked(name)
+        found = summarize(column, sample)
+        table.check(column, found.infinite)
+        return found
+
+    threads = table.at_a_time(n_threads) if table.n_rows >= MIN_PASS_ROWS else 1
+    return dict(zip(names, map_in_threads(summary, names, threads), strict=True))
+
+
+def plan_terms(
+    learners: list[Learner],
+    table: Table,
+    sample: Sample,
+    summaries: Mapping[str, ColumnSummary],
+    n_threads: int = 1,
+    beside: Sequence[Plan] = (),
+) -> list[Plan]:
+    """Return the terms that the training rows make of the learners.
+
+    `beside` are other terms of the same model.
+    """
+    training = TrainingTable(table, sample, summaries)
+    learners = _add_missing(_drop_constant(learners, training), summaries)
+    everybody = [*learners, *(plan.learner for plan in beside)]
+    components = any(learner.is_component for learner in everybody)
+    default = COMPONENT_NET_DF if components else NET_DF
+
+    def plans_of(named: tuple[str, Learner]) -> list[Plan]:
+        name, learner = named
+        return learner.plans(name, training, None if learner.states_smoothing else default)
+
+    named = list(zip(_names(learners), learners, strict=True))
+    sorting = sample.n_rows >= MIN_SORT_ROWS and any(x.sorts_column for x in learners)
+    threads = table.at_a_time(n_threads) if sorting else 1
+    plans = [plan for made in map_in_threads(plans_of, named, threads) for plan in made]
+    counts = Counter(plan.name for plan in (*plans, *beside))
+    repeated = [name for name, n in counts.items() if n > 1]
+    if repeated:
+        raise ValueError(
+            f"two terms are named {repeated[0]!r}; give learners of one kind on one column "
+            "different names with name="
+        )
+    return plans
+
+
+def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Learner]:
+    """Return the learners without those of constant columns, and warn about these.
+
+    A column that is constant but for missing cells keeps a learner that shows the latter.
+    """
+    kept: list[Learner] = []
+    dropped: list[str] = []
+    for learner in learners:
+        columns = [training[name] for name in learner.columns]
+        for column in columns:
+            learner.check_column(column)
+        constant = [c.name for c in columns if learner.is_constant(c.summary)]
+        if constant:
+            dropped += [name for name in constant if name not in dropped]
+        elif all(c.summary.varies for c in columns):
+            kept.append(learner)
+        else:
+            kept.append(learner.when_constant())
+    if dropped:
+        warnings.warn(
+            "constant in the training rows and therefore left out: " + ", ".join(dropped),
+            UserWarning,
+            stacklevel=5,
+        )
+    return kept
+
+
+def _add_missing(learners: list[Learner], summaries: Mapping[str, ColumnSummary]) -> list[Learner]:
+    """Return the learners, with Missing(column) added where no learner shows missing cells."""
+    single = [x for x in learners if len(x.columns) == 1]
+    if all(x.shows_missing or not summaries[x.columns[0]].missing for x in single):
+        return learners
+    shown = {x.columns[0] for x in single if x.shows_missing}
+    out: list[Learner] = []
+    for learner in learners:
+        out.append(learner)
+        column = learner.columns[0]
+        hidden = len(learner.columns) == 1 and column not in shown and summaries[column].missing
+        if hidden:
+            out.append(Missing(column))
+            shown.add(column)
+    return out
+
+
+def _names(learners: list[Learner]) -> list[str]:
+    """Return the name of each learner's term, given or default."""
+    counts = Counter(x.columns[0] for x in learners if len(x.columns) == 1)
+    return [
+        x.default_name(shared=counts[x.columns[0]] > 1) if x.name is None else x.name
+        for x in learners
+    ]

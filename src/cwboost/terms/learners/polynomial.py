@@ -1,0 +1,59 @@
+"""The learner Polynomial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from cwboost._utils.checks import is_whole
+from cwboost.terms.bases import Basis, PowerBasis
+from cwboost.terms.encoders import Encoder
+from cwboost.terms.training import TrainingColumn
+
+from .base import require
+from .curve import Curve, training_range
+
+MAX_DEGREE = 20
+
+
+@dataclass(frozen=True, repr=False)
+class Polynomial(Curve):
+    """A polynomial with its intercept.
+
+    Parameters
+    ----------
+    column : str
+    degree : int
+    bins : rule, optional
+        Instead of the fit's rule.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> cb.Polynomial("age", 3).degree
+    3
+    """
+
+    column: str
+    degree: int = 2
+    bins: Any = None
+    df: float | None = field(default=None, kw_only=True)
+
+    functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"poly": {}}
+    positional: ClassVar[str | None] = "degree"
+
+    def check_parameters(self) -> None:
+        require(
+            is_whole(self.degree) and 1 <= self.degree <= MAX_DEGREE,
+            f"{self.shown}: degree must be a whole number from 1 to {MAX_DEGREE}, got "
+            f"{self.degree!r}",
+        )
+
+    @property
+    def shows_missing(self) -> bool:
+        return False
+
+    def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002
+        low, high = training_range(column)
+        return PowerBasis(center=low + (high - low) / 2, scale=(high - low) / 2, degree=self.degree)

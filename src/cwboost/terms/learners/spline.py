@@ -1,0 +1,159 @@
+"""The learners Spline and Centered: smooth curves (P-splines)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from cwboost._utils.checks import is_whole
+from cwboost.frames.table import Floats
+from cwboost.terms.bases import Basis, Extrapolate, SplineBasis
+from cwboost.terms.encoders import Encoder
+from cwboost.terms.training import TrainingColumn
+
+from .base import Learner, require
+from .curve import Curve, training_range
+
+
+@dataclass(frozen=True, repr=False)
+class Spline(Curve):
+    """A smooth curve: penalised B-splines (P-splines).
+
+    Parameters
+    ----------
+    column : str
+    df : float, optional
+        Degrees of freedom, constant and straight line (2) included.
+    knots : int
+        Number of inner knots; there are knots + degree + 1 coefficients.
+    degree : int
+    differences : int
+        Order of the differences that are penalised.
+    knot_placement : "uniform" or "quantile"
+        Equally spaced knots, or knots at quantiles of the training rows: the curve may bend more
+        where there are more rows. Quantile knots are for columns with outliers.
+    bins : rule, optional
+        Instead of the fit's rule.
+    extrapolate : "linear" or "constant"
+        How the curve continues beyond the range of the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np, cwboost as cb
+    >>> x = np.linspace(0, 6, 200)
+    >>> model = cb.fit({"x": x}, np.sin(x), [cb.Spline("x", df=6)], n_iter=300)
+    >>> bool(np.abs(model.predict({"x": x}) - np.sin(x)).max() < 0.02)
+    True
+    """
+
+    column: str
+    df: float | None = None
+    knots: int = 20
+    degree: int = 3
+    differences: int = 2
+    knot_placement: Literal["uniform", "quantile"] = "uniform"
+    bins: Any = None
+    extrapolate: Extrapolate = "linear"
+
+    functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"s": {}}
+    df_range: ClassVar[tuple[float, float] | None] = (2, 10)
+    centered: ClassVar[bool] = False
+
+    def check_parameters(self) -> None:
+        who = self.shown
+        for label, low, high in (("knots", 0, 1000), ("degree", 0, 10), ("differences", 1, 10)):
+            value = getattr(self, label)
+            require(
+                is_whole(value) and low <= value <= high,
+                f"{who}: {label} must be a whole number from {low} to {high}, got {value!r}",
+            )
+        require(
+            self.differences < self.knots + self.degree + 1,
+            f"{who}: differences of order {self.differences} need more than "
+            f"{self.knots + self.degree + 1} coefficients; use more knots",
+        )
+        require(
+            self.knot_placement in ("uniform", "quantile"),
+            f"{who}: knot_placement must be 'uniform' or 'quantile', got {self.knot_placement!r}",
+        )
+        require(
+            self.extrapolate in ("linear", "constant"),
+            f"{who}: extrapolate must be 'linear' or 'constant', got {self.extrapolate!r}",
+        )
+
+    @property
+    def sorts_column(self) -> bool:
+        return self.knot_placement == "quantile"
+
+    def flat_beyond(self) -> Learner:
+        return replace(self, extrapolate="constant")
+
+    def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002
+        inner = self._inner_knots(column)
+        out = np.arange(1, self.degree + 1)
+        below = inner[0] - (inner[1] - inner[0]) * out[::-1]
+        above = inner[-1] + (inner[-1] - inner[-2]) * out
+        knots = np.concatenate([below, inner, above])
+        return SplineBasis(
+            knots=tuple(knots.tolist()),
+            degree=self.degree,
+            differences=min(self.differences, len(knots) - self.degree - 2),
+            extrapolate=self.extrapolate,
+            missing=column.summary.missing and not self.centered,
+            centered=self.centered,
+        )
+
+    def _inner_knots(self, column: TrainingColumn) -> Floats:
+        """Return the knots from the smallest to the largest number, both included."""
+        low, high = training_range(column, 1000 * (self.knots + 1))
+        if self.knot_placement == "uniform":
+            inner = np.linspace(low, high, self.knots + 2)
+        else:
+            shares = np.arange(1, self.knots + 1) / (self.knots + 1)
+            ranks = column.numbers.quantiles(column.sample, shares)
+            inner = np.unique(np.concatenate([[low], ranks, [high]]))
+        if not np.all(inner[1:] > inner[:-1]):
+            raise ValueError(
+                f"column {self.column!r}: its values from {low!r} to {high!r} are too close "
+                f"together for {self.knots} knots; rescale the column or leave it out"
+            )
+        return inner
+
+
+@dataclass(frozen=True, repr=False)
+class Centered(Spline):
+    """The smooth part of a curve without its straight line: Spline(df + 2) minus Linear.
+
+    Beside Linear(column) it lets the model decide whether an effect is a line or a curve. Its df
+    count neither constant nor line, so df=1 is as flexible as a line.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> [cb.Linear("age"), cb.Centered("age", df=1)][1].df
+    1
+    """
+
+    functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"center": {}, "cs": {}}
+    df_range: ClassVar[tuple[float, float] | None] = (0.5, 5)
+    df_beside: ClassVar[float] = 2.0
+    centered: ClassVar[bool] = True
+    is_component: ClassVar[bool] = True
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        require(
+            self.degree >= 1,
+            f"{self.shown}: degree must be at least 1, so that the splines hold straight lines",
+        )
+
+    @property
+    def shows_missing(self) -> bool:
+        return False
+
+    @property
+    def can_be_margin(self) -> bool:
+        return False

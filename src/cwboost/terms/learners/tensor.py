@@ -1,0 +1,163 @@
+"""The learner Tensor: an interaction of two columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from cwboost.binning.rules import Bins
+from cwboost.binning.summary import ColumnSummary
+from cwboost.terms.bases import TensorBasis
+from cwboost.terms.plan import Plan
+from cwboost.terms.training import TrainingTable
+
+from .base import Learner, require
+from .category import Category
+from .spline import Spline
+from .step import Step
+
+TENSOR_KNOTS = 10
+MAX_TENSOR_COEF = 4096  # the system of so many coefficients takes 134 MB
+PAIR_BINS = 4, 16  # fewest and most steps of a column in a pair without main effects
+PAIR_CELLS = 600  # most cells of such a pair, if fewer steps can achieve it
+
+
+@dataclass(frozen=True, repr=False)
+class Tensor(Learner):
+    """An interaction of two columns: all products of the two learners' bases.
+
+    Parameters
+    ----------
+    a, b : str or learner
+        The name of a numeric column stands for Spline(column, knots=10), that of any other for
+        Category(column). Learners here take no df, smoothing or name: these are the Tensor's.
+    df : float, optional
+        Of the whole surface; more than the product of the margins' null spaces (4 for two
+        splines).
+    bins : rule, optional
+        For both columns, at most 255 bins each.
+    orthogonal : bool
+        Without main effects: every function of one column alone is removed from the surface, so
+        that the terms of a and b keep their meaning. The name of a numeric column then stands for
+        a Step of 4 to 16 bins, more if there are more rows, and df counts no main effects.
+
+    Examples
+    --------
+    >>> import cwboost as cb
+    >>> cb.Tensor("lon", "lat", df=8).columns
+    ('lon', 'lat')
+    """
+
+    a: str | Learner
+    b: str | Learner
+    df: float | None = None
+    bins: Any = None
+    orthogonal: bool = False
+
+    functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"te": {}, "ti": {"orthogonal": True}}
+    column_fields: ClassVar[tuple[str, ...]] = ("a", "b")
+    takes_learners: ClassVar[bool] = True
+    needs_numbers: ClassVar[bool] = False
+    df_range: ClassVar[tuple[float, float] | None] = (4, 20)
+
+    def check_parameters(self) -> None:
+        who = self.shown
+        for margin in (self.a, self.b):
+            if isinstance(margin, str):
+                continue
+            if not margin.can_be_margin:
+                raise TypeError(
+                    f"{who}: expected column names or learners of one column (not Centered, "
+                    f"Missing or binary), got {margin!r}"
+                )
+            require(
+                not margin.states_smoothing and margin.name is None,
+                f"{who}: df, smoothing and name belong to the Tensor, not to {margin!r}",
+            )
+            require(
+                not self.orthogonal or margin.has_constant,
+                f"{who}: with orthogonal=True margins need a constant; got {margin!r}",
+            )
+        require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
+        if not isinstance(self.orthogonal, bool):
+            raise TypeError(f"{who}: orthogonal must be True or False, got {self.orthogonal!r}")
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(
+            margin.columns[0] if isinstance(margin, Learner) else margin
+            for margin in (self.a, self.b)
+        )
+
+    def is_constant(self, summary: ColumnSummary) -> bool:
+        return not summary.varies
+
+    def axis_rules(self, default: Bins) -> tuple[Bins, ...]:
+        """Return the rules of both columns: the margin's, else the Tensor's, else the default."""
+        rule = self.bin_rule(default)
+        return tuple(m.bin_rule(rule) if isinstance(m, Learner) else rule for m in (self.a, self.b))
+
+    def margins(
+        self, n_levels: Callable[[str], int | None], n_rows: int
+    ) -> tuple[Learner, Learner]:
+        """Return the two learners, names replaced by the learners that they stand for.
+
+        `n_levels` returns the number of levels of a column, None if it is numeric.
+        """
+
+        def margin(m: str | Learner, other: str) -> Learner:
+            if isinstance(m, Learner):
+                return m
+            if n_levels(m) is not None:
+                return Category(m)
+            if not self.orthogonal:
+                return Spline(m, knots=TENSOR_KNOTS)
+            return Step(m, bins=pair_bins(n_rows, n_levels(other)))
+
+        a, b = self.columns
+        return margin(self.a, b), margin(self.b, a)
+
+    def plans(self, name: str, training: TrainingTable, net_df: float | None) -> list[Plan]:
+        if training.sample.min_rows is not None:
+            raise ValueError(
+                f"min_rows_per_bin: the term {name!r} is a pair of columns, whose cells cannot be "
+                "merged with neighbours; leave it out"
+            )
+
+        def n_levels(column: str) -> int | None:
+            found = training[column]
+            return None if found.is_numeric else len(found.column.labels().levels)
+
+        made = training.margins
+        margins = self.margins(n_levels, training.sample.n_rows)
+        for margin in margins:
+            if margin not in made:
+                made[margin] = margin.encoder_and_basis(training[margin.columns[0]])
+        encoders, (a, b) = zip(*(made[margin] for margin in margins), strict=True)
+        if a.n_coef * b.n_coef > MAX_TENSOR_COEF:
+            raise ValueError(
+                f"{self.shown}: {a.n_coef} x {b.n_coef} coefficients are more than "
+                f"{MAX_TENSOR_COEF}; use fewer knots or levels"
+            )
+        basis = TensorBasis(a=a, b=b, orthogonal=self.orthogonal)
+        return [Plan(name, self, encoders, basis, net_df)]
+
+
+def pair_bins(n_rows: int, n_levels: int | None = None) -> int:
+    """Return the number of steps of a numeric column in a pair without main effects.
+
+    The table of the pair then has about 1.7 sqrt(n_rows) cells. If the other column is text with
+    `n_levels` levels, the table has at most PAIR_CELLS cells where possible.
+
+    Examples
+    --------
+    >>> [pair_bins(n) for n in (100, 1_000, 3_500, 10_000, 100_000)]
+    [4, 7, 9, 13, 16]
+    >>> pair_bins(100_000, 60)
+    10
+    """
+    fewest, most = PAIR_BINS
+    most = min(most, int(1.3 * n_rows**0.25), PAIR_CELLS // (n_levels or 1))
+    return max(fewest, most)
