@@ -253,7 +253,7 @@ def cv(
     """Choose the number of iterations by cross-validation.
 
     For every fold a model is fitted to the training rows and evaluated on the test rows after every
-    iteration. ResultTable are binned once, on all rows. Start, scale and smoothing (the lambda that
+    iteration. Columns are binned once, on all rows. Start, scale and smoothing (the lambda that
     gives the requested df) are computed for each fold.
 
     Parameters
