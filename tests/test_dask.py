@@ -22,11 +22,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask import delayed
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster
 from sklearn.base import clone
 
 import cwboost as cb
 import cwboost.dask as cd
+from cwboost.distributed.dask_shards import DaskShards
 from cwboost.progress import Progress
 from problems import LOSSES, make_loss, make_table, make_target, make_weights
 
@@ -361,18 +362,18 @@ def test_client_that_is_closed_meanwhile(client, monkeypatch):
         other.close()
         raise UnboundLocalError("result")
 
-    monkeypatch.setattr(cd.Future, "result", closed)
+    monkeypatch.setattr(Future, "result", closed)
     refused(ConnectionError, r"client was closed .* client\.restart", other, spread(frame()), "y")
 
 
 def test_partition_that_is_computed_again(client):
     """Lost for now is not lost; forgotten by the scheduler is."""
-    shards = cd.DaskShards(client, None, 10.0)
+    shards = DaskShards(client, None, 10.0)
     shards.partitions = {"partition 0": client.submit(time.sleep, 0, pure=False)}
     shards.partitions["partition 0"].result()
     shards.partitions["partition 0"]._state.lose()
     shards._check_partitions()
-    shards.partitions = {"partition 1": cd.Future("never heard of", client)}
+    shards.partitions = {"partition 1": Future("never heard of", client)}
     shards.partitions["partition 1"]._state.lose()
     with pytest.raises(ConnectionError, match="partition 1 is lost and cannot be computed again"):
         shards._check_partitions()
@@ -382,7 +383,7 @@ def test_estimator_without_a_client(monkeypatch):
     def none():
         raise ValueError("No global client found")
 
-    monkeypatch.setattr(cd, "get_client", none)
+    monkeypatch.setattr("cwboost.estimators.dask.get_client", none)
     with pytest.raises(ValueError, match=r"no current client; .* client="):
         cd.DaskCWBRegressor().fit(da.zeros((9, 2)), da.zeros(9))
 
@@ -392,16 +393,16 @@ def test_asynchronous_client(client):
         async with Client(
             client.scheduler.address, asynchronous=True, set_as_default=False
         ) as other:
-            refused(TypeError, "not asynchronous", other, spread(frame()), "y")
+            refused(TypeError, "synchronous client", other, spread(frame()), "y")
 
     asyncio.run(work())
 
 
 def test_cluster_without_workers(monkeypatch):
-    monkeypatch.setattr(cd, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr("cwboost.distributed.dask_shards.LOOK_AGAIN", 0.1)
     with cluster(0, False) as local, Client(local) as client:
         refused(
-            ConnectionError, "no worker, and none has come for 0.5", client, spread(frame()), "y",
+            ConnectionError, "no worker, and none has joined for 0.5", client, spread(frame()), "y",
             timeout=0.5,
         )  # fmt: skip
 
@@ -428,9 +429,9 @@ def test_partition_that_cannot_be_computed(client):
 def test_settings_that_need_rows_in_one_place(client):
     (_, y, _), (dX, dy, _), _ = columns_apart(frame())
     for settings, message in (
-        ({"bags": 3}, "bags: not with rows on a cluster"),
-        ({"warm_start": True}, "warm_start: not with rows on a cluster"),
-        ({"validation": "last"}, "'last' is for rows in one place"),
+        ({"bags": 3}, "bags: not supported for rows on a cluster"),
+        ({"warm_start": True}, "warm_start: not supported for rows on a cluster"),
+        ({"validation": "last"}, "'last' is not supported for rows on a cluster"),
         ({"interactions": 3}, "interactions: 3: pairs are ranked where the rows are in one place"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -444,7 +445,7 @@ def test_settings_that_need_rows_in_one_place(client):
     with pytest.raises(TypeError, match="the table: expected"):
         cd.DaskCWBRegressor().fit(y.to_frame(), dy)
     fitted = cd.DaskCWBRegressor(loss="squared", n_iter=3).fit(dX, dy)
-    with pytest.raises(TypeError, match="offset: of rows on a cluster it must be a column"):
+    with pytest.raises(TypeError, match="offset: for rows on a cluster it must be a column"):
         fitted.predict(dX, offset=y.to_numpy())
 
 

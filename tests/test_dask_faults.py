@@ -26,6 +26,7 @@ from distributed import Client, Future, LocalCluster, get_worker
 
 import cwboost as cb
 import cwboost.dask as cd
+from cwboost.distributed.dask_shards import DaskShards
 from problems import make_table, make_target
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this file
@@ -182,7 +183,7 @@ def test_all_are_killed(client):
 
 @pytest.mark.parametrize("at", [1, 3, 9])
 def test_killed_during_set_up(client, monkeypatch, at):
-    calls, victim, call = [], pids(client)[0], cd.DaskShards.call
+    calls, victim, call = [], pids(client)[0], DaskShards.call
 
     def counted(self, method, arguments):
         calls.append(method)
@@ -190,21 +191,21 @@ def test_killed_during_set_up(client, monkeypatch, at):
             os.kill(victim, signal.SIGKILL)
         return call(self, method, arguments)
 
-    monkeypatch.setattr(cd.DaskShards, "call", counted)
+    monkeypatch.setattr(DaskShards, "call", counted)
     far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
     assert calls.index("begin_rows") > at
     assert_same(far, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_killed_between_partitions_and_shards(client, monkeypatch):
-    victim, by_worker = pids(client)[0], cd.DaskShards._by_worker
+    victim, by_worker = pids(client)[0], DaskShards._by_worker
 
     def deadly(self, futures):
         found = by_worker(self, futures)
         os.kill(victim, signal.SIGKILL)
         return found
 
-    monkeypatch.setattr(cd.DaskShards, "_by_worker", deadly)
+    monkeypatch.setattr(DaskShards, "_by_worker", deadly)
     far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
     assert_same(far, cb.fit(TABLE, "y", **GIVEN))
 

@@ -158,11 +158,11 @@ def test_a_saved_dataset_gives_the_same_model_at_first_and_from_its_bins(
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
 def test_bins_of_a_saved_dataset_are_made_once(folder, tmp_path, monkeypatch):
-    from cwboost.fitting import index_sets
+    from cwboost.fitting import axis_binning
 
     made = []
-    original = index_sets.bin_numbers
-    monkeypatch.setattr(index_sets, "bin_numbers", lambda *a: made.append(1) or original(*a))
+    original = axis_binning.bin_by_rule
+    monkeypatch.setattr(axis_binning, "bin_by_rule", lambda *a: made.append(1) or original(*a))
     saved = cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]).save(tmp_path / "saved")
     cb.fit(saved, n_iter=3)
     assert len(made) == 2

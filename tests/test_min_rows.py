@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-import far
+import sharding
 
 LEAST = 25
 pytestmark = pytest.mark.filterwarnings("ignore:.*count as unseen")
@@ -71,14 +71,14 @@ def test_steps_and_levels_of_a_model():
 @pytest.mark.parametrize("learners", [None, "auto", "step"])
 def test_shards_merge_as_a_fit_that_knows_the_sites(n_shards, learners):
     table, y = problem(4000)
-    shards = far.near(table, {"y": y}, 5, n_shards)
-    parts = far.cut(len(y), 5)
+    shards = sharding.split_rows(table, {"y": y}, 5, n_shards)
+    parts = sharding.cut(len(y), 5)
     site = np.zeros(len(y))
     for k, (a, b) in enumerate(parts):
         site[a:b] = k % n_shards
     how = {"loss": "huber", "n_iter": 30, "validation": 0.3, "min_rows_per_bin": LEAST}
     here = cb.fit({**table, "site": site}, y, learners, sites="site", **how)
-    there = far.fit(shards, y, learners, **how)
+    there = sharding.fit(shards, y, learners, **how)
     assert there.choices == here.choices
     for name, term in here.terms.items():
         np.testing.assert_allclose(there.terms[name].coef, term.coef, atol=1e-10)
@@ -143,11 +143,16 @@ class Mine:
 
 def test_y_does_not_leave_its_place():
     table, y = problem(400)
-    shards = far.near(table, {"y": y})
+    shards = sharding.split_rows(table, {"y": y})
     with pytest.raises(ValueError, match="must not leave its place; give start="):
-        far.fit(shards, y, loss=Mine(), n_iter=1, min_rows_per_bin=LEAST)
-    model = far.fit(
-        far.near(table, {"y": y}), y, loss=Mine(), n_iter=1, start=0.0, min_rows_per_bin=LEAST
+        sharding.fit(shards, y, loss=Mine(), n_iter=1, min_rows_per_bin=LEAST)
+    model = sharding.fit(
+        sharding.split_rows(table, {"y": y}),
+        y,
+        loss=Mine(),
+        n_iter=1,
+        start=0.0,
+        min_rows_per_bin=LEAST,
     )
     assert model.n_iter == 1
 
@@ -172,8 +177,8 @@ def test_a_rare_level_costs_no_other_its_effect():
     with pytest.warns(UserWarning, match="1 of 3 levels have fewer rows .* count as unseen: c"):
         model = cb.fit({"job": level}, y, n_iter=300, min_rows_per_bin=LEAST)
     np.testing.assert_allclose(model.predict({"job": ["a", "b"]}), [0.0, 3.0], atol=0.2)
-    shards = far.near({"job": level}, {"y": y}, 1, 1)
-    there = far.fit(shards, y, n_iter=300, min_rows_per_bin=LEAST)
+    shards = sharding.split_rows({"job": level}, {"y": y}, 1, 1)
+    there = sharding.fit(shards, y, n_iter=300, min_rows_per_bin=LEAST)
     assert there.choices == model.choices
     np.testing.assert_allclose(there.terms["job"].coef, model.terms["job"].coef, atol=1e-10)
 

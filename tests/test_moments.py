@@ -12,7 +12,8 @@ import cwboost as cb
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning import moments
 from cwboost.binning.index_sets import IndexSet
-from cwboost.binning.moments import MomentSet, bin_numbers
+from cwboost.binning.moments import MomentSet, bin_by_rule, choose_pieces
+from cwboost.binning.numbers import LocalNumbers
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample, summarize
 from cwboost.frames.table import Numbers
@@ -214,9 +215,11 @@ LINE = PowerBasis(center=0.0, scale=1.0, degree=1)
 
 def binned(x, rule, *bases):
     everyone = Sample.of(len(x))
-    return bin_numbers(
-        x, Bins(rule), everyone, summarize(Numbers("x", x), everyone), bases, ArrayPool()
-    )
+    summary, room = summarize(Numbers("x", x), everyone), ArrayPool()
+    pieces = choose_pieces(LocalNumbers(x), Bins(rule), summary, bases)
+    if pieces is not None:
+        return pieces.place(x, room)
+    return bin_by_rule(x, Bins(rule), everyone, summary, bases, room)
 
 
 def test_only_where_they_pay():

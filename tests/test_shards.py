@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cwboost as cb
-import far
+import sharding
 from cwboost.binning.moments import MomentSet
-from cwboost.binning.numbers import quantiles
+from cwboost.binning.numbers import LocalNumbers
 from cwboost.binning.summary import Sample
-from cwboost.distributed.data import read_far
-from cwboost.distributed.shard import Partition
+from cwboost.distributed.data import read_sharded
+from cwboost.distributed.partitions import Partition
 from cwboost.fitting.input_data import FitInput
 from cwboost.losses import as_loss
 from cwboost.terms.encoders import Cuts
@@ -58,14 +58,14 @@ def both(table, y, n_parts=5, n_shards=2, held=(), **how):
 
 def elsewhere(table, y, n_parts=5, n_shards=2, held=(), **how):
     shards = shards_of(table, y, n_parts, n_shards, held, **how)
-    return far.fit(shards, y, **{"n_iter": 25, "patience": None, **how})
+    return sharding.fit(shards, y, **{"n_iter": 25, "patience": None, **how})
 
 
 def shards_of(table, y, n_parts=5, n_shards=2, held=(), **how):
     beside = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
     if y is not None and not isinstance(y, str):
         beside["y"] = y
-    return far.near(table, beside, n_parts, n_shards, held)
+    return sharding.split_rows(table, beside, n_parts, n_shards, held)
 
 
 def same(local, other, coef=1e-10, risk=1e-12):
@@ -217,7 +217,7 @@ def test_moments(held):
     learners = [cb.Spline("a"), cb.Spline("b", 4), cb.Linear("b"), cb.Missing("b")]
     how = {"learners": learners, "bins": "exact", "validation": held, "n_iter": 25}
     shards = shards_of(table, y)
-    same(cb.fit(table, y, patience=None, **how), far.fit(shards, y, patience=None, **how))
+    same(cb.fit(table, y, patience=None, **how), sharding.fit(shards, y, patience=None, **how))
     assert any(isinstance(s, MomentSet) for s in shards.shards[0].sets)
 
 
@@ -337,7 +337,7 @@ def held_partitions(table, y, beside=None, n_parts=3):
     every = {"y": y, **(beside or {})}
     return [
         Partition(k, taken(table, slice(a, b)), {r: x[a:b] for r, x in every.items()}, held=True)
-        for k, (a, b) in enumerate(far.cut(len(y), n_parts, 1))
+        for k, (a, b) in enumerate(sharding.cut(len(y), n_parts, 1))
     ]
 
 
@@ -386,7 +386,7 @@ def test_numbers_of_rows(n_shards):
         parts = in_parts({"x": column}, y, [300, 600, 900], n_shards)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            same(cb.fit({"x": column}, y, n_iter=3), far.fit(parts, y, n_iter=3))
+            same(cb.fit({"x": column}, y, n_iter=3), sharding.fit(parts, y, n_iter=3))
         told.append([str(w.message)[:30] for w in caught])
     row_count = "column 'x' has a different whole"[:30]
     assert told == [[row_count] * 2, [], [row_count] * 2, []]
@@ -476,19 +476,18 @@ def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
     values, weights = column
     n = len(values)
     how = {} if weights is None else {"weights": weights}
-    shards = far.near({"x": values}, {"y": np.arange(n) * 1.0, **how}, 4, n_shards)
-    data = read_far(shards, FitInput({}, 0, weights), ("x",), as_loss("squared"), 0)
-    numbers = data.table["x"].values
+    shards = sharding.split_rows({"x": values}, {"y": np.arange(n) * 1.0, **how}, 4, n_shards)
+    data = read_sharded(shards, FitInput({}, 0, weights), ("x",), as_loss("squared"), 0)
+    numbers = data.table["x"].statistics
     if not few_values:
         numbers._few = None
     sample = Sample(None, weights, n)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cwboost.distributed.columns.FEW_ROWS", few_rows)
+        patch.setattr("cwboost.distributed.numbers.FEW_ROWS", few_rows)
         for n_bins in (2, 5, 12, 50, 128):
             shares = np.linspace(0.0, 1.0, n_bins)
-            assert quantiles(numbers, data.sample, shares).tolist() == (
-                quantiles(values, sample, shares).tolist()
-            )
+            found = numbers.quantiles(data.sample, shares)
+            assert found.tolist() == LocalNumbers(values).quantiles(sample, shares).tolist()
             assert Cuts.make(numbers, data.sample, n_bins) == Cuts.make(values, sample, n_bins)
 
 
@@ -519,11 +518,11 @@ def test_a_lost_shard_begins_anew(loss, optimizer):
     how |= {"learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Linear("tied")]}
     how |= {"interactions": [("x", "yes")], "weights": make_weights(2, 250)}
     whole = shards_of(table, y, **how)
-    model = far.fit(whole, y, **how)
+    model = sharding.fit(whole, y, **how)
     for call in range(1 + len(loss) % 3, whole.calls + 1, whole.calls // 10):
         shards = shards_of(table, y, **how)
         shards.lose_at = (call, call + 1)
-        found = far.fit(shards, y, **how)
+        found = sharding.fit(shards, y, **how)
         assert found.choices == model.choices
         assert bits(found) == bits(model), call
 
@@ -539,7 +538,7 @@ def in_parts(table, y, ends, n_shards, **beside):
         Partition(k, taken(table, slice(a, b)), {r: x[a:b] for r, x in every.items()})
         for k, (a, b) in enumerate(edges)
     ]
-    return far.Near([parts[s::n_shards] for s in range(n_shards)])
+    return sharding.LocalShards([parts[s::n_shards] for s in range(n_shards)])
 
 
 ODD = {
@@ -558,7 +557,7 @@ def test_odd_partitions(odd, loss):
     y = target(table, loss)
     learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
     how = {"learners": learners, "loss": loss, "validation": 0.3, "n_iter": 15, "patience": None}
-    same(cb.fit(table, y, **how), far.fit(in_parts(table, y, *ODD[odd]), y, **how))
+    same(cb.fit(table, y, **how), sharding.fit(in_parts(table, y, *ODD[odd]), y, **how))
 
 
 def test_more_shards_than_rows():
@@ -566,7 +565,7 @@ def test_more_shards_than_rows():
     table = {"x": x, "g": np.array(list("abababab"), object)}
     how = {"learners": [cb.Linear("x"), cb.Category("g", df=0.5)], "n_iter": 10, "patience": None}
     parts = in_parts(table, y, list(range(1, 8)) + [8] * 4, 12)
-    same(cb.fit(table, y, **how), far.fit(parts, y, **how))
+    same(cb.fit(table, y, **how), sharding.fit(parts, y, **how))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -578,7 +577,7 @@ def test_shards_without_training_or_validation_rows(loss, optimizer):
     how = {"learners": learners, "loss": loss, "validation": held, "n_iter": 15, "patience": None}
     how["optimizer"] = OPTIMIZERS[optimizer]
     parts = in_parts(table, y, [100, 200], 3, validation=held)
-    same(cb.fit(table, y, **how), far.fit(parts, y, **how))
+    same(cb.fit(table, y, **how), sharding.fit(parts, y, **how))
 
 
 def test_columns_of_nothing():
@@ -593,7 +592,7 @@ def test_columns_of_nothing():
     with pytest.warns(UserWarning, match="constant") as local:
         model = cb.fit(table, y, learners, n_iter=15)
     with pytest.warns(UserWarning, match="constant") as other:
-        found = far.fit(in_parts(table, y, [90, 150, 151], 4), y, learners, n_iter=15)
+        found = sharding.fit(in_parts(table, y, [90, 150, 151], 4), y, learners, n_iter=15)
     assert [str(w.message) for w in other] == [str(w.message) for w in local]
     same(model, found)
     for empty in ("none", "no text"):
@@ -607,7 +606,7 @@ def calls_per_iteration(table, y, **how):
     """Calls of each iteration after the first five."""
     shards = shards_of(table, y, **how)
     counts = []
-    far.fit(shards, y, **how, callback=lambda: counts.append(shards.calls))
+    sharding.fit(shards, y, **how, callback=lambda: counts.append(shards.calls))
     return np.diff(counts)[5:]
 
 
@@ -644,8 +643,8 @@ def same_error(table, y, match=None, **how):
 
 
 def place(row, n=100):
-    """Partition and row in it, as `far.near` cuts five of them."""
-    for k, (a, b) in enumerate(far.cut(n, 5)):
+    """Partition and row in it, as `split_rows` cuts five of them."""
+    for k, (a, b) in enumerate(sharding.cut(n, 5)):
         if a <= row < b:
             return k, row - a
     raise AssertionError
@@ -749,9 +748,9 @@ def test_a_class_that_no_training_row_has():
 def test_columns_differ():
     table, y = simple()
     parts = [{"x": table["x"][:50]}, {"z": table["x"][50:]}]
-    shards = far.Near([[Partition(k, t, {"y": y[:50]})] for k, t in enumerate(parts)])
+    shards = sharding.LocalShards([[Partition(k, t, {"y": y[:50]})] for k, t in enumerate(parts)])
     with pytest.raises(ValueError, match="partition 1: expected the columns x of partition 0, got"):
-        far.fit(shards, y)
+        sharding.fit(shards, y)
 
 
 @pytest.mark.parametrize("n_shards", [1, 2])
@@ -759,9 +758,9 @@ def test_a_type_that_changes(n_shards):
     table, y = simple()
     parts = [{"x": table["x"][:50]}, {"x": np.array(list("ab") * 25)}]
     parts = [Partition(k, t, {"y": y[:50]}) for k, t in enumerate(parts)]
-    shards = far.Near([parts[s::n_shards] for s in range(n_shards)])
+    shards = sharding.LocalShards([parts[s::n_shards] for s in range(n_shards)])
     with pytest.raises(TypeError, match=r"column 'x': text in partitions? 1, but numbers in part"):
-        far.fit(shards, y)
+        sharding.fit(shards, y)
 
 
 @pytest.mark.parametrize("n_shards", [1, 2])
@@ -769,9 +768,9 @@ def test_a_type_of_y_that_changes(n_shards):
     table, _ = simple()
     ys = [np.arange(50) % 2, np.array(list("ab") * 25)]
     parts = [Partition(k, {"x": table["x"][:50]}, {"y": y}) for k, y in enumerate(ys)]
-    shards = far.Near([parts[s::n_shards] for s in range(n_shards)])
+    shards = sharding.LocalShards([parts[s::n_shards] for s in range(n_shards)])
     with pytest.raises(TypeError, match="column 'y': text in partition 1, but numbers in part"):
-        far.fit(shards, 0, loss="binomial")
+        sharding.fit(shards, 0, loss="binomial")
 
 
 @pytest.mark.parametrize("marks", [np.zeros(100, bool), np.ones(100, bool), np.zeros(100)])
@@ -824,12 +823,14 @@ def test_arrays_of_another_length(role):
         Partition(k, taken(table, slice(a, a + 50)), {r: x[a : a + 50] for r, x in every.items()})
         for k, a in enumerate((0, 50))
     ]
-    parts[1].beside[role] = np.ones(49)
+    parts[1].arrays[role] = np.ones(49)
     how = {role: every[role]} if role != "y" else {}
     with pytest.raises(ValueError, match=f"partition 1: {role} has 49 rows, the table has 50"):
-        far.fit(far.Near([parts]), every["y"], loss="poisson", **how)
+        sharding.fit(sharding.LocalShards([parts]), every["y"], loss="poisson", **how)
     if role in ("y", "offset", "exposure"):
         for part in parts:
-            part.beside["weights"] = with_one(np.ones(50), 3, 0.0)
+            part.arrays["weights"] = with_one(np.ones(50), 3, 0.0)
         with pytest.raises(ValueError, match=f"partition 1: {role} has 49 rows, the table has 50"):
-            far.fit(far.Near([parts]), every["y"], loss="poisson", weights=0, **how)
+            sharding.fit(
+                sharding.LocalShards([parts]), every["y"], loss="poisson", weights=0, **how
+            )

@@ -26,6 +26,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.table import Floats
 
 from .index_sets import IndexSet
+from .numbers import LocalNumbers, NumberStatistics
 from .rules import Bins
 from .summary import ColumnSummary, Sample
 
@@ -93,42 +94,49 @@ class MomentSet:
         return rows._replace(begin=begin, column=column, value=coef[filled])
 
 
-def bin_numbers(
-    values: Floats,
-    rule: Bins,
-    sample: Sample,
-    seen: ColumnSummary,
-    bases: Sequence[HasBreaks],
-    room: ArrayPool,
-) -> IndexSet | MomentSet:
-    """Bins of all rows by a rule, or moments where there are more bins than pay.
+def choose_pieces(
+    numbers: NumberStatistics, rule: Bins, summary: ColumnSummary, bases: Sequence[HasBreaks]
+) -> MomentPieces | None:
+    """Return the pieces of moments where they replace exact bins; None if bins are better.
 
     Examples
     --------
     >>> from cwboost.binning.summary import summarize
-    >>> from cwboost.frames.table import Numbers
+    >>> from cwboost.frames.columns import Numbers
     >>> from cwboost.terms.bases import PowerBasis
-    >>> x, all_rows = np.linspace(-1.0, 1.0, 5000), Sample.of(5000)
-    >>> seen = summarize(Numbers("x", x), all_rows)
-    >>> line = PowerBasis(center=0.0, scale=1.0, degree=1)
-    >>> type(bin_numbers(x, Bins(4000), all_rows, seen, [line], ArrayPool())).__name__
-    'IndexSet'
-    >>> found = bin_numbers(x, Bins("exact"), all_rows, seen, [line], ArrayPool())
-    >>> at_nodes = found.weigh(None, ArrayPool()) @ found.values**2
-    >>> len(found.values), bool(abs(at_nodes - x @ x) < 1e-9)
+    >>> x, line = np.linspace(-1.0, 1.0, 5000), PowerBasis(center=0.0, scale=1.0, degree=1)
+    >>> summary = summarize(Numbers("x", x), Sample.of(5000))
+    >>> choose_pieces(LocalNumbers(x), Bins(4000), summary, [line]) is None
+    True
+    >>> pieces = choose_pieces(LocalNumbers(x), Bins("exact"), summary, [line])
+    >>> moments = pieces.place(x, ArrayPool())
+    >>> at_nodes = moments.weigh(None, ArrayPool()) @ moments.values**2
+    >>> len(moments.values), bool(abs(at_nodes - x @ x) < 1e-9)
     (8, True)
     """
-    many = most_bins(len(values))
-    cubics = are_cubics(bases)
-    exact = rule.n == "exact"
-    if cubics and exact and len(values) > many and _core.distinct(values, None, many) is None:
-        found = _in_moments(values, seen, bases, room)  # without sorting them
-        if found is not None:
-            return found
-    bins = rule.bin(values, sample, seen, room)
-    if not cubics or exact or bins.n_bins <= many:
+    many = most_bins(len(numbers))
+    if rule.n != "exact" or len(numbers) <= many or not are_cubics(bases):
+        return None
+    if numbers.distinct(None, many) is not None:
+        return None
+    return MomentPieces.make(summary, numbers.full_range(summary), bases)
+
+
+def bin_by_rule(
+    values: Floats,
+    rule: Bins,
+    sample: Sample,
+    summary: ColumnSummary,
+    bases: Sequence[HasBreaks],
+    room: ArrayPool,
+) -> IndexSet | MomentSet:
+    """Return bins of all rows by a rule; moments of the binned values if the bins are too many."""
+    bins = rule.bin(values, sample, summary, room)
+    if rule.n == "exact" or bins.n_bins <= most_bins(len(values)) or not are_cubics(bases):
         return bins
-    return _in_moments(bins.values[bins.index], seen, bases, room) or bins
+    binned = bins.values[bins.index]
+    pieces = MomentPieces.make(summary, LocalNumbers(binned).full_range(summary), bases)
+    return bins if pieces is None else pieces.place(binned, room)
 
 
 def are_cubics(bases: Sequence[HasBreaks]) -> bool:
@@ -144,15 +152,6 @@ def most_bins(n_rows: int) -> int:
 def is_never_moments(bins: IndexSet) -> bool:
     """Whether bins are so few that no learners on them would have moments instead."""
     return bins.n_bins <= most_bins(bins.n_rows)
-
-
-def _in_moments(
-    values: Floats, seen: ColumnSummary, bases: Sequence[HasBreaks], room: ArrayPool
-) -> MomentSet | None:
-    """None: there are pieces in which numbers cannot be told apart."""
-    ends = (np.nanmin(values), np.nanmax(values)) if seen.beyond else (seen.low, seen.high)
-    pieces = MomentPieces.make(seen, ends, bases)
-    return None if pieces is None else pieces.place(values, room)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,68 +1,24 @@
 """Statistics of a numeric column: range, distinct values, quantiles, mean.
 
-The numbers are an array, or `RemoteNumbers` (rows on a cluster, see `cwboost.distributed`). The
-functions here accept both, so nobody else has to ask which it is.
+`NumberStatistics` is what others ask for. `LocalNumbers` answers for an array of numbers;
+`cwboost.distributed` answers for rows on a cluster. Callers need not know which it is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Column, Floats, Labels
+from cwboost.frames.columns import Column, Floats, Labels, Numbers
 
 if TYPE_CHECKING:
-    from .summary import Sample
+    from .summary import ColumnSummary, Sample
 
 HEAD_ROWS = 10_000  # rows among which most columns of whole numbers repeat a value
-
-
-class RemoteNumbers(ABC):
-    """The numbers of a column whose rows are not in this process.
-
-    The object takes the place of the array of numbers. It knows which rows belong to the sample
-    and their weights.
-    """
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def survey(self) -> tuple[float, float, int, int, bool, bool]:
-        """Return the fields of a `Survey`."""
-
-    @abstractmethod
-    def distinct(self, limit: int, everywhere: bool) -> Floats | None:
-        """Return the distinct numbers of the sample or, with `everywhere`, of all rows.
-
-        Return None if there are more than `limit`.
-        """
-
-    @abstractmethod
-    def outline(self, shares: Floats) -> tuple[Floats, Floats]:
-        """Return a few numbers and weights that have the column's quantiles at these shares."""
-
-    @abstractmethod
-    def outline_of_steps(self, n_bins: int) -> tuple[Floats, Floats]:
-        """Return a few numbers and weights that give the column's cuts for n_bins bins.
-
-        Called only if there are more distinct numbers than bins.
-        """
-
-    @abstractmethod
-    def mean(self) -> float:
-        """Return the weighted mean of the sample."""
-
-    @abstractmethod
-    def mostly_one(self) -> bool:
-        """Whether more than half of the known cells of all rows have the same value."""
-
-    @abstractmethod
-    def counts_rows(self) -> bool:
-        """Whether every row has a different whole number and they lie close together."""
 
 
 class Survey(NamedTuple):
@@ -76,82 +32,130 @@ class Survey(NamedTuple):
     infinite: bool  # some row has an infinite number
 
 
-def survey(values: Floats | RemoteNumbers, sample: Sample) -> Survey:
-    """Return ranges and counts of a numeric column."""
-    if isinstance(values, RemoteNumbers):
-        return Survey(*values.survey())
-    return Survey(*_core.survey(values, sample.marks))
+class NumberStatistics(ABC):
+    """Statistics of the numbers of a column. NaN is a missing cell and is ignored."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def survey(self, sample: Sample) -> Survey:
+        """Return ranges and counts."""
+
+    @abstractmethod
+    def full_range(self, summary: ColumnSummary) -> tuple[float, float]:
+        """Return the smallest and the largest number of all rows."""
+
+    @abstractmethod
+    def distinct(self, sample: Sample | None, limit: int) -> Floats | None:
+        """Return the distinct numbers of the sample (None: of all rows), increasing.
+
+        Return None if there are more than `limit`.
+        """
+
+    @abstractmethod
+    def all_distinct(self, sample: Sample) -> Floats:
+        """Return the distinct numbers of the sample, increasing, however many there are."""
+
+    @abstractmethod
+    def quantiles(self, sample: Sample, shares: Floats) -> Floats:
+        """Return weighted quantiles of the sample."""
+
+    @abstractmethod
+    def weigh_for_steps(self, sample: Sample, n_bins: int) -> tuple[Floats, Floats | None]:
+        """Return increasing numbers and their weights, from which cuts for n_bins bins follow.
+
+        The weights are None if there are at most n_bins distinct numbers: each gets its own bin.
+        """
+
+    @abstractmethod
+    def mean(self, sample: Sample) -> float:
+        """Return the weighted mean of the sample."""
+
+    @abstractmethod
+    def mostly_one(self) -> bool:
+        """Return whether more than half of the known cells of all rows have the same value."""
+
+    @abstractmethod
+    def counts_rows(self, n_rows: int) -> bool:
+        """Return whether the numbers look like row numbers of a table of n_rows rows.
+
+        Every row has a different whole number, and their range is less than 2 * n_rows.
+        """
 
 
-def distinct(values: Floats | RemoteNumbers, sample: Sample | None, limit: int) -> Floats | None:
-    """Return the distinct numbers of the sample (None: of all rows), increasing.
+class LocalNumbers(NumberStatistics):
+    """Statistics of an array of numbers."""
 
-    Return None if there are more than `limit`.
-    """
-    if isinstance(values, RemoteNumbers):
-        return values.distinct(limit, sample is None)
-    return _core.distinct(values, None if sample is None else sample.marks, limit)
+    def __init__(self, values: Floats) -> None:
+        self.values = values
 
+    def __len__(self) -> int:
+        return len(self.values)
 
-def all_distinct(values: Floats | RemoteNumbers, sample: Sample) -> Floats | None:
-    """Return the distinct numbers of the sample, increasing, however many there are."""
-    if isinstance(values, RemoteNumbers):
-        return values.distinct(len(values), False)
-    return _core.weigh_distinct(values, sample.marks, None)[0]
+    def survey(self, sample: Sample) -> Survey:
+        return Survey(*_core.survey(self.values, sample.marks))
 
+    def full_range(self, summary: ColumnSummary) -> tuple[float, float]:
+        if not summary.beyond:
+            return summary.low, summary.high
+        return np.nanmin(self.values), np.nanmax(self.values)
 
-def quantiles(values: Floats | RemoteNumbers, sample: Sample, shares: Floats) -> Floats:
-    """Return weighted quantiles of the sample's numbers."""
-    if isinstance(values, RemoteNumbers):
-        values, weights = values.outline(shares)
-        return _core.quantiles(values, None, weights, shares)
-    return _core.quantiles(values, sample.marks, sample.weights, shares)
+    def distinct(self, sample: Sample | None, limit: int) -> Floats | None:
+        return _core.distinct(self.values, None if sample is None else sample.marks, limit)
 
+    def all_distinct(self, sample: Sample) -> Floats:
+        return _core.weigh_distinct(self.values, sample.marks, None)[0]
 
-def weigh_for_steps(
-    values: Floats | RemoteNumbers, sample: Sample, n_bins: int
-) -> tuple[Floats, Floats | None]:
-    """Return increasing numbers and their weights, from which cuts for n_bins bins follow.
+    def quantiles(self, sample: Sample, shares: Floats) -> Floats:
+        return _core.quantiles(self.values, sample.marks, sample.weights, shares)
 
-    The weights are None if there are at most n_bins distinct numbers: each gets its own bin.
-    """
-    if isinstance(values, RemoteNumbers):
-        few = values.distinct(n_bins, False)
-        return values.outline_of_steps(n_bins) if few is None else (few, None)
-    found, weights = _core.weigh_distinct(values, sample.marks, sample.weights)
-    return found, weights if len(found) > n_bins else None
+    def weigh_for_steps(self, sample: Sample, n_bins: int) -> tuple[Floats, Floats | None]:
+        found, weights = _core.weigh_distinct(self.values, sample.marks, sample.weights)
+        return found, weights if len(found) > n_bins else None
 
+    def mean(self, sample: Sample) -> float:
+        known, weights = sample.known(self.values)
+        return float(np.average(known, weights=weights))
 
-def mean(values: Floats | RemoteNumbers, sample: Sample) -> float:
-    """Return the weighted mean of the sample's numbers."""
-    if isinstance(values, RemoteNumbers):
-        return values.mean()
-    known, weights = sample.known(values)
-    return float(np.average(known, weights=weights))
+    def mostly_one(self) -> bool:
+        values = self.values
+        median = _core.quantiles(values, None, None, np.array([0.5]))  # it has that value, if any
+        return bool(2 * np.count_nonzero(values == median) > np.count_nonzero(~np.isnan(values)))
 
-
-def mostly_one(values: Floats | RemoteNumbers) -> bool:
-    """Whether more than half of the known cells have the same value, which is then the median."""
-    if isinstance(values, RemoteNumbers):
-        return values.mostly_one()
-    median = _core.quantiles(values, None, None, np.array([0.5]))
-    return bool(2 * np.count_nonzero(values == median) > np.count_nonzero(~np.isnan(values)))
+    def counts_rows(self, n_rows: int) -> bool:
+        values = self.values
+        with np.errstate(invalid="ignore"):  # infinite numbers are refused later
+            # The first rows settle most columns.
+            for part in (values[:100], values[:HEAD_ROWS], values):
+                if not np.all(part == np.round(part)) or not np.ptp(part) < 2 * n_rows:
+                    return False
+                if len(np.unique(part)) < len(part):
+                    return False
+        return True
 
 
-def counts_rows(values: Floats | RemoteNumbers, n_rows: int) -> bool:
-    """Whether the numbers look like row numbers of a table of n_rows rows.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RemoteColumn(Numbers):
+    """A numeric column whose rows are not in this process: `values` is empty."""
 
-    Every row has a different whole number, and their range is less than 2 * n_rows.
-    """
-    if isinstance(values, RemoteNumbers):
-        return values.counts_rows()
-    with np.errstate(invalid="ignore"):  # infinite numbers are refused later
-        for part in (values[:100], values[:HEAD_ROWS], values):  # the first settles most columns
-            if not np.all(part == np.round(part)) or not np.ptp(part) < 2 * n_rows:
-                return False
-            if len(np.unique(part)) < len(part):
-                return False
-    return True
+    statistics: NumberStatistics
+
+    def __len__(self) -> int:
+        return len(self.statistics)
+
+
+def statistics_of(column: Column) -> NumberStatistics:
+    """Return the statistics of a numeric column; raise a TypeError if it has text."""
+    if isinstance(column, RemoteColumn):
+        return column.statistics
+    return LocalNumbers(numbers_of(column))
+
+
+def as_statistics(numbers: Floats | NumberStatistics) -> NumberStatistics:
+    """Return statistics of an array, or the statistics themselves."""
+    return numbers if isinstance(numbers, NumberStatistics) else LocalNumbers(numbers)
 
 
 def weighted_quantile(values: Floats, weights: Floats, q: float | Floats) -> Any:

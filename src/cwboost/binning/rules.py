@@ -20,7 +20,7 @@ from cwboost.frames.table import Column, Floats, Numbers
 
 from .index_sets import IndexSet, index_dtype
 from .min_rows import every_other
-from .numbers import all_distinct, distinct, numbers_of, quantiles
+from .numbers import NumberStatistics, as_statistics, statistics_of
 from .summary import ColumnSummary, Sample, summarize
 
 AUTO_POINTS = 1024  # "auto" is exact up to this number of distinct values
@@ -64,30 +64,32 @@ class Bins:
 
     def make(
         self,
-        values: Any,
+        values: Floats | NumberStatistics,
         sample: Sample | None = None,
         summary: ColumnSummary | None = None,
     ) -> Points:
-        """Return the points for a column's numbers (an array or RemoteNumbers).
+        """Return the points for the numbers of a column.
 
-        The sample (default: all rows) decides them.
+        The sample (default: all rows) decides them. Without a summary, `values` is an array.
         """
-        sample = Sample.of(len(values)) if sample is None else sample
-        summary = summarize(Numbers("", values), sample) if summary is None else summary
-        few = distinct(values, sample, AUTO_POINTS) if self.n == "auto" else None
+        numbers = as_statistics(values)
+        sample = Sample.of(len(numbers)) if sample is None else sample
+        if summary is None:
+            summary = summarize(Numbers("", np.asarray(values)), sample)
+        few = numbers.distinct(sample, AUTO_POINTS) if self.n == "auto" else None
         if self.n == "exact":
-            few = all_distinct(values, sample)
+            few = numbers.all_distinct(sample)
         if few is not None:
             return Points(few, "exact")
         low, high, n_rows = summary.low, summary.high, sample.n_rows
         if self.n == "auto":
             half = max(AUTO_POINTS, int(np.sqrt(n_rows))) // 2
-            ranks = quantiles(values, sample, np.linspace(0.0, 1.0, half))
+            ranks = numbers.quantiles(sample, np.linspace(0.0, 1.0, half))
             return Points(np.unique(np.concatenate([np.linspace(low, high, half), ranks])), "other")
         roots = {"sqrt": n_rows**0.5, "root4": n_rows**0.25}
         size = max(2, int(np.floor(roots[self.n] if isinstance(self.n, str) else self.n)))
         if self.points == "quantile":
-            ranks = quantiles(values, sample, np.linspace(0.0, 1.0, size))
+            ranks = numbers.quantiles(sample, np.linspace(0.0, 1.0, size))
             return Points(np.unique(np.concatenate([[low], ranks, [high]])), "other")
         return Points(np.linspace(low, high, size), "equal")
 
@@ -98,7 +100,8 @@ class Bins:
                 "bins: 'exact' keeps every value apart, but min_rows_per_bin merges values; "
                 "use another rule, such as 'auto'"
             )
-        min_rows, points = sample.min_rows, self.make(numbers_of(column), sample, summary).points
+        min_rows = sample.min_rows
+        points = self.make(statistics_of(column), sample, summary).points
         assert min_rows is not None
         while True:
             counts = min_rows.by_points(column, Points(points, "other"), summary)

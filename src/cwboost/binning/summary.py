@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.table import Column, Floats, Numbers
 
-from .numbers import survey
+from .numbers import statistics_of
 
 if TYPE_CHECKING:
     from .min_rows import MinRows
@@ -64,7 +64,7 @@ class ColumnSummary(NamedTuple):
 def summarize(column: Column, sample: Sample) -> ColumnSummary:
     """Return the summary of a column."""
     if isinstance(column, Numbers):
-        low, high, missing, any_missing, beyond, infinite = survey(column.values, sample)
+        low, high, missing, any_missing, beyond, infinite = statistics_of(column).survey(sample)
         varies, empty, boolean = low < high, low > high, column.boolean
         lacks = missing > 0, any_missing > 0
         return ColumnSummary("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_number
-from cwboost.binning.numbers import quantiles
 from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import FitInput, Split, class_weights
 from cwboost.fitting.slots import ALL, TRAINING, VALIDATION
@@ -21,8 +20,10 @@ from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.columns import Floats, Numbers
 from cwboost.losses import Loss, TargetRows
 
-from .columns import ShardedMinRows, ShardedNumbers, ShardedTable
-from .shard import TARGET, ReadOptions
+from .columns import ShardedMinRows, ShardedTable
+from .numbers import ShardedNumbers
+from .partitions import ReadOptions
+from .shard_columns import TARGET
 from .shards import Shards
 
 
@@ -41,7 +42,7 @@ class ShardedTarget(TargetRows):
     def quantile(self, share: float) -> float:
         found = [d for (d,) in self.shards.ask("describe", [TARGET])]
         numbers = ShardedNumbers(TARGET, self.shards, self.n_rows, found)
-        return float(quantiles(numbers, Sample.of(self.n_rows), np.array([share]))[0])
+        return float(numbers.quantiles(Sample.of(self.n_rows), np.array([share]))[0])
 
     @property
     def largest_offset(self) -> float:
@@ -76,7 +77,7 @@ class ShardedData:
     weights: list[list[float]]  # of the parts, shard by shard
 
 
-def read_far(
+def read_sharded(
     shards: Shards,
     given: FitInput,
     names: Sequence[str],

@@ -15,14 +15,22 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import threads_for
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.index_sets import IndexSet, pair_values
-from cwboost.binning.moments import MomentPieces, MomentSet, are_cubics, most_bins
 from cwboost.binning.rules import Bins
 from cwboost.binning.spread import SPREAD_RANKS, Spread
 from cwboost.binning.summary import ColumnSummary
+from cwboost.fitting.axis_binning import (
+    Axis,
+    CodeBinning,
+    OccurringCodes,
+    PairBinning,
+    PointBinning,
+    RuleBinning,
+    SettledBinning,
+    choose_binning,
+)
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.fit import run_stages
-from cwboost.fitting.index_sets import MAX_TENSOR_BINS, AxisKey, Sets, core_rows, shared_axes
+from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.interactions import Pairs, check_pairs
 from cwboost.fitting.options import FitOptions
@@ -44,85 +52,43 @@ from cwboost.terms.formula import is_formula, parse, target_of, tokenize
 from cwboost.terms.plan import Plan
 from cwboost.terms.styles import make_learners
 
-from .columns import ShardedTable, by_code
-from .data import ShardedData, ShardedTarget, names_of, read_far
+from .columns import ShardedColumn, ShardedTable
+from .data import ShardedData, ShardedTarget, names_of, read_sharded
 from .rows import ShardedRows
-from .shard import CodeBinning, PairBinning, PieceBinning, PointBinning, ShardBinning
 from .shards import Shards
 
 
-def _recipes(
-    shards: Shards,
+def _settle_binnings(
     plans: Sequence[Plan],
     data: ShardedData,
     default: Bins,
     seen: Mapping[str, ColumnSummary],
-) -> tuple[list[ShardBinning], list[int]]:
-    """How the rows are binned for some terms, and the number of each term's way."""
-    made, of_term = shared_axes(plans, default)
-    of_pairs: dict[AxisKey, Any] = {}  # many pairs share a column
-    out: list[ShardBinning] = []
-    for axes, bases in made.items():
+) -> tuple[list[SettledBinning], list[int]]:
+    """Return the binnings that the terms share, and the number of each term's binning."""
+    bases, of_term = shared_axes(plans, default)
+    of_pairs: dict[Axis, SettledBinning] = {}  # many pairs share a column
+
+    def settle(axis: Axis, bases: Sequence[Basis]) -> SettledBinning:
+        column, summary = data.table[axis.column], seen[axis.column]
+        binning = choose_binning(axis, column, data.sample, summary, bases)
+        if isinstance(binning, OccurringCodes | RuleBinning):
+            return binning.settle(data.table)
+        return binning
+
+    out: list[SettledBinning] = []
+    for axes in bases:
         if len(axes) == 1:
-            out.append(_recipe(shards, axes[0], data, seen, bases))
+            out.append(settle(axes[0], bases[axes]))
             continue
         for axis in axes:
             if axis not in of_pairs:
-                of_pairs[axis] = _recipe(shards, axis, data, seen, [])
+                of_pairs[axis] = settle(axis, [])
         a, b = (of_pairs[axis] for axis in axes)
-        cells = np.unique(np.concatenate(shards.ask("cells", a, b)))
+        assert isinstance(a, PointBinning | CodeBinning)
+        assert isinstance(b, PointBinning | CodeBinning)
+        cells = np.unique(np.concatenate(data.shards.ask("cells", a, b)))
         out.append(PairBinning(a, b, cells))
     return out, of_term
-
-
-def _recipe(
-    shards: Shards,
-    axis: AxisKey,
-    data: ShardedData,
-    seen: Mapping[str, ColumnSummary],
-    bases: list[Basis],
-) -> PointBinning | CodeBinning | PieceBinning:
-    name, encoder, rule, tensor = axis
-    facts = seen[name]
-    least = data.sample.min_rows
-    if encoder.is_coded:
-        if least is None:
-            return by_code(shards, name, encoder, facts)
-        values, other = least.pooled(data.table[name], encoder, facts)
-        return CodeBinning(name, encoder, values, facts, other)
-    assert rule is not None
-    numbers: Any = data.table[name].values  # type: ignore[union-attr]
-    if least is not None:
-        points = least.points(data.table[name], rule, data.sample, facts)
-        return PointBinning(name, points, points.points[:0], facts)
-    many, n = most_bins(data.n_rows), data.n_rows
-    cubics = rule.n == "exact" and not tensor and are_cubics(bases)
-    if cubics and n > many and numbers.distinct(many, True) is None:
-        pieces = MomentPieces.make(facts, numbers.ends, bases)
-        if pieces is not None:
-            return PieceBinning(name, pieces)
-    points = rule.make(numbers, data.sample, facts)
-    if tensor and len(points.points) > MAX_TENSOR_BINS:
-        points = Bins(MAX_TENSOR_BINS).make(numbers, data.sample, facts)
-    extra = np.unique(np.concatenate(shards.ask("outside", name, points, facts)))
-    return PointBinning(name, points, points.thinned(extra), facts)
-
-
-def _set_of(recipe: ShardBinning) -> IndexSet | MomentSet:
-    """The bins of a recipe, without rows."""
-    nothing = np.empty(0, np.uint8)
-    if isinstance(recipe, PieceBinning):
-        pieces = recipe.pieces
-        return MomentSet(np.empty(0, np.uint16), np.empty(0), pieces.values, pieces.inverse)
-    if isinstance(recipe, PairBinning):
-        a, b = _set_of(recipe.a), _set_of(recipe.b)
-        assert isinstance(a, IndexSet)
-        assert isinstance(b, IndexSet)
-        return IndexSet(nothing, pair_values(a, b, recipe.cells))
-    if isinstance(recipe, CodeBinning):
-        return IndexSet(nothing, recipe.values)
-    missing = [np.nan] if recipe.seen.any_missing else []
-    return IndexSet(nothing, np.concatenate([recipe.points.points, recipe.extra, missing]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +101,9 @@ class ShardedPreparedRows(PreparedRows):
     def of(
         cls, data: ShardedData, plans: Sequence[Plan], seen: Any, settings: Settings
     ) -> ShardedPreparedRows:
-        recipes, of_term = _recipes(data.shards, plans, data, settings.bins, seen)
-        w = _added(data.shards.tell("bin", recipes))
-        sets = Sets([_set_of(recipe) for recipe in recipes], of_term)
+        binnings, of_term = _settle_binnings(plans, data, settings.bins, seen)
+        w = _added(data.shards.tell("bin", binnings))
+        sets = Sets([binning.without_rows() for binning in binnings], of_term)
         threads = threads_for(None, data.n_rows)
         plans, matrices = basis_rows(plans, sets, w, ArrayPool(), threads)
         effects = core_rows(plans, sets, matrices)
@@ -171,10 +137,10 @@ class ShardedPreparedRows(PreparedRows):
 
     def _spread(self, name: str) -> Spread:
         total = float(sum(w[TRAINING] for w in self.far.weights))
-        numbers: Any = getattr(self.far.table[name], "values", None)
-        if numbers is None:
+        column = self.far.table[name]
+        if not isinstance(column, ShardedColumn):
             return Spread(total, 0.0, np.empty(0), np.empty(0))
-        points, weights = numbers.outline(SPREAD_RANKS)
+        points, weights = column.outline(SPREAD_RANKS)
         missing = [max(0.0, total - float(weights.sum()))]
         return Spread.of_bins(np.append(points, np.nan), np.append(weights, missing))
 
@@ -222,7 +188,7 @@ def fit_shards(
                 f"learners: the formula {formula!r} says which there are; give one or the other"
             )
         given = replace(given, y=target_of(formula, ShardedTable(names, 0, shards)))
-    data = read_far(shards, given, names, loss, seed, class_weight)
+    data = read_sharded(shards, given, names, loss, seed, class_weight)
     how.check(data.loss, data.split)
     table, apart = data.table, given.columns
     target = [name for name in (given.column("y"),) if name is not None]

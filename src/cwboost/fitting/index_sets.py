@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,17 +15,17 @@ from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost.binning.bin_cache import BinCache
 from cwboost.binning.index_sets import IndexSet, pair
-from cwboost.binning.moments import MomentSet, bin_numbers, is_never_moments
+from cwboost.binning.moments import MomentSet, is_never_moments
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.terms.bases import Basis, BasisRows
-from cwboost.terms.encoders import Encoder
 from cwboost.terms.plan import Plan
 
-MAX_TENSOR_BINS = 255  # per axis
+from .axis_binning import Axis, choose_binning
+
 FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
 
 
@@ -38,28 +37,26 @@ class Sets:
     of_term: list[int]  # number of the set of each plan
 
 
-AxisKey = tuple[str, Encoder, Bins | None, bool]  # column, how it is seen, rule, whether of a pair
-
-
 def shared_axes(
     plans: Sequence[Plan], default: Bins
-) -> tuple[dict[tuple[AxisKey, ...], list[Basis]], list[int]]:
-    """What sets of bins are made of, with the bases on each, and the number of each term's set."""
-    made: dict[tuple[AxisKey, ...], list[Basis]] = {}
-    numbers: dict[tuple[AxisKey, ...], int] = {}
+) -> tuple[dict[tuple[Axis, ...], list[Basis]], list[int]]:
+    """Return the distinct axes of the terms with the bases on each, and the number of each term's
+    axes. The axes of a pair are two."""
+    bases: dict[tuple[Axis, ...], list[Basis]] = {}
+    numbers: dict[tuple[Axis, ...], int] = {}
     of_term = []
     for plan in plans:
         axes = _axes(plan, default)
-        made.setdefault(axes, []).append(plan.basis)
+        bases.setdefault(axes, []).append(plan.basis)
         of_term.append(numbers.setdefault(axes, len(numbers)))
-    return made, of_term
+    return bases, of_term
 
 
-def _axes(plan: Plan, default: Bins) -> tuple[AxisKey, ...]:
-    """What the bins of a term are made of; terms with the same axes share them."""
+def _axes(plan: Plan, default: Bins) -> tuple[Axis, ...]:
+    """Return what the bins of a term depend on; terms with the same axes share their bins."""
     rules, of_pair = plan.learner.axis_rules(default), len(plan.columns) > 1
     return tuple(
-        (name, encoder, None if encoder.is_coded else rule, of_pair)
+        Axis(name, encoder, None if encoder.is_coded else rule, of_pair)
         for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
     )
 
@@ -73,53 +70,41 @@ def make_sets(
     room: ArrayPool,
     n_threads: int = 1,
 ) -> Sets:
-    """Bins for all rows by rules that see the training rows."""
-    made, of_term = shared_axes(plans, default)
-
-    def axis(one: AxisKey, bases: list[Basis]) -> Any:
-        name, encoder, rule, tensor = one
-        column, facts = table[name], seen[name]
-        if encoder.is_coded:
-            if sample.min_rows is None:
-                return encoder.bin(column, facts)
-            pooled = sample.min_rows.pooled(column, encoder, facts)
-            return encoder.coded(column, facts).bins(*pooled)
-        assert rule is not None
-        values = encoder.encode(column)
-        if sample.min_rows is not None:
-            points = sample.min_rows.points(column, rule, sample, facts)
-            return points.place(values, facts, points.points[:0], room)
-        if tensor:
-            points = rule.make(values, sample, facts)
-            if len(points.points) > MAX_TENSOR_BINS:
-                points = Bins(MAX_TENSOR_BINS).make(values, sample, facts)
-            return points.assign(values, facts, room)
-        return bin_numbers(values, rule, sample, facts, bases, room)
-
-    of_pairs: dict[Any, IndexSet] = {}  # many pairs share a column
+    """Bin all rows of a table for some terms, by rules that see the sample only."""
+    bases, of_term = shared_axes(plans, default)
+    of_pairs: dict[Axis, IndexSet] = {}  # many pairs share a column
     cache = None
     if table.bin_folder is not None and sample.min_rows is None:
         cache = BinCache(table.bin_folder, sample, table.n_rows)
 
-    def make(axes: tuple[Any, ...]) -> IndexSet | MomentSet:
-        if len(axes) == 1:
-            key = repr(axes[0][:3])
-            found = None if cache is None else cache.find(key)
-            if found is None:
-                found = axis(axes[0], made[axes])
-                if cache is not None and isinstance(found, IndexSet) and is_never_moments(found):
-                    found = cache.store(key, found)
-            return found
-        for one in axes:
-            if one not in of_pairs:
-                of_pairs[one] = axis(one, [])
-        return pair(*(of_pairs[one] for one in axes))
+    def bin_axis(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
+        column, summary = table[axis.column], seen[axis.column]
+        return choose_binning(axis, column, sample, summary, bases).bin_column(column, room)
 
-    used = {rule for axes in made for _, _, rule, _ in axes if rule is not None}
-    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in used)
+    def bin_cached(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
+        found = None if cache is None else cache.find(axis.key)
+        if found is not None:
+            return found
+        bins = bin_axis(axis, bases)
+        if cache is not None and isinstance(bins, IndexSet) and is_never_moments(bins):
+            return cache.store(axis.key, bins)
+        return bins
+
+    def make(axes: tuple[Axis, ...]) -> IndexSet | MomentSet:
+        if len(axes) == 1:
+            return bin_cached(axes[0], bases[axes])
+        for axis in axes:
+            if axis not in of_pairs:
+                bins = bin_axis(axis, [])
+                assert isinstance(bins, IndexSet)
+                of_pairs[axis] = bins
+        return pair(*(of_pairs[axis] for axis in axes))
+
+    rules = {axis.rule for axes in bases for axis in axes if axis.rule is not None}
+    sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in rules)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
     threads = table.at_a_time(n_threads) if table.n_rows >= least else 1
-    return Sets(map_in_threads(make, list(made), threads), of_term)
+    return Sets(map_in_threads(make, list(bases), threads), of_term)
 
 
 def bin_weights(

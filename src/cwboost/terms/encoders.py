@@ -21,7 +21,7 @@ from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost.binning.index_sets import CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import UNSEEN, MinRows, every_other
-from cwboost.binning.numbers import RemoteNumbers, numbers_of, weigh_for_steps
+from cwboost.binning.numbers import NumberStatistics, as_statistics, numbers_of
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.table import Column, Floats, Labels, format_number
 
@@ -145,13 +145,13 @@ class Cuts(Encoder):
         return len(self.cuts) + 1
 
     @classmethod
-    def make(cls, values: Floats | RemoteNumbers, sample: Sample, n_bins: int) -> Cuts:
+    def make(cls, values: Floats | NumberStatistics, sample: Sample, n_bins: int) -> Cuts:
         """Return cuts at weighted quantiles.
 
         Values with a share of 1/n_bins or more get a step of their own, and so do all values if
         there are at most n_bins.
         """
-        distinct, weights = weigh_for_steps(values, sample, n_bins)
+        distinct, weights = as_statistics(values).weigh_for_steps(sample, n_bins)
         last = distinct[:-1] if weights is None else _last_of_steps(distinct, weights, n_bins)
         # Halfway to the next value: noise in the last digits must not move a row to another step.
         at = np.unique(np.searchsorted(distinct, last, side="right")) - 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.binning.numbers import counts_rows, distinct, mostly_one
+from cwboost.binning.numbers import statistics_of
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.table import Table
 
@@ -28,11 +28,11 @@ def _auto(column: Numbers) -> list[Learner]:
     have the same value, the others are exceptions: there is no curve, and spikes are added if there
     are so few values that each of them may have a meaning.
     """
-    name, found = column.name, distinct(column.values, None, STEP_BINS)
+    name, found = column.name, statistics_of(column).distinct(None, STEP_BINS)
     n_values = np.inf if found is None else len(found)
     if n_values <= FEW_VALUES:
         return [Linear(name) if n_values <= 2 else Step(name)]
-    if not mostly_one(column.values):
+    if not statistics_of(column).mostly_one():
         return [Spline(name), Step(name)]
     spikes = [Step(name, kind="spikes")] if 2 * FEW_VALUES < n_values <= STEP_BINS else []
     return [Step(name), *spikes]
@@ -127,7 +127,7 @@ def _enough_of(table: Table, name: str, style: str) -> Numbers | Labels:
     if (
         isinstance(head, Numbers)
         and not head.missing.all()
-        and not counts_rows(head.values, table.n_rows)
+        and not statistics_of(head).counts_rows(table.n_rows)
     ):
         return head
     return table.unchecked(name)
@@ -147,7 +147,7 @@ def _warn_of_identifiers(column: Numbers | Labels) -> None:
                 stacklevel=4,
             )
         return
-    if counts_rows(column.values, n):
+    if statistics_of(column).counts_rows(n):
         warnings.warn(
             f"column {column.name!r} has a different whole number in every row, like a row number, "
             "and gets a curve; exclude it if it only identifies rows",

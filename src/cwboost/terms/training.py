@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from cwboost.binning.numbers import numbers_of
+from cwboost.binning.numbers import NumberStatistics, statistics_of
 from cwboost.binning.summary import ColumnSummary, Sample
-from cwboost.frames.table import Column, Floats, Table
+from cwboost.frames.table import Column, Table
 
 if TYPE_CHECKING:
     from .bases import Basis
@@ -30,9 +30,9 @@ class TrainingColumn(NamedTuple):
         return self.table[self.name]
 
     @property
-    def numbers(self) -> Floats:
-        """The numbers of all rows, for `binning.numbers`; raises if the column has text."""
-        return numbers_of(self.column)
+    def numbers(self) -> NumberStatistics:
+        """Statistics of the column's numbers; raises if the column has text."""
+        return statistics_of(self.column)
 
     @property
     def is_numeric(self) -> bool:

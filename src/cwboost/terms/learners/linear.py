@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from cwboost.binning.numbers import mean
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
@@ -55,6 +54,6 @@ class Linear(Curve):
         if self.intercept:
             center, first = low + (high - low) / 2, 0
         else:
-            center, first = mean(column.numbers, column.sample), 1
+            center, first = column.numbers.mean(column.sample), 1
         scale = max(abs(low - center), abs(high - center))
         return PowerBasis(center=center, scale=scale, degree=1, first=first)

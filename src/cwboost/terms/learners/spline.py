@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_whole
-from cwboost.binning.numbers import quantiles
 from cwboost.frames.table import Floats
 from cwboost.terms.bases import Basis, Extrapolate, SplineBasis
 from cwboost.terms.encoders import Encoder
@@ -114,7 +113,7 @@ class Spline(Curve):
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            ranks = quantiles(column.numbers, column.sample, shares)
+            ranks = column.numbers.quantiles(column.sample, shares)
             inner = np.unique(np.concatenate([[low], ranks, [high]]))
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Shards in this process, for tests: they travel as pickles, and can be lost."""
+"""Shards in this process, for tests. Calls and answers are pickled, and shards can be lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from cwboost.binning.rules import as_bins
 from cwboost.distributed.fit import TermOptions, fit_shards
-from cwboost.distributed.shard import Partition, Shard
+from cwboost.distributed.partitions import Partition
+from cwboost.distributed.shard import Shard
 from cwboost.distributed.shards import Shards
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
@@ -19,15 +20,15 @@ from cwboost.losses import as_loss
 from cwboost.progress import as_progress
 
 
-class Near(Shards):
-    """Shards that are made of partitions, some of which each of them has."""
+class LocalShards(Shards):
+    """Shards in this process, given the partitions of each."""
 
     def __init__(self, of_shards):
         super().__init__()
         self.made = [lambda parts=parts: Shard(parts, 1) for parts in of_shards]
         self.shards = [make() for make in self.made]
         self.calls, self.sent = 0, 0
-        self.lose_at = ()  # numbers of calls before which the first shard is lost
+        self.lose_at = ()  # the first shard is lost before these calls
 
     @property
     def n_shards(self):
@@ -40,35 +41,38 @@ class Near(Shards):
             self.shards[0].replay(self.history(0))
         out = []
         for shard, given in zip(self.shards, arguments, strict=True):
-            letter = cloudpickle.dumps(given)
-            self.sent += len(letter)
-            out.append(pickle.loads(pickle.dumps(getattr(shard, method)(*pickle.loads(letter)))))
+            sent = cloudpickle.dumps(given)
+            self.sent += len(sent)
+            out.append(pickle.loads(pickle.dumps(getattr(shard, method)(*pickle.loads(sent)))))
         return out
 
 
 def cut(n, n_parts, seed=0):
-    """Where partitions begin and end: unequal, some empty."""
+    """Return begin and end of partitions of different sizes; some are empty."""
     rng = np.random.default_rng(seed)
     inner = np.sort(rng.integers(0, n + 1, n_parts - 1))
     return list(zip([0, *inner], [*inner, n], strict=True))
 
 
-def near(table, beside, n_parts=5, n_shards=2, held=()):
-    """Shards of a mapping of columns and of arrays beside it; each has every other partition."""
+def split_rows(table, arrays, n_parts=5, n_shards=2, held=()):
+    """Return shards of a mapping of columns and of arrays aligned with it.
+
+    Shard s has the partitions s, s + n_shards, ...
+    """
     n = len(next(iter(table.values())))
     parts = []
     for k, (a, b) in enumerate(cut(n, n_parts)):
         rows = {name: column[a:b] for name, column in table.items()}
-        parts.append(Partition(k, rows, {r: np.asarray(x)[a:b] for r, x in beside.items()}))
+        parts.append(Partition(k, rows, {r: np.asarray(x)[a:b] for r, x in arrays.items()}))
     parts += list(held)
-    return Near([[p for i, p in enumerate(parts) if i % n_shards == s] for s in range(n_shards)])
+    return LocalShards([parts[s::n_shards] for s in range(n_shards)])
 
 
 def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bins="auto",
         weights=None, offset=None, exposure=None, start=None, scale="auto", validation=None,
         patience=50, random_state=0, search="auto", interactions=None, callback=None,
         checkpoint=None, min_rows_per_bin=None):  # fmt: skip
-    """As `cb.fit`; what is given as an array is in the partitions."""
+    """Fit as `cb.fit` does; arrays are in the partitions."""
     given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
                   as_bins(bins))  # fmt: skip
     how = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search)

@@ -1,0 +1,100 @@
+"""Partitions: some rows as they were given, and how y, weights and offset are read from them.
+
+Does not know about shards, which hold several partitions (see shard_rows.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cwboost.fitting.input_data import FitInput, read_weights
+from cwboost.frames.chunks import Chunk
+from cwboost.frames.columns import Floats
+from cwboost.frames.reading import read, read_chunk
+from cwboost.frames.table import Table
+from cwboost.losses import Loss
+
+ROLES = ("y", "weights", "offset", "exposure", "validation")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Some rows of a table, and the arrays aligned with them."""
+
+    number: int  # in the order of all rows
+    table: Any
+    arrays: dict[str, Any]  # y, weights, ... that are not columns of the table, by role
+    held: bool = False  # whether the rows are of a validation table
+
+    def __str__(self) -> str:
+        return f"partition {self.number}" + " of the validation table" * self.held
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Name the partition in error messages."""
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"{self}: {error}") from None
+
+
+class ReadOptions(NamedTuple):
+    """How the rows are read."""
+
+    loss: Loss
+    classes: tuple[Any, ...] | None  # None until they are known, and for numbers
+    named: dict[str, str]  # roles that are columns of the table
+    weighted: bool
+    needs_offset: bool  # the training rows have an array of offsets or exposures
+
+    @classmethod
+    def of(cls, given: FitInput, loss: Loss, class_weight: Any = None) -> ReadOptions:
+        """Return the options for a fit's input; classes are not known yet."""
+        named = {role: name for role in ROLES if (name := given.column(role)) is not None}
+        weighted = given.weights is not None or class_weight is not None
+        return cls(loss, None, named, weighted, given.has_offset_arrays)
+
+
+class PresentRows(NamedTuple):
+    """The rows of a partition whose weight is not zero."""
+
+    given: FitInput
+    weights: Floats
+    marks: NDArray[np.bool_] | None  # among all rows of the partition; None if all are present
+
+
+def find_present(part: Partition, table: Table, options: ReadOptions) -> PresentRows:
+    """Return the rows of a partition that have a weight.
+
+    An offset given with a validation table replaces the columns that are named for the fit.
+    """
+    own = {**options.named, **part.arrays}
+    if part.held:
+        if "offset" in part.arrays:
+            own.pop("exposure", None)
+        elif options.needs_offset:
+            raise ValueError(
+                "the rows of the fit have an offset or exposure, these have none; pass "
+                "(table, y, weights, offset)"
+            )
+    y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
+    given = FitInput(table, y, weights, offset, exposure)
+    w = read_weights(given.weights, table)
+    return PresentRows(given, w, None) if part.held else PresentRows(*given.of_weight(table, w))
+
+
+def read_y_values(part: Partition, table: Table, options: ReadOptions) -> Chunk:
+    """Return a chunk of y in which every distinct value occurs once."""
+    given = find_present(part, table, options).given
+    y = given.y
+    chunk = read(given.table).chunk(y) if isinstance(y, str) else read_chunk(y, "y")
+    if chunk.kind != "text":
+        return chunk._replace(cells=np.unique(chunk.cells[~np.isnan(chunk.cells)]))
+    used = np.unique(chunk.cells[chunk.cells >= 0])
+    return chunk._replace(cells=np.arange(len(used)), values=[chunk.values[c] for c in used])
