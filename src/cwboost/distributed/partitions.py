@@ -81,8 +81,8 @@ def find_present(part: Partition, table: Table, options: ReadOptions) -> Present
             own.pop("exposure", None)
         elif options.needs_offset:
             raise ValueError(
-                "the rows of the fit have an offset or exposure, the validation rows have none; pass "
-                "(table, y, weights, offset)"
+                "the rows of the fit have an offset or exposure, the validation rows have none; "
+                "pass (table, y, weights, offset)"
             )
     y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
     given = FitInput(table, y, weights, offset, exposure)
