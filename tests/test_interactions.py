@@ -697,7 +697,7 @@ def test_picture_shows_chosen_pairs_and_noise():
     assert not display.ax_.texts  # nothing is written over bars
     assert model.interactions.plot().ranking is model.interactions
     mpl.pyplot.close("all")
-    with pytest.raises(ValueError, match="the fit ranked no pairs"):
+    with pytest.raises(ValueError, match="the fit did not rank pairs"):
         cb.fit(table, y, n_iter=5).plot(kind="interactions")
 
 
