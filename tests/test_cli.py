@@ -29,6 +29,7 @@ from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
 from cwboost.frames.files import read_table, write_table
 from cwboost.frames.table import Labels, Numbers
+from cwboost.progress import factory
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
 
@@ -824,7 +825,7 @@ def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
 def test_a_terminal_gets_the_summary(table, monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "RichProgress", progress.ProgressLine)
+    monkeypatch.setattr(factory, "RichProgress", progress.ProgressLine)
     fitted(table, "--target", "zero_one", *SHORT, *others("zero_one"))
     found = stream.getvalue()
     assert "reading rows.csv" in found
