@@ -112,8 +112,8 @@ def _validation_arrays(validation: tuple[Any, ...], given: FitInput) -> dict[str
     _, y, weights, offset = (*validation, None, None)[:4]
     if offset is None and given.has_offset_arrays:
         raise ValueError(
-            "validation: the rows of the fit have an offset or exposure, these have none; pass "
-            "(table, y, weights, offset)"
+            "validation: the rows of the fit have an offset or exposure, the validation rows have none; "
+            "pass (table, y, weights, offset)"
         )
     own = {"y": y}
     if weights is not None:
