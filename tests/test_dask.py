@@ -432,7 +432,7 @@ def test_settings_that_need_rows_in_one_place(client):
         ({"bags": 3}, "bags: not supported for rows on a cluster"),
         ({"warm_start": True}, "warm_start: not supported for rows on a cluster"),
         ({"validation": "last"}, "'last' is not supported for rows on a cluster"),
-        ({"interactions": 3}, "interactions: 3: pairs are ranked where the rows are in one place"),
+        ({"interactions": 3}, "interactions: 3: pairs cannot be ranked for rows on a cluster"),
     ):
         with pytest.raises(ValueError, match=message):
             cd.DaskCWBRegressor(n_iter=3, **settings).fit(dX, dy)

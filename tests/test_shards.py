@@ -1,11 +1,14 @@
-"""A fit to rows in many places is the fit to the same rows in one.
+"""A fit to rows on shards is the fit to the same rows in one process.
 
-Knows: shards in this process (`far`), whose messages are pickled. Does not know: Dask.
+The shards are in this process (see sharding.py); their calls and answers are pickled. Does not know
+about Dask.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 
 import numpy as np
@@ -21,7 +24,7 @@ from cwboost.binning.numbers import LocalNumbers
 from cwboost.binning.summary import Sample
 from cwboost.distributed.data import read_sharded
 from cwboost.distributed.partitions import Partition
-from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.input_data import FitInput, read_data
 from cwboost.losses import as_loss
 from cwboost.terms.encoders import Cuts
 from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
@@ -62,10 +65,10 @@ def elsewhere(table, y, n_parts=5, n_shards=2, held=(), **how):
 
 
 def shards_of(table, y, n_parts=5, n_shards=2, held=(), **how):
-    beside = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
+    arrays = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
     if y is not None and not isinstance(y, str):
-        beside["y"] = y
-    return sharding.split_rows(table, beside, n_parts, n_shards, held)
+        arrays["y"] = y
+    return sharding.split_rows(table, arrays, n_parts, n_shards, held)
 
 
 def same(local, other, coef=1e-10, risk=1e-12):
@@ -489,6 +492,56 @@ def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
             found = numbers.quantiles(data.sample, shares)
             assert found.tolist() == LocalNumbers(values).quantiles(sample, shares).tolist()
             assert Cuts.make(numbers, data.sample, n_bins) == Cuts.make(values, sample, n_bins)
+
+
+# --- rules that are written down here once more ---------------------------------------------------
+
+
+@pytest.mark.parametrize("n_shards", [1, 3])
+@pytest.mark.parametrize("n_others", [5, 6000], ids=["few values", "many values"])
+@pytest.mark.parametrize("more", [-600, 0, 1, 600])
+@pytest.mark.parametrize("n_missing", [0, 1500])
+def test_mostly_one_is_more_than_half_of_the_known_cells(n_shards, n_others, more, n_missing):
+    rng = np.random.default_rng(n_shards)
+    others = rng.choice(rng.normal(size=n_others), 6000, replace=n_others < 6000)
+    values = np.concatenate([others, np.full(6000 + more, 7.5), np.full(n_missing, np.nan)])
+    values = rng.permutation(values)
+    shards = sharding.split_rows({"x": values}, {"y": np.arange(len(values)) * 1.0}, 4, n_shards)
+    data = read_sharded(shards, FitInput({}, 0), ("x",), as_loss("squared"), 0)
+    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    expected = counts.max() / counts.sum() > 0.5
+    assert expected == (more > 0)
+    assert data.table["x"].statistics.mostly_one() == expected
+    assert LocalNumbers(values).mostly_one() == expected
+
+
+def held_out(y, fraction, seed, classes):
+    """Marks of the rows to hold out: of every class its share, rounded half up, at random."""
+    rng, held = np.random.default_rng(seed), np.zeros(len(y), bool)
+    for kind in np.unique(y) if classes else [None]:
+        rows = np.flatnonzero(y == kind) if classes else np.arange(len(y))
+        share = (Decimal(fraction) * len(rows)).quantize(Decimal(1), ROUND_HALF_UP)
+        held[rng.permutation(rows)[: int(share)]] = True
+    return held
+
+
+@pytest.mark.parametrize("n", [2, 10, 11, 14, 101])
+@pytest.mark.parametrize("fraction", [0.125, 0.25, 0.3, 0.5])
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_shares_of_rows_held_out_are_rounded_half_up(n, fraction, loss):
+    y = np.arange(2 * n) % 3 == 0 if loss == "binomial" else np.arange(2 * n) * 1.0
+    y = y.astype(np.float64)
+    expected = held_out(y, fraction, 5, loss == "binomial")
+    if not expected.any():
+        pytest.skip("the fraction selects no rows")
+    table, given = {"x": np.arange(2 * n) * 1.0}, FitInput({}, 0, validation=fraction)
+    data = read_data(replace(given, table=table, y=y), as_loss(loss), 5)
+    assert (~data.training).tolist() == expected.tolist()
+    shards = sharding.split_rows(table, {"y": y}, 4, 2)
+    sharded = read_sharded(shards, given, ("x",), as_loss(loss), 5)
+    assert sharded.sample.n_rows == 2 * n - expected.sum()
+    found = [shard.table["x"].values[~shard.training] for shard in shards.shards]
+    assert sorted(np.concatenate(found)) == np.flatnonzero(expected).tolist()
 
 
 # --- shards that are lost -------------------------------------------------------------------------

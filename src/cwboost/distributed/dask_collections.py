@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 from dask.delayed import delayed
 
 from cwboost._utils.checks import is_number
-from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.input_data import FitInput, validation_input
 
 from .partitions import ROLES, Partition
 
@@ -65,7 +65,8 @@ def make_partitions(table: Any, given: FitInput) -> dict[str, Any]:
         )
     parts = _align(table, arrays, held=False)
     if isinstance(validation, tuple):
-        parts |= _align(validation[0], _validation_arrays(validation, given), held=True)
+        held = validation_input(given, has_offset=given.has_offset_arrays)
+        parts |= _align(held.table, _validation_arrays(held, given), held=True)
     return parts
 
 
@@ -102,24 +103,12 @@ def _align(table: Any, arrays: Mapping[str, Any], held: bool) -> dict[str, Any]:
     }
 
 
-def _validation_arrays(validation: tuple[Any, ...], given: FitInput) -> dict[str, Any]:
-    """Return y, weights and offset of a validation table, by role."""
-    if not 2 <= len(validation) <= 4:
-        raise ValueError(
-            "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
-            f"got a tuple of {len(validation)}"
-        )
-    _, y, weights, offset = (*validation, None, None)[:4]
-    if offset is None and given.has_offset_arrays:
-        raise ValueError(
-            "validation: the rows of the fit have an offset or exposure, the validation rows have none; "
-            "pass (table, y, weights, offset)"
-        )
-    own = {"y": y}
-    if weights is not None:
-        own["weights"] = weights
-    elif given.weights is not None and not isinstance(given.weights, str):
-        own["weights"] = None
-    if offset is not None:
-        own |= {"offset": offset, "exposure": None}
-    return own
+def _validation_arrays(held: FitInput, given: FitInput) -> dict[str, Any]:
+    """Return y, weights, offset and exposure of the validation rows, by role.
+
+    They may be names of columns. Unweighted rows have no weights, which saves memory.
+    """
+    arrays = {role: getattr(held, role) for role in ("y", "offset", "exposure")}
+    if held.weights is not None or given.weights is not None:
+        arrays["weights"] = held.weights
+    return arrays
