@@ -673,13 +673,13 @@ class Model:
         return to_onnx(self, **options)
 
     def to_csv(self, folder: Any) -> None:
-        """Score tables as CSV files in a folder; see `cwboost.tables`."""
+        """Write score tables as CSV files; see `cwboost.export.tables.to_csv`."""
         from cwboost.export.tables import to_csv
 
         to_csv(self, folder)
 
     def to_excel(self, file: Any) -> None:
-        """Score tables as an Excel file (extra `excel`); see `cwboost.tables`."""
+        """Write score tables to Excel (extra `excel`); see `cwboost.export.tables.to_excel`."""
         from cwboost.export.tables import to_excel
 
         to_excel(self, file)

@@ -195,11 +195,11 @@ class Scaled:
         per = "" if exposure is None else f" per unit of {one_line(exposure, 20)}"
         if self.scale == "score":
             return f"effect on {self.score}{per}"
-        if self.link in ("logit", "softmax"):
-            what = "odds ratio" if self.scale == "ratio" else "probability"
-            return what + (self._of_class if self.link == "logit" else "")
         if self.scale == "ratio":
-            return f"factor of {self._y}{per}"
+            is_odds = self.link == "logit"
+            return f"odds ratio{self._of_class}" if is_odds else f"factor of {self._y}{per}"
+        if self.model.loss.target == "classes":
+            return f"probability{self._of_class}"
         return ("prediction" if self._y == "the prediction" else f"expected {self._y}") + per
 
     @property
@@ -216,7 +216,9 @@ class Scaled:
 
     @property
     def _of_class(self) -> str:
-        return f" of {one_line(self.model.classes[-1], 20)}"
+        """The class that one score is about; several scores are about one class each."""
+        about_one = self.model.n_outputs == 1 and self.model.classes
+        return f" of {one_line(self.model.classes[-1], 20)}" if about_one else ""
 
 
 # --- lines of an effect ---------------------------------------------------------------------------
@@ -258,10 +260,10 @@ def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
 def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
     """Return the band of an output on the scale, and the band of a missing cell.
 
-    Probabilities of several classes do not have a band, because each depends on all effects.
+    Responses with several outputs do not have a band, because each depends on all effects.
     """
     band = drawn.band
-    if band is None or (scaled.scale == "response" and scaled.link == "softmax"):
+    if band is None or (scaled.scale == "response" and scaled.model.n_outputs > 1):
         return None, None
     ends = tuple(scaled.values(end)[..., o] for end in (band.lower, band.upper))
     if band.missing is None:
