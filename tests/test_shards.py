@@ -53,13 +53,13 @@ def taken(table, rows):
 
 
 def both(table, y, n_parts=5, n_shards=2, held=(), **how):
-    """The model of rows here, and that of the same rows in shards."""
+    """Return the model of local rows and the model of the same rows on shards."""
     how = {"n_iter": 25, "patience": None, **how}
     local = cb.fit(table, y, progress=False, **how)
-    return local, elsewhere(table, y, n_parts, n_shards, held, **how)
+    return local, fit_on_shards(table, y, n_parts, n_shards, held, **how)
 
 
-def elsewhere(table, y, n_parts=5, n_shards=2, held=(), **how):
+def fit_on_shards(table, y, n_parts=5, n_shards=2, held=(), **how):
     shards = shards_of(table, y, n_parts, n_shards, held, **how)
     return sharding.fit(shards, y, **{"n_iter": 25, "patience": None, **how})
 
@@ -72,7 +72,7 @@ def shards_of(table, y, n_parts=5, n_shards=2, held=(), **how):
 
 
 def same(local, other, coef=1e-10, risk=1e-12):
-    """Whether two models are the same but for rounding."""
+    """Assert that two models are the same up to rounding."""
     assert list(other.terms) == list(local.terms)
     assert other.choices == local.choices
     assert other.corrections == local.corrections
@@ -273,7 +273,7 @@ def test_pairs():
 def test_pairs_are_ranked_in_one_place(wanted):
     table = many_kinds(8, 100)
     with pytest.raises(ValueError, match="name them"):
-        elsewhere(table, target(table, "squared"), interactions=wanted)
+        fit_on_shards(table, target(table, "squared"), interactions=wanted)
 
 
 class Cosh:
@@ -360,7 +360,7 @@ def test_what_the_validation_table_has_of_its_own():
     same(*both(first, "y", held=own, exposure="e", **how))
     own = held_partitions(last, last["y"])
     how |= {"validation": (last, last["y"]), "offset": np.ones(n)}
-    for fitted in (cb.fit, partial(elsewhere, held=own)):
+    for fitted in (cb.fit, partial(fit_on_shards, held=own)):
         with pytest.raises(ValueError, match="have an offset or exposure, "):
             fitted(first, "y", **how)
 
@@ -380,7 +380,7 @@ def test_categories_of_numbers(ordered):
 
 @pytest.mark.parametrize("n_shards", [2, 4])
 def test_numbers_of_rows(n_shards):
-    """A count over all rows is told apart from one that begins anew in every partition."""
+    """Row numbers of all rows are told from numbers that start again in every partition."""
     n = 1200
     whole, again = np.arange(n) * 1.0, np.arange(n) % 300 * 1.0
     y = np.random.default_rng(0).normal(size=n)
@@ -407,19 +407,19 @@ def test_columns_that_nobody_asks_for():
     del last["text"]
     held = held_partitions(last, table["y"])
     with pytest.raises(ValueError, match="of the validation table: column 'text' is not in"):
-        elsewhere(table, "y", held=held, **how)
+        fit_on_shards(table, "y", held=held, **how)
 
 
 def test_a_checkpoint(tmp_path):
     table = many_kinds(19, 300)
     y = target(table, "binomial")
     how = {"loss": "binomial", "learners": [cb.Spline("x"), cb.Category("text")], "n_iter": 20}
-    whole, file = elsewhere(table, y, **how), tmp_path / "fit"
-    stopped = elsewhere(table, y, **how, checkpoint=file, callback=lambda m: m == 7)
+    whole, file = fit_on_shards(table, y, **how), tmp_path / "fit"
+    stopped = fit_on_shards(table, y, **how, checkpoint=file, callback=lambda m: m == 7)
     assert stopped.n_iter == 7
-    assert bits(elsewhere(table, y, **how, checkpoint=file)) == bits(whole)
+    assert bits(fit_on_shards(table, y, **how, checkpoint=file)) == bits(whole)
     with pytest.raises(ValueError, match=r"another fit|not the rows"):
-        elsewhere(table, y[::-1], **how, checkpoint=file)
+        fit_on_shards(table, y[::-1], **how, checkpoint=file)
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "binomial", "gamma"])
@@ -434,19 +434,19 @@ def test_a_checkpoint_knows_columns_that_were_not_chosen(tmp_path, loss, many):
     how = {"loss": loss, "validation": 0.25, "weights": rng.uniform(0.5, 2, n)}
     learners = [cb.Spline("x"), cb.Spline("z", smoothing=9.0), cb.Category("g", smoothing=9.0)]
     how |= {"learners": learners, "checkpoint": tmp_path / "fit"}
-    first = elsewhere(table, y, n_iter=5, **how)
+    first = fit_on_shards(table, y, n_iter=5, **how)
     assert set(first.choices) == {"x"}
     for n_iter in (5, 8):
         for name in ("z", "g"):
             other = table | {name: rng.permutation(table[name])}
             with pytest.raises(ValueError, match=f"column {name} has other values, or in other"):
-                elsewhere(other, y, n_iter=n_iter, n_shards=3, **how)
+                fit_on_shards(other, y, n_iter=n_iter, n_shards=3, **how)
     for n_parts, n_shards in ((5, 1), (5, 3), (9, 4), (1, 1)):
-        again = elsewhere(table, y, n_parts, n_shards, n_iter=8, **how)
+        again = fit_on_shards(table, y, n_parts, n_shards, n_iter=8, **how)
         assert again.path.n_iter == 8
 
 
-# --- ranks of numbers elsewhere -------------------------------------------------------------------
+# --- ranks of numbers on shards ------------------------------------------------------------------
 
 
 @st.composite
@@ -475,7 +475,7 @@ def columns(draw):
 
 @settings(max_examples=50, deadline=None)
 @given(columns(), st.integers(1, 4), st.sampled_from([1, 3, 64]), st.booleans())
-def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
+def test_ranks_of_numbers_on_shards(column, n_shards, few_rows, few_values):
     values, weights = column
     n = len(values)
     how = {} if weights is None else {"weights": weights}
@@ -563,7 +563,7 @@ def bits(model):
         ("huber", "plain"),
     ],
 )
-def test_a_lost_shard_begins_anew(loss, optimizer):
+def test_a_lost_shard_is_restored(loss, optimizer):
     """At calls all along the fit: reading, binning, and in the middle of the iterations."""
     table = many_kinds(2, 250)
     y = target(table, loss)
@@ -686,11 +686,11 @@ def test_squared_loss_asks_for_new_terms_only(optimizer):
 
 
 def same_error(table, y, match=None, **how):
-    """Both refuse, with errors of one type; that of rows elsewhere says more."""
+    """Both refuse, with errors of one type; the one of shards says more."""
     with pytest.raises((ValueError, TypeError)) as local:
         cb.fit(table, y, **how)
     with pytest.raises(Exception, match=match) as other:
-        elsewhere(table, y, **how)
+        fit_on_shards(table, y, **how)
     assert type(other.value) is type(local.value)
     return str(local.value), str(other.value)
 
@@ -788,7 +788,7 @@ def test_a_class_that_only_the_validation_table_has():
     with pytest.raises(ValueError, match="class") as local:
         cb.fit(table, y, loss="binomial", validation=validation)
     with pytest.raises(ValueError, match="of the validation table: ") as other:
-        elsewhere(table, y, held=held, loss="binomial", validation=validation)
+        fit_on_shards(table, y, held=held, loss="binomial", validation=validation)
     assert str(local.value) in str(other.value)
 
 

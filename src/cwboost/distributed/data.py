@@ -117,7 +117,7 @@ def read_sharded(
     replies = _split(shards, given, counts, seed)
     n_training = sum(n for n, _ in replies)
     if n_training == 0:
-        raise ValueError("validation: all rows are held out; none is left for training")
+        raise ValueError("validation: all rows are held out; no row is left for training")
     min_rows = None
     if given.min_rows is not None:
         min_rows = ShardedMinRows(given.min_rows, given.rule, shards)

@@ -18,13 +18,13 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.binning.spread import SPREAD_RANKS, Spread
 from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.axis_binning import (
-    Axis,
     CodeBinning,
     OccurringCodes,
     PairBinning,
     PointBinning,
     RuleBinning,
     SettledBinning,
+    TermAxis,
     choose_binning,
 )
 from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
@@ -52,9 +52,9 @@ def settle_binnings(
 ) -> SharedBinnings:
     """Decide how the columns of the terms are binned on all shards."""
     bases, of_term = shared_axes(plans, data.source.bins)
-    of_pairs: dict[Axis, SettledBinning] = {}  # many pairs share a column
+    of_pairs: dict[TermAxis, SettledBinning] = {}  # many pairs share a column
 
-    def settle(axis: Axis, bases: Sequence[Basis]) -> SettledBinning:
+    def settle(axis: TermAxis, bases: Sequence[Basis]) -> SettledBinning:
         column, summary = data.table[axis.column], seen[axis.column]
         binning = choose_binning(axis, column, data.sample, summary, bases)
         if isinstance(binning, OccurringCodes | RuleBinning):
