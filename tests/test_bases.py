@@ -24,6 +24,7 @@ from cwboost.terms.bases import (
     PowerBasis,
     SplineBasis,
     TensorBasis,
+    register_basis,
 )
 from cwboost.terms.encoders import Levels
 from cwboost.terms.learners import LEARNERS, Learner
@@ -159,8 +160,8 @@ class Bumps(Learner):
     column: str
     df: float | None = None
 
-    def basis(self, table, encoder, seen, sample):
-        centers = np.linspace(seen.low, seen.high, 8)
+    def basis(self, column, encoder):
+        centers = np.linspace(column.summary.low, column.summary.high, 8)
         return BumpBasis(centers=tuple(centers.tolist()), width=float(centers[1] - centers[0]))
 
 
@@ -232,12 +233,22 @@ def test_pictures_and_the_report_of_a_basis_of_ones_own(bumpy, tmp_path):
     assert "bumps" in (tmp_path / "report.html").read_text()
 
 
+def test_a_basis_is_registered_by_its_kind():
+    with pytest.raises(ValueError, match="the kind 'spline' belongs to another basis"):
+        register_basis(dataclass(frozen=True)(type("Mine", (Basis,), {"kind": "spline"})))
+    with pytest.raises(TypeError, match="expected a dataclass"):
+        register_basis(type("Mine", (Basis,), {"kind": "mine"}))
+    assert register_basis(SplineBasis) is SplineBasis
+
+
 def test_files_of_a_basis_of_ones_own(bumpy, tmp_path, monkeypatch):
     model, table, _ = bumpy
     with pytest.raises(TypeError, match="Bumps"):
         model.save(tmp_path / "refused.json")
     monkeypatch.setitem(LEARNERS, "Bumps", Bumps)
-    monkeypatch.setitem(BASES, BumpBasis.kind, BumpBasis)
+    with pytest.raises(TypeError, match="BumpBasis"):
+        model.save(tmp_path / "refused.json")
+    monkeypatch.setitem(BASES, "bumps", BumpBasis)
     model.save(tmp_path / "model.json")
     again = cb.load(tmp_path / "model.json")
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
@@ -267,10 +278,10 @@ class ContrastBasis(Basis):
 class Contrast(Learner):
     column: str
 
-    def encoder(self, table, seen, sample):
-        return Levels.make(table[self.column], sample)
+    def encoder(self, column):
+        return Levels.make(column.column, column.sample)
 
-    def basis(self, table, encoder, seen, sample):
+    def basis(self, column, encoder):
         return ContrastBasis()
 
 

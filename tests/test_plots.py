@@ -8,6 +8,7 @@ import itertools
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from types import MappingProxyType
 from xml.etree import ElementTree
 
@@ -24,6 +25,8 @@ from cwboost.explain import trajectory as growth
 from cwboost.explain.shapes import shape, view
 from cwboost.explain.sizes import level_shares, panels, sizes
 from cwboost.frames.table import read_column
+from cwboost.plotting import registry
+from cwboost.plotting.display import Display
 from cwboost.plotting.drawing_data import histogram, thin_places
 
 mpl = pytest.importorskip("matplotlib")
@@ -495,7 +498,7 @@ def test_page_shows_pairs_by_one_scale_of_colours():
     y = 5 * table["a"] * table["b"] + 0.5 * table["c"] * table["d"]
     model = cb.fit(table, y, [cb.Tensor("a", "b"), cb.Tensor("c", "d")], n_iter=200)
     display = drawn(model.plot())
-    meshes = [d._mesh for d in display.displays.values()]
+    meshes = [d.drawing.image for d in display.displays.values()]
     tops = [float(np.abs(mesh.get_array()).max()) for mesh in meshes]
     assert tops[0] > 4 * tops[1]
     assert {mesh.get_clim() for mesh in meshes} == {(-tops[0], tops[0])}
@@ -528,7 +531,7 @@ def test_pairs_of_skewed_columns_leave_out_thin_tails():
     display = drawn(model.plot("a:b", view="all"))
     assert display.ax_.get_xlim()[1] == 100.0
     assert not any("goes" in t for t in texts(display))
-    with pytest.raises(ValueError, match="of a pair 'auto' or 'all'"):
+    with pytest.raises(ValueError, match="of a pair must be 'auto' or 'all'"):
         model.plot("a:b", view=(0, 1))
 
 
@@ -608,7 +611,7 @@ def test_estimators_plot(table):
     drawn(estimator.plot(kind="explanation", table=X, row=1))
     with pytest.raises(ValueError, match="not fitted"):
         cb.CWBRegressor().plot()
-    with pytest.raises(TypeError, match="expected a model of cwboost"):
+    with pytest.raises(TypeError, match="expected a cwboost Model"):
         cb.RiskDisplay.from_estimator("model")
     array = cb.CWBRegressor(n_iter=30).fit(
         np.random.default_rng(0).normal(size=(50, 2)), np.ones(50)
@@ -750,15 +753,65 @@ def test_command_explains(file, tmp_path, table):
     [
         (["-o", "x.jpg"], "ends in .png, .svg, .pdf"),
         (["u", "--kind", "risk", "-o", "x.png"], "leave out 'u'"),
-        (["--kind", "risk", "--scale", "score", "-o", "x.png"], "--scale is for effects"),
-        (["--kind", "explanation", "-o", "x.png"], "go together"),
-        (["--row", "1", "-o", "x.png"], "--row is for --kind explanation"),
+        (["--kind", "risk", "--scale", "score", "-o", "x.png"], "--scale does not apply to --kind"),
+        (["--kind", "explanation", "-o", "x.png"], "draws one row; give its --table"),
+        (["--row", "1", "-o", "x.png"], "--row does not apply to --kind effects"),
     ],
 )
 def test_command_misused(file, capsys, arguments, message):
     with pytest.raises(SystemExit):
         cli.main(["plot", file, *arguments])
     assert message in capsys.readouterr().err
+
+
+class CountDisplay(Display):
+    """A user's display: the number of terms."""
+
+    def __init__(self, n):
+        self.n = n
+
+    @classmethod
+    def from_estimator(cls, model, *, ax=None):
+        return cls(len(model.terms)).drawn(ax)
+
+    def plot(self, ax=None):
+        self.ax_ = plt.gca() if ax is None else ax
+        self.figure_ = self.ax_.figure
+        self.ax_.bar(["terms"], [self.n])
+        return self
+
+
+class PlainDisplay:
+    """A user's display that only knows scikit-learn's manner."""
+
+    @classmethod
+    def from_estimator(cls, model, *, ax=None):
+        made = cls()
+        made.ax_ = plt.gca() if ax is None else ax
+        made.figure_ = made.ax_.figure
+        made.ax_.plot(model.risk)
+        return made
+
+
+@pytest.mark.parametrize("display", [CountDisplay, PlainDisplay])
+def test_a_registered_display_is_known_everywhere(model, file, tmp_path, monkeypatch, display):
+    monkeypatch.setitem(registry.DISPLAYS, "mine", display)
+    assert isinstance(drawn(model.plot(kind="mine")), display)
+    plots.save(model, tmp_path / "a.svg", kind="mine")
+    assert cli.main(["plot", file, "--kind", "mine", "-o", str(tmp_path / "b.svg")]) == 0
+    for name in ("a.svg", "b.svg"):
+        ElementTree.parse(tmp_path / name)
+
+
+def test_a_plot_that_fails_leaves_no_file(model, tmp_path, monkeypatch):
+    def broken(self, file, **_):
+        Path(file).write_text("half")
+        raise ValueError("no")
+
+    monkeypatch.setattr(mpl.figure.Figure, "savefig", broken)
+    with pytest.raises(ValueError, match="no"):
+        plots.save(model, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_command_names_what_is_wrong(file, tmp_path, capsys):
@@ -813,7 +866,7 @@ def test_face(model):
     assert first in found.words
 
 
-def test_face_of_hostile_names(hostile):
+def test_html_of_hostile_names(hostile):
     model, _ = hostile
     text = model._repr_html_()
     found = Reader(text)
@@ -826,13 +879,13 @@ def test_face_of_hostile_names(hostile):
 
 
 @pytest.mark.parametrize("loss", problems.LOSSES)
-def test_face_of_every_loss(loss):
+def test_html_of_every_loss(loss):
     for svg in svgs(cases.loss_model(loss)._repr_html_()):
         assert "nan" not in svg
         ElementTree.fromstring(svg)
 
 
-def test_face_stays_small():
+def test_html_stays_small():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 200))
     wide = cases.with_all_terms(cb.fit(X, X.sum(axis=1), n_iter=100))
@@ -844,7 +897,7 @@ def test_face_stays_small():
     assert len(many._repr_html_().encode()) < 50_000
 
 
-def test_face_of_estimators(table):
+def test_html_of_estimators(table):
     estimator = cb.CWBRegressor(n_iter=30)
     assert "cwb" not in estimator._repr_mimebundle_()["text/html"].split("sk-")[0]
     estimator.fit({"u": table["u"]}, table["u"])

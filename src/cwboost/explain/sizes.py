@@ -12,7 +12,7 @@ from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term
-from cwboost.terms.bases import Basis, Points
+from cwboost.terms.bases import Basis, RowShares
 from cwboost.terms.encoders import Encoder
 
 from .effects import cross
@@ -67,7 +67,7 @@ def _is_other_term(model: Model, term: Term) -> bool:
     )
 
 
-def term_points(model: Model, term: Term) -> Points:
+def term_points(model: Model, term: Term) -> RowShares:
     """Return encoded values that stand for the training rows, and their shares.
 
     For two columns the shares are those of independent columns.
@@ -77,17 +77,17 @@ def term_points(model: Model, term: Term) -> Points:
     if len(axes) == 1:
         return axes[0]
     (a, u), (b, v) = axes
-    return Points(np.column_stack(cross(a, b)), np.outer(u, v).ravel())
+    return RowShares(np.column_stack(cross(a, b)), np.outer(u, v).ravel())
 
 
-def _axis_points(facts: ColumnFacts, encoder: Encoder, basis: Basis) -> Points:
-    own = basis.points()
+def _axis_points(facts: ColumnFacts, encoder: Encoder, basis: Basis) -> RowShares:
+    own = basis.row_shares()
     if own is not None:
         return own
     codes = encoder.codes()
     if codes is not None:  # a basis that does not know the shares of its codes
         known = codes[~np.isnan(codes) & (codes != UNSEEN)]
-        return Points(known, np.full(len(known), 1.0 / max(len(known), 1)))
+        return RowShares(known, np.full(len(known), 1.0 / max(len(known), 1)))
     if facts.spread is not None and len(facts.spread.points):
         at, shares, missing = facts.spread.points, facts.spread.shares, facts.spread.missing
     else:  # a file of an old version
@@ -95,7 +95,7 @@ def _axis_points(facts: ColumnFacts, encoder: Encoder, basis: Basis) -> Points:
         shares, missing = np.full(GRID_POINTS, 1 / GRID_POINTS), 0.0
     if missing:
         at, shares = np.append(at, np.nan), np.append(shares * (1.0 - missing), missing)
-    return Points(at, shares)
+    return RowShares(at, shares)
 
 
 def level_shares(model: Model, column: str) -> Floats | None:
@@ -107,7 +107,7 @@ def level_shares(model: Model, column: str) -> Floats | None:
     for term in model.terms.values():
         margins = zip(term.columns, term.plan.encoders, term.plan.basis.margins, strict=True)
         for name, encoder, basis in margins:
-            points = basis.points()
+            points = basis.row_shares()
             if name != column or encoder.is_numeric or points is None:
                 continue
             unseen = points.values == UNSEEN

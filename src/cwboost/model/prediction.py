@@ -202,7 +202,7 @@ def _moved(
 
 
 @dataclass(frozen=True)
-class ColumnSource:
+class PredictorColumn:
     """A column that terms read: as numbers, or as codes of levels."""
 
     column: str
@@ -214,11 +214,11 @@ class CompiledTerms:
 
     def __init__(self, terms: Sequence[Sum], facts: Mapping[str, ColumnFacts]) -> None:
         self._facts = facts
-        self._sources: dict[ColumnSource, int] = {}
+        self._sources: dict[PredictorColumn, int] = {}
         self._axes: list[_core.Axis] = []
-        self._source_of: list[ColumnSource] = []  # per axis
-        self._level_axes: dict[ColumnSource, int] = {}
-        self._level_breaks: dict[tuple[ColumnSource, bool], _core.Breaks] = {}
+        self._source_of: list[PredictorColumn] = []  # per axis
+        self._level_axes: dict[PredictorColumn, int] = {}
+        self._level_breaks: dict[tuple[PredictorColumn, bool], _core.Breaks] = {}
         self._positions: tuple[tuple[str, ...], list[int]] = ((), [])
         made, self._needs = [], []  # sources of each term
         for axes, given in terms:
@@ -235,7 +235,7 @@ class CompiledTerms:
     def _axis(self, axis: Axis, coef: Floats, i: int, n_axes: int) -> int:
         """Return the number of an axis in the core; effects of the same levels share one."""
         levels = axis.levels if axis.breaks is None else None
-        source = ColumnSource(axis.column, levels)
+        source = PredictorColumn(axis.column, levels)
         if source in self._level_axes:
             return self._level_axes[source]
         number = self._sources.setdefault(source, len(self._sources))
@@ -263,7 +263,7 @@ class CompiledTerms:
             self._note(found, table, self._core.run_array(array, columns, effects, add, n_threads))
             return found
         given: list[Any] = [None] * len(self._sources)
-        converted: set[ColumnSource] = set()
+        converted: set[PredictorColumn] = set()
         first = 0
         for k, needs in enumerate(self._needs):
             for source in needs:
@@ -301,7 +301,7 @@ class CompiledTerms:
             if n:
                 found.unseen[source.column] = n
 
-    def _read(self, source: ColumnSource, table: Table) -> tuple[Any, bool]:
+    def _read(self, source: PredictorColumn, table: Table) -> tuple[Any, bool]:
         """Return a column as the core takes it, and whether that is new memory."""
         facts = self._facts[source.column]
         if source.levels is None:
@@ -321,7 +321,7 @@ class CompiledTerms:
             column.labels()  # raises
         return (column.values, self._breaks(source, boolean)), True
 
-    def _breaks(self, source: ColumnSource, boolean: bool) -> _core.Breaks:
+    def _breaks(self, source: PredictorColumn, boolean: bool) -> _core.Breaks:
         """Return what finds the levels among numbers."""
         if (source, boolean) not in self._level_breaks:
             assert source.levels is not None

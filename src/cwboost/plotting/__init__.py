@@ -1,1 +1,1 @@
-"""Drawings of models and of what was found about them. The only package that knows matplotlib."""
+"""Plots with matplotlib (extra `plot`): one display per file, registered in registry.py."""

@@ -7,27 +7,25 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from cwboost.frames.result_table import ResultTable
 
+from .display import DEFERRED
 from .drawing_data import (
     aligned,
     series_table,
 )
 from .effect import EffectDisplay
-from .style import (
-    LATER,
-)
+from .mpl import Axes
 
 
 class ComparisonDisplay(EffectDisplay):
-    """The effects of several models on one column, in one picture.
+    """The effects of several models on one column, in one plot.
 
     Attributes
     ----------
     data : table of what is drawn; a model's column is named as the model
-    ax_, figure_ : of matplotlib
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -45,33 +43,33 @@ class ComparisonDisplay(EffectDisplay):
     def from_estimators(
         cls, models: Mapping[str, Any], which: str, *, ax: Axes | None = None, **options: Any
     ) -> Self:
-        """Computes the effects and draws them.
+        """Compute the effects and draw them.
 
         Parameters
         ----------
         models : mapping of name to Model or estimator
-        which : name of a column (its terms are added up) or of a term
+        which : name of a column (the sum of its terms) or of a term
         ax : matplotlib axes, optional
         **options
-            As of `EffectDisplay.from_estimator`: scale, output, table, view, max_levels, sort,
-            labels, target, n. The spread of the rows is that of the first model.
+            As for `EffectDisplay.from_estimator`: scale, output, table, view, max_levels, sort,
+            labels, target, n. The distribution of the rows is the one of the first model.
         """
         if not models:
             raise ValueError("expected at least one model")
         if "parts" in options:
             raise TypeError("a comparison of models does not show parts")
         displays = [
-            EffectDisplay.from_estimator(model, which, ax=LATER, **options)
+            EffectDisplay.from_estimator(model, which, ax=DEFERRED, **options)
             for model in models.values()
         ]
         first, kinds = displays[0], {d.kind for d in displays}
         if "surface" in kinds or len(kinds) > 1:
             raise ValueError(
-                f"{which!r}: only curves, or levels, can be drawn over each other; give every "
-                "model its own axes with ax="
+                f"{which!r}: a comparison can only draw curves, or levels, in the same axes; draw "
+                "every model in its own axes with ax="
             )
         if any(len(d.series) > 1 for d in displays):
-            raise ValueError("with several classes say which to compare, with output=")
+            raise ValueError("the models have several classes; choose one with output=")
         named = zip(models, displays, strict=True)
         series = [replace(d.series[0], name=str(name)) for name, d in named]
         low, high = (min(d.view[0] for d in displays), max(d.view[1] for d in displays))
@@ -80,7 +78,7 @@ class ComparisonDisplay(EffectDisplay):
             middle=first.middle if first.scale != "response" else None, shares=first.shares,
             view=(low, high), labels=first.labels, max_levels=first.max_levels, sort=first.sort,
         )  # fmt: skip
-        return made if ax is LATER else made.plot(ax)
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

@@ -1,51 +1,46 @@
-"""The picture of a cross-validation with matplotlib (extra `plot`): folds, mean, both choices.
-
-Knows how it looks; the numbers are those of the CV. The helpers and the style are those of plots.
-"""
+"""CVDisplay: a cross-validation along the path, with its folds, mean and chosen iterations."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.cv import CV
 from cwboost.selection.metrics import RISK
 
-from .plot import write_display
+from .display import DEFERRED, Display
+from .mpl import Axes, Line2D, Patch
+from .plot import save_display
 from .style import (
     BLUE,
     DASHES,
-    LATER,
     RED,
     add_remarks,
-    axes_or_new,
-    blend,
+    cwboost_style,
     drawn_text,
-    dress,
-    is_log_axis,
+    make_axes,
+    mix_grey,
     set_path_axis,
     set_ticks,
-    styled,
+    style_axes,
+    use_log_axis,
 )
 
-INSIDE = "#009E73"  # the choice within one standard error
-FAINT = 30  # folds, beyond which their lines are fainter still
+ONE_SE_COLOUR = "#009E73"  # the choice within one standard error
+FAINT_FROM = 30  # with more folds their lines are fainter
 
 
-class CVDisplay:
-    """What decides (the risk, or a metric) on the test rows of every fold, pale; its mean with a
-    band of one standard error; the best iteration, and the first within one standard error of it.
+class CVDisplay(Display):
+    """The risk, or the metric that decides, on the test rows: every fold (pale), the mean with a
+    band of one standard error, the best iteration, and the first one within a standard error.
 
     Attributes
     ----------
     cv : CV
     data : table of iteration, mean, standard_error and a column per fold
-    ax_, figure_ : of matplotlib
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -59,25 +54,25 @@ class CVDisplay:
     >>> import matplotlib.pyplot as plt; plt.close()
     """
 
-    _size = (6.6, 4.0)
+    figure_size = (6.6, 4.0)
 
     def __init__(self, cv: CV, *, log: bool = True) -> None:
         self.cv, self.log = cv, log
 
     @classmethod
     def from_cv(cls, cv: CV, *, log: bool | None = None, ax: Axes | None = None) -> Self:
-        """Draws a cross-validation.
+        """Draw a cross-validation.
 
         Parameters
         ----------
         cv : CV
             The result of `cb.cv`.
         log : bool, optional
-            Iterations on a logarithmic axis; by default from 100 iterations on.
+            Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
-        made = cls(cv, log=is_log_axis(log, cv.n_iter))
-        return made if ax is LATER else made.plot(ax)
+        made = cls(cv, log=use_log_axis(log, cv.n_iter))
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
@@ -91,18 +86,18 @@ class CVDisplay:
         return out
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws, on the given axes or in a new figure."""
+        """Draw on the given axes or in a new figure."""
         found = self.cv
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
-            dress(ax)
+            style_axes(ax)
             set_path_axis(ax, found.n_iter, self.log)
             at, mean, error = found.iterations, found.mean, found.standard_error
-            ax.plot(at, found.values.T, **self._pale)
+            ax.plot(at, found.values.T, **self._fold_style)
             ax.fill_between(at, mean - error, mean + error, color=BLUE, alpha=0.22, linewidth=0)
             ax.plot(at, mean, color=BLUE, linewidth=2.2, zorder=4)
-            self._limits()
+            self._set_limits()
             set_ticks(ax.yaxis)
             known = found.chosen_by == RISK
             ax.set_ylabel(
@@ -110,17 +105,17 @@ class CVDisplay:
                 if known
                 else f"{drawn_text(found.chosen_by)} of test rows"
             )
-            self._marks()
-            self._explain()
+            self._add_marks()
+            self._add_legend()
         return self
 
     @property
-    def _pale(self) -> dict[str, Any]:
-        alpha = 0.9 if self.cv.n_folds <= FAINT else 0.45
-        return {"color": blend(self.ax_, 0.3), "linewidth": 0.7, "alpha": alpha, "zorder": 2}
+    def _fold_style(self) -> dict[str, Any]:
+        alpha = 0.9 if self.cv.n_folds <= FAINT_FROM else 0.45
+        return {"color": mix_grey(self.ax_, 0.3), "linewidth": 0.7, "alpha": alpha, "zorder": 2}
 
-    def _limits(self) -> None:
-        """From the start to the best of any fold: a path that ran away does not set the scale."""
+    def _set_limits(self) -> None:
+        """Show values from the start to the best of any fold, even if a path diverged."""
         found, ax = self.cv, self.ax_
         values = found.values[:, 1:] if self.log and found.n_iter > 1 else found.values
         ends = np.concatenate([values[:, 0], values.min(axis=0), values.max(axis=0)])
@@ -135,15 +130,15 @@ class CVDisplay:
 
     @property
     def _choices(self) -> dict[str, tuple[int, str]]:
-        """In words, the iteration and the colour of each choice."""
+        """The iteration and the colour of each choice, by its text in the legend."""
         best, fewer = self.cv.best_iteration, self.cv.best_iteration_1se
         return {
-            f"within one standard error: {fewer:,}": (fewer, INSIDE),
+            f"within one standard error: {fewer:,}": (fewer, ONE_SE_COLOUR),
             f"best: {best:,} iterations": (best, RED),
         }
 
-    def _marks(self) -> None:
-        """A point on the mean for each choice, with a line to the side where no legend is."""
+    def _add_marks(self) -> None:
+        """Mark each choice on the mean, with a line to the side that has no legend."""
         found, ax = self.cv, self.ax_
         end = ax.get_ylim()[1 if found.greater_is_better else 0]
         for m, colour in self._choices.values():
@@ -153,25 +148,25 @@ class CVDisplay:
             ax.plot(
                 [m, m], [value, end], color=colour, linewidth=1.2, linestyle=DASHES[1], zorder=3
             )
-            ax.plot([m], [value], zorder=5, clip_on=False, **self._point(colour))
+            ax.plot([m], [value], zorder=5, clip_on=False, **self._point_style(colour))
 
-    def _point(self, colour: str) -> dict[str, Any]:
+    def _point_style(self, colour: str) -> dict[str, Any]:
         back = self.ax_.get_facecolor()
         return {"marker": "o", "color": colour, "markersize": 7.5, "mec": back, "mew": 1.2}
 
-    def _explain(self) -> None:
+    def _add_legend(self) -> None:
         ax, found = self.ax_, self.cv
         handles: dict[str, Any] = {
             f"mean of {found.n_folds} folds": Line2D([], [], color=BLUE, linewidth=2.2),
             "± one standard error": Patch(color=BLUE, alpha=0.22, linewidth=0),
-            "each fold": Line2D([], [], **self._pale),
+            "each fold": Line2D([], [], **self._fold_style),
         }
         for words, (_, colour) in self._choices.items():
-            handles[words] = Line2D([], [], linestyle="", **self._point(colour))
+            handles[words] = Line2D([], [], linestyle="", **self._point_style(colour))
         place: Any = "upper right"
         if found.greater_is_better:
             place = "lower right"
-        elif found.mean[-1] > np.mean(ax.get_ylim()):  # where a path that ran away is
+        elif found.mean[-1] > np.mean(ax.get_ylim()):  # a diverged path ends there
             place = "upper center"
         ax.legend(
             list(handles.values()),
@@ -185,5 +180,5 @@ class CVDisplay:
 
 
 def save(found: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
-    """Writes the picture to a file without opening a window."""
-    write_display(CVDisplay.from_cv(found, ax=LATER), file, form, dpi)
+    """Write the plot to a file without opening a window."""
+    save_display(CVDisplay.from_cv(found, ax=DEFERRED), file, form, dpi)

@@ -1,14 +1,13 @@
-"""EffectsDisplay: the effects of a model, one panel each."""
+"""EffectsDisplay: all effects of a model on one page, one panel each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from matplotlib.lines import Line2D
-
 from cwboost.explain.sizes import panels
 
+from .display import DEFERRED, Display
 from .drawing_data import (
     Scale,
     Scaled,
@@ -17,18 +16,18 @@ from .drawing_data import (
 )
 from .effect import EffectDisplay
 from .inputs import as_model, as_rows
+from .mpl import Line2D
 from .style import (
     DASHES,
-    LATER,
     add_note,
-    blend,
-    colour_of,
+    cwboost_style,
     drawn_text,
-    styled,
+    mix_grey,
+    nth_colour,
 )
 
 
-class EffectsDisplay:
+class EffectsDisplay(Display):
     """All effects of a model on one page, the most important first.
 
     Attributes
@@ -48,6 +47,8 @@ class EffectsDisplay:
     ['g']
     >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
     """
+
+    is_page = True
 
     def __init__(
         self,
@@ -78,17 +79,17 @@ class EffectsDisplay:
         level: float | None = None,
         figure: Any = None,
     ) -> Self:
-        """Computes the effects and draws them.
+        """Compute the effects and draw them.
 
         Parameters
         ----------
         model : Model, CWBRegressor or CWBClassifier
         max_effects : int
-            The most important so many; the others are named at the foot.
+            Draw this many effects, the most important ones; the others are named at the foot.
         share_scale : bool
-            One scale of values for all, so that sizes can be compared.
+            Use one scale of values for all effects, so that sizes can be compared.
         scale, output, table, max_levels, sort, labels, target, band, level
-            As of `EffectDisplay.from_estimator`.
+            As for `EffectDisplay.from_estimator`.
         figure : matplotlib figure or subfigure, optional
         """
         rows, model = as_rows(model, table), as_model(model)
@@ -96,7 +97,7 @@ class EffectsDisplay:
         displays = {
             name: EffectDisplay.from_estimator(
                 model, name, scale=scale, output=output, table=rows, max_levels=max_levels,
-                sort=sort, labels=labels, target=target, band=band, level=level, ax=LATER,
+                sort=sort, labels=labels, target=target, band=band, level=level, ax=DEFERRED,
             )
             for name in order[:max_effects]
         }  # fmt: skip
@@ -104,81 +105,82 @@ class EffectsDisplay:
         if output is not None:
             label += f": {one_line(output, 20)}"
         made = cls(displays, label=label, share_scale=share_scale, left_out=order[max_effects:])
-        return made if figure is LATER else made.plot(figure)
+        return made.drawn(figure)
 
     @property
     def _shape(self) -> tuple[int, int]:
+        """Rows and columns of panels."""
         n = max(1, len(self.displays))
         across = min(n, 3 if n != 4 else 2)
         return -(-n // across), across
 
     @property
-    def _size(self) -> tuple[float, float]:
+    def figure_size(self) -> tuple[float, float]:
+        """Width and height in inches of a new figure."""
         down, across = self._shape
-        return max(3.1 * across, 4.0), 2.2 * down + (0.9 if self._maps else 0.5)
+        return max(3.1 * across, 4.0), 2.2 * down + (0.9 if self._surfaces else 0.5)
 
     @property
-    def _maps(self) -> list[EffectDisplay]:
+    def _surfaces(self) -> list[EffectDisplay]:
         return [d for d in self.displays.values() if d.kind == "surface"]
 
     def plot(self, figure: Any = None) -> Self:
-        """Draws the page, in the given figure or in a new one."""
-        with styled():
+        """Draw the page in the given figure or in a new one."""
+        with cwboost_style():
             if figure is None:
                 import matplotlib.pyplot as plt
 
-                figure = plt.figure(figsize=self._size, layout="constrained")
+                figure = plt.figure(figsize=self.figure_size, layout="constrained")
             self.figure_ = figure
             self.axes_ = figure.subplots(*self._shape, squeeze=False)
             for ax in self.axes_.flat[len(self.displays) :]:
                 ax.set_axis_off()
             for ax, (name, display) in zip(self.axes_.flat, self.displays.items(), strict=False):
-                display._draw(ax, small=True)
+                display.draw_on(ax, small=True)
                 ax.set_title(self._title(name, display), loc="left")
             if self.share_scale:
-                self._share()
-            if self._maps:
+                self._share_limits()
+            if self._surfaces:
                 self._share_colours()
-            self._words()
+            self._add_texts()
         return self
 
     def _title(self, name: str, display: EffectDisplay) -> str:
-        columns = display.series[0].shape.columns
+        columns, title_of = display.series[0].shape.columns, display.drawing.title_of
         if len(columns) == 1:
-            return display._title_of(columns[0], 30) if name == columns[0] else drawn_text(name, 30)
-        across, up = (display._title_of(c, 16) for c in columns)
+            return title_of(columns[0], 30) if name == columns[0] else drawn_text(name, 30)
+        across, up = (title_of(c, 16) for c in columns)
         of_class = display.series[0].name
         return f"{up} (up) by {across}" + (f": {drawn_text(of_class, 12)}" if of_class else "")
 
-    def _share(self) -> None:
-        """The same limits for all axes of values."""
-        drawn = [d for d in self.displays.values() if d.kind != "surface"]
-        across = [d.kind == "levels" for d in drawn]
-        limits = [
-            d.ax_.get_xlim() if a else d.ax_.get_ylim() for d, a in zip(drawn, across, strict=True)
-        ]
-        for d, a in zip(drawn, across, strict=True):
+    def _share_limits(self) -> None:
+        """Give all axes that show values the same limits."""
+        drawings = [d.drawing for d in self.displays.values() if d.drawing.value_axis is not None]
+        limits = [d.ax.get_xlim() if d.value_axis == "x" else d.ax.get_ylim() for d in drawings]
+        for d in drawings:
             ends = (min(low for low, _ in limits), max(high for _, high in limits))
-            (d.ax_.set_xlim if a else d.ax_.set_ylim)(*ends)
-            d._value_ticks(d.ax_.xaxis if a else d.ax_.yaxis, 4)
+            (d.ax.set_xlim if d.value_axis == "x" else d.ax.set_ylim)(*ends)
+            d.set_value_ticks(4)
 
     def _share_colours(self) -> None:
-        """The same colours for all maps, lest a small one looks like a large one."""
-        top = max(d._mesh.norm.vmax for d in self._maps)
-        for d in self._maps:
-            d._mesh.set_clim(-top, top)
-        bar = self._maps[0]._colour_bar(list(self.axes_.flat), location="bottom", shrink=0.3,
-                                        pad=0.02, anchor=(0.0, 0.0))  # fmt: skip
+        """Give all surfaces the same colours, so that a small effect does not look large."""
+        surfaces: list[Any] = [d.drawing for d in self._surfaces]
+        top = max(d.image.norm.vmax for d in surfaces)
+        for d in surfaces:
+            d.image.set_clim(-top, top)
+        bar = surfaces[0].add_colour_bar(list(self.axes_.flat), location="bottom", shrink=0.3,
+                                         pad=0.02, anchor=(0.0, 0.0))  # fmt: skip
         bar.ax.set_ylabel("pairs", rotation=0, ha="right", va="center", fontsize="small")
 
-    def _words(self) -> None:
-        """The title, the classes, what marks stand for, and what was left out."""
+    def _add_texts(self) -> None:
+        """Add the title, the legend of classes, what marks mean, and what was left out."""
         figure, first = self.figure_, self.axes_.flat[0]
         if not self.displays:
             add_note(first, "no term was chosen", (0.5, 0.5), (0, 0), "axes fraction", ha="center")
             return
         figure.suptitle(drawn_text(self.label, 80), x=0.01, ha="left", fontsize="large")
-        width, grey = int(18 * figure.bbox.width / figure.dpi), blend(first, 0.6)  # in characters
+        width = int(18 * figure.bbox.width / figure.dpi)  # in characters
+        grey = mix_grey(first, 0.6)
         notes = "\n".join(lines_of(self._notes(), width))
         series = max((d.series for d in self.displays.values()), key=len)
         if len(series) == 1:
@@ -186,7 +188,7 @@ class EffectsDisplay:
             return
         dashes = [DASHES[k % len(DASHES)] for k in range(len(series))]
         marks = [
-            Line2D([], [], color=colour_of(first, k), linestyle=dash, linewidth=2)
+            Line2D([], [], color=nth_colour(first, k), linestyle=dash, linewidth=2)
             for k, dash in enumerate(dashes)
         ]
         names = [" " * s.name.startswith("_") + drawn_text(s.name, 20) for s in series]
@@ -201,7 +203,7 @@ class EffectsDisplay:
         shown = self.displays.values()
         known = any(d.spread is not None or d.shares is not None for d in shown)
         notes = ["grey bars: rows"] if known else []
-        notes += dict.fromkeys(word for d in shown for word in d._key())
+        notes += dict.fromkeys(note for d in shown for note in d.notes)
         if self.left_out:
             names = ", ".join(drawn_text(name, 20) for name in self.left_out[:4])
             more = f" and {len(self.left_out) - 4:,} more" if len(self.left_out) > 4 else ""

@@ -1,4 +1,4 @@
-"""ExplanationDisplay: why one row gets its prediction, as a waterfall."""
+"""ExplanationDisplay: the prediction of one row as a waterfall of effects."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from matplotlib.axes import Axes
 
+from cwboost._utils.text import readable_number
 from cwboost.explain.explanation import explain
 from cwboost.frames.result_table import ResultTable
 
+from .display import Display
 from .drawing_data import (
     Bar,
     Scaled,
-    number,
     one_line,
     short_numbers,
     signed,
     waterfall,
 )
 from .inputs import as_model, as_rows
+from .mpl import Axes
 from .style import (
     BLUE,
-    LATER,
     ORANGE,
     AxisLimits,
     add_note,
-    axes_or_new,
     axis_title,
-    blend,
+    cwboost_style,
     drawn_text,
-    dress,
-    dress_levels,
-    padded_range,
-    percent,
+    format_percent,
+    label_levels,
+    make_axes,
+    mix_grey,
+    pad_range,
     set_ticks,
-    styled,
+    style_axes,
 )
 
 
-class ExplanationDisplay:
-    """Why one row gets its prediction: from the intercept, column by column, to the score.
+class ExplanationDisplay(Display):
+    """The prediction of one row: from the intercept, column by column, to the score.
 
     Attributes
     ----------
     data : table of column, value and effect, the largest first (see `explain.explanation`)
-    bars : the steps as they are drawn, small ones gathered
-    ax_, figure_ : of matplotlib
+    bars : the steps as they are drawn; small ones are combined
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -60,6 +60,8 @@ class ExplanationDisplay:
     ['g', '(intercept)', '(score)']
     >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
     """
+
+    needs_row = True
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class ExplanationDisplay:
         target: str | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Explains a row and draws it.
+        """Explain a row and draw it.
 
         Parameters
         ----------
@@ -97,11 +99,11 @@ class ExplanationDisplay:
         row : int
             Number of the row, from 0.
         output : class, optional
-            With several classes: which one; by default the most probable.
+            With several classes, the one to draw; by default the most probable.
         max_bars : int
-            Columns shown; the others are gathered.
+            Show this many columns; the others are combined.
         offset, exposure : name of a column, optional
-            As of `Model.predict`.
+            As for `Model.predict`.
         labels : mapping of column to text, optional
         target : str, optional
             What is predicted, for the title of the axis.
@@ -114,25 +116,25 @@ class ExplanationDisplay:
         if output is not None:
             picked = scaled.number_of(output)
         made = cls(data, scaled, output=picked, max_bars=max_bars, labels=labels)
-        return made if ax is LATER else made.plot(ax)
+        return made.drawn(ax)
 
     @property
-    def _size(self) -> tuple[float, float]:
+    def figure_size(self) -> tuple[float, float]:
         return 6.4, 0.9 + 0.31 * len(self.bars)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws the bars, on the given axes or in a new figure."""
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        """Draw the bars on the given axes or in a new figure."""
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
             limits = AxisLimits(ax, "x")
-            dress(ax, "x")
+            style_axes(ax, "x")
             for y, bar in enumerate(self.bars):
-                self._bar(y, bar)
+                self._draw_bar(y, bar)
             for y, bar in enumerate(self.bars[:-1]):
-                ax.plot([bar.end] * 2, [y, y + 1], color=blend(ax, 0.4), linewidth=0.8, zorder=2)
-            dress_levels(ax, np.arange(len(self.bars)), [self._name(bar) for bar in self.bars])
-            limits.set(*padded_range([bar.end for bar in self.bars], False, 0.06, 0.24))
+                ax.plot([bar.end] * 2, [y, y + 1], color=mix_grey(ax, 0.4), linewidth=0.8, zorder=2)
+            label_levels(ax, np.arange(len(self.bars)), [self._name_of(bar) for bar in self.bars])
+            limits.set(*pad_range([bar.end for bar in self.bars], False, 0.06, 0.24))
             set_ticks(ax.xaxis)
             label = self.scaled.score.removeprefix("the ")
             if self.scaled.model.n_outputs > 1:
@@ -140,7 +142,7 @@ class ExplanationDisplay:
             ax.set_xlabel(axis_title(label, 56))
         return self
 
-    def _name(self, bar: Bar) -> str:
+    def _name_of(self, bar: Bar) -> str:
         if bar.kind == "column":
             name = drawn_text(self.labels.get(bar.name, bar.name), 24)
             return f"{name} = {drawn_text(short_numbers(bar.value), 18)}"
@@ -149,22 +151,23 @@ class ExplanationDisplay:
         words = {"intercept": "average row", "score": "this row", "offset": "offset"}
         return drawn_text(short_numbers(bar.value), 30) if bar.value else words[bar.kind]
 
-    def _bar(self, y: int, bar: Bar) -> None:
+    def _draw_bar(self, y: int, bar: Bar) -> None:
         ax = self.ax_
-        style = {"fontsize": "small", "color": blend(ax, 0.85), "zorder": 5}
+        style = {"fontsize": "small", "color": mix_grey(ax, 0.85), "zorder": 5}
         if bar.kind in ("intercept", "score"):
-            ax.plot([bar.end], [y], "D", color=blend(ax, 0.85), markersize=6.5, zorder=4)
-            add_note(ax, self._meaning(bar.end), (bar.end, y), (9, 0), **style)
+            ax.plot([bar.end], [y], "D", color=mix_grey(ax, 0.85), markersize=6.5, zorder=4)
+            add_note(ax, self._format_score(bar.end), (bar.end, y), (9, 0), **style)
             return
         rises = bar.end >= bar.begin
         ax.barh(y, bar.end - bar.begin, left=bar.begin, height=0.6, zorder=3,
                 color=BLUE if rises else ORANGE)  # fmt: skip
         add_note(ax, signed(bar.end - bar.begin), (max(bar.begin, bar.end), y), (5, 0), **style)
 
-    def _meaning(self, score: float) -> str:
-        """A score, and the response that it stands for."""
-        model, text = self.scaled.model, number(score)
+    def _format_score(self, score: float) -> str:
+        """Return a score as text, with its response."""
+        model, text = self.scaled.model, readable_number(score)
         if self.scaled.link not in ("logit", "log"):
             return text
         response = float(model.loss.response(np.array([[score]]))[0])
-        return f"{text}  ({percent(response) if self.scaled.link == 'logit' else number(response)})"
+        as_percent = self.scaled.link == "logit"
+        return f"{text}  ({format_percent(response) if as_percent else readable_number(response)})"

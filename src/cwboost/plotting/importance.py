@@ -1,4 +1,4 @@
-"""ImportanceDisplay: how much each term matters."""
+"""ImportanceDisplay: how important each column or term is, as bars."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from cwboost.explain.sizes import panels, sizes
 from cwboost.frames.result_table import ResultTable
 
+from .display import Display
 from .inputs import as_model
+from .mpl import Axes
 from .style import (
     BLUE,
-    LATER,
     add_note,
-    axes_or_new,
-    blend,
+    cwboost_style,
     drawn_text,
-    dress,
-    dress_levels,
-    percent,
+    format_percent,
+    label_levels,
+    make_axes,
+    mix_grey,
     set_ticks,
-    styled,
+    style_axes,
 )
 
 
-class ImportanceDisplay:
-    """How much of the fall of the risk each column or term brought, as bars.
+class ImportanceDisplay(Display):
+    """The reduction of the risk by each column or term, as bars.
 
-    Of a model whose importance is not stored (an edited one, an earlier iterate) the bars are the
-    standard deviations of the effects.
+    For a model that does not store its importance (an edited model, an earlier iterate) the bars
+    are the standard deviations of the effects.
 
     Attributes
     ----------
     data : table of names and values, the largest first
-    ax_, figure_ : of matplotlib
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -71,15 +71,15 @@ class ImportanceDisplay:
         labels: Mapping[str, str] | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Computes the importance and draws it.
+        """Compute the importance and draw it.
 
         Parameters
         ----------
         model : Model, CWBRegressor or CWBClassifier
         by : "column" or "term"
-            A column's terms are added up; pairs of columns stand for themselves.
+            "column" sums the terms of a column; pairs of columns have their own bars.
         max_bars : int
-            The least are gathered in one bar.
+            Draw this many bars; the smallest values are combined in one more bar.
         labels : mapping of name to text, optional
         ax : matplotlib axes, optional
         """
@@ -89,7 +89,7 @@ class ImportanceDisplay:
         known = model.shares is not None
         values = panels(model) if by == "column" else model.importance() if known else sizes(model)
         made = cls(values, by=by, of_risk=known, max_bars=max_bars, labels=labels)
-        return made if ax is LATER else made.plot(ax)
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
@@ -99,7 +99,7 @@ class ImportanceDisplay:
 
     @property
     def _bars(self) -> tuple[list[str], list[float]]:
-        """What is drawn, the least gathered."""
+        """The names and values of the bars; the smallest values are combined."""
         shown = [drawn_text(self.labels.get(name, name)) for name in self.values]
         values, rest = list(self.values.values()), len(self.values) - self.max_bars
         if rest <= 1:
@@ -108,32 +108,32 @@ class ImportanceDisplay:
         return names, [*values[: self.max_bars], sum(values[self.max_bars :])]
 
     @property
-    def _size(self) -> tuple[float, float]:
+    def figure_size(self) -> tuple[float, float]:
         return 5.6, min(1.0 + 0.27 * max(len(self._bars[0]), 2), 9.0)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws the bars, on the given axes or in a new figure."""
+        """Draw the bars on the given axes or in a new figure."""
         names, values = self._bars
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
-            dress(ax, "x")
+            style_axes(ax, "x")
             gathered = len(names) > self.max_bars and len(self.values) > len(names)
             y = np.arange(len(names), dtype=float)
             colours: list[Any] = [BLUE] * len(names)
             if gathered:
                 y[-1] += 0.3
-                colours[-1] = blend(ax, 0.45)
+                colours[-1] = mix_grey(ax, 0.45)
             ax.barh(y, values, height=0.62, color=colours, zorder=2)
-            dress_levels(ax, y, names)
-            ax.axvline(0.0, color=blend(ax, 0.45), linewidth=0.9, zorder=3)
+            label_levels(ax, y, names)
+            ax.axvline(0.0, color=mix_grey(ax, 0.45), linewidth=0.9, zorder=3)
             low, high = min([0.0, *values]), max([0.0, *values]) or 1.0
             ax.set_xlim(1.08 * low, high + 0.13 * (high - low))
             set_ticks(ax.xaxis)
             total = sum(self.values.values())
             if self.of_risk and total > 0:
                 for place, value in zip(y, values, strict=True):
-                    add_note(ax, percent(value / total), (max(value, 0.0), place), (4, 0))
+                    add_note(ax, format_percent(value / total), (max(value, 0.0), place), (4, 0))
             what = "fall of the training risk" if self.of_risk else "standard deviation"
             ax.set_xlabel(what if self.of_risk else f"{what} of the effect")
         return self

@@ -1,44 +1,39 @@
-"""Pictures of information criteria with matplotlib (extra `plot`), in the style of plots.py.
-
-Knows how a criterion and its degrees of freedom are drawn; they are found in information.py.
-"""
+"""InformationDisplay: an information criterion and the degrees of freedom along the path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from cwboost.frames.result_table import ResultTable
 from cwboost.uncertainty.information import CRITERIA, Information
 
+from .display import Display
+from .mpl import Axes
 from .style import (
     BLUE,
     DASHES,
-    LATER,
     RED,
     add_note,
-    axes_or_new,
-    blend,
-    dress,
-    is_log_axis,
+    cwboost_style,
+    make_axes,
+    mix_grey,
     set_path_axis,
     set_ticks,
-    styled,
+    style_axes,
+    use_log_axis,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
-
-class InformationDisplay:
-    """An information criterion along the path, where it is least, and the df (dashed, at right).
+class InformationDisplay(Display):
+    """An information criterion along the path, its minimum, and the df (dashed, axis at right).
 
     Attributes
     ----------
     data : table of iteration, criterion and df
-    ax_, figure_ : of matplotlib
-    df_ax_ : axes of the df, at right
+    ax_, figure_ : matplotlib axes and figure
+    df_ax_ : matplotlib axes of the df
 
     Examples
     --------
@@ -52,7 +47,7 @@ class InformationDisplay:
     >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
     """
 
-    _size = (6.2, 3.6)
+    figure_size = (6.2, 3.6)
 
     def __init__(self, information: Information, *, log: bool = True) -> None:
         self.information, self.log = information, log
@@ -61,61 +56,61 @@ class InformationDisplay:
     def from_information(
         cls, information: Information, *, log: bool | None = None, ax: Axes | None = None
     ) -> Self:
-        """Draws a criterion.
+        """Draw a criterion.
 
         Parameters
         ----------
         information : Information
         log : bool, optional
-            Iterations on a logarithmic axis; by default from 100 iterations on.
+            Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
-        made = cls(information, log=is_log_axis(log, len(information.path) - 1))
-        return made if ax is LATER else made.plot(ax)
+        made = cls(information, log=use_log_axis(log, len(information.path) - 1))
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
-        """Iterations from 0, and the criterion and the df after them."""
+        """Iterations from 0, and the criterion and the df after each of them."""
         found = self.information
         return ResultTable(
             iteration=np.arange(len(found.path)), criterion=found.path.copy(), df=found.df.copy()
         )
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws the criterion, on the given axes or in a new figure."""
+        """Draw the criterion on the given axes or in a new figure."""
         found, data = self.information, self.data
         best, last = found.best_iteration, len(found.path) - 1
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
-            dress(ax)
+            style_axes(ax)
             set_path_axis(ax, last, self.log)
             beside = self.df_ax_ = ax.twinx()
-            dress(beside, None)
+            style_axes(beside, None)
             beside.spines["right"].set_visible(True)
-            beside.spines["right"].set_color(blend(ax, 0.4))
+            beside.spines["right"].set_color(mix_grey(ax, 0.4))
             beside.plot(data["iteration"], data["df"], color=RED, linestyle=DASHES[1], lw=1.3)
             beside.set_ylim(0.0, max(1.08 * float(found.df.max()), 1e-9))
             beside.set_ylabel("degrees of freedom", color=RED)
             set_ticks(beside.yaxis)
             ax.plot(data["iteration"], data["criterion"], color=BLUE, lw=1.9, zorder=3)
-            self._limits()
+            self._set_limits()
             set_ticks(ax.yaxis)
             ax.set_ylabel(CRITERIA[found.criterion], color=BLUE)
             ax.set_zorder(beside.get_zorder() + 1)  # the criterion is in front
             ax.patch.set_visible(False)
-            self._mark(best, last)
+            self._add_mark(best, last)
         return self
 
-    def _limits(self) -> None:
-        """From the least to the start, or to the end if it is higher: no infinite numbers."""
+    def _set_limits(self) -> None:
+        """Show values from the minimum to the start, or to the end if it is higher."""
         path = self.information.path
         known = path[np.isfinite(path)]
         least, top = float(known.min()), float(max(known[0], known[-1]))
         room = max(top - least, 1e-9 * abs(top), 1e-300)
         self.ax_.set_ylim(least - 0.12 * room, top + 0.07 * room)
 
-    def _mark(self, best: int, last: int) -> None:
+    def _add_mark(self, best: int, last: int) -> None:
         ax, found = self.ax_, self.information
         at = max(best, 1) if self.log else best
         ax.plot([at], [found.value], "o", color=BLUE, markersize=7, zorder=5,
@@ -124,4 +119,4 @@ class InformationDisplay:
         side: Any = ("right", -6) if share > 0.6 else ("left", 6)
         text = f"least: {best:,} (df {found.df[best]:.3g})"
         add_note(ax, text, (at, found.value), (side[1], -11), ha=side[0], fontsize="small",
-              color=blend(ax, 0.85), zorder=6)  # fmt: skip
+              color=mix_grey(ax, 0.85), zorder=6)  # fmt: skip

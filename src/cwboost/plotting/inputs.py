@@ -1,4 +1,4 @@
-"""What displays accept: a model or a fitted estimator, and rows as either of them reads them."""
+"""Converts what displays accept: a model or a fitted estimator, and rows as either reads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cwboost.model.model import Model
 
 
 def as_model(model: Any) -> Model:
-    """The model itself, or that of a fitted estimator."""
+    """Return the model itself, or the model of a fitted estimator."""
     if isinstance(model, Model):
         return model
     if hasattr(model, "get_params") and hasattr(model, "fit"):
@@ -19,14 +19,14 @@ def as_model(model: Any) -> Model:
     found = getattr(model, "model_", None)
     if not isinstance(found, Model):
         raise TypeError(
-            "expected a model of cwboost or a fitted CWBRegressor or CWBClassifier, got "
+            "expected a cwboost Model or a fitted CWBRegressor or CWBClassifier, got "
             f"{type(model).__name__}"
         )
     return found
 
 
 def as_rows(model: Any, table: Any) -> Table | None:
-    """Rows as the model, or the estimator, reads them."""
+    """Return the rows as the model or the estimator reads them; None if no table is given."""
     if table is None:
         return None
     made: Table = model._read(table) if hasattr(model, "_read") else read(table)

@@ -1,48 +1,42 @@
-"""The picture of a ranking of pairs with matplotlib (extra `plot`): what the best pairs gain, which
-are in the model, and what noise would gain.
-
-Knows how it looks; the numbers are those of the Ranking. The helpers and the style are those of
-plots.
-"""
+"""InteractionsDisplay: the gain of the best pairs of columns, and the gain of noise."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.records import Ranking
 
+from .display import Display
 from .inputs import as_model
+from .mpl import Axes, Patch
 from .style import (
     BLUE,
-    LATER,
     RED,
     add_legend,
-    axes_or_new,
-    blend,
+    cwboost_style,
     drawn_text,
-    dress,
-    dress_levels,
+    label_levels,
+    make_axes,
+    mix_grey,
     set_ticks,
-    styled,
+    style_axes,
 )
 
 LONGEST = 22  # characters of one name of a pair
 
 
-class InteractionsDisplay:
-    """What pairs of columns gain on the residuals of the main effects, as bars: the share of the
-    residuals' sum of squares that a pair's learner takes away in one step of full length.
+class InteractionsDisplay(Display):
+    """The gain of pairs of columns on the residuals of the main effects, as bars: the share of the
+    residuals' sum of squares that one full step of the pair's learner removes.
 
     Attributes
     ----------
     ranking : Ranking
     data : table of the pairs that are drawn
-    ax_, figure_ : of matplotlib
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -61,25 +55,25 @@ class InteractionsDisplay:
 
     @classmethod
     def from_estimator(cls, model: Any, *, max_bars: int = 20, ax: Axes | None = None) -> Self:
-        """Draws the ranking of a model's fit.
+        """Draw the ranking of a model's fit.
 
         Parameters
         ----------
         model : Model, CWBRegressor, CWBClassifier or Ranking
-            One that was fitted with `interactions="auto"` or a number of them, or what
-            `rank_interactions` found.
+            A model fitted with `interactions="auto"` or a number, or the result of
+            `rank_interactions`.
         max_bars : int
-            So many of the best pairs.
+            Number of pairs, the best ones.
         ax : matplotlib axes, optional
         """
         found = model if isinstance(model, Ranking) else as_model(model).interactions
         if found is None:
             raise ValueError(
-                "the fit ranked no pairs; fit with interactions='auto', or draw what "
-                "cb.rank_interactions(model, table, y) finds"
+                "the fit did not rank pairs; fit with interactions='auto', or draw the result of "
+                "cb.rank_interactions(model, table, y)"
             )
         made = cls(found, max_bars=max_bars)
-        return made if ax is LATER else made.plot(ax)
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
@@ -88,35 +82,35 @@ class InteractionsDisplay:
         return ResultTable({name: values[:n] for name, values in self.ranking.table.items()})
 
     @property
-    def _size(self) -> tuple[float, float]:
+    def figure_size(self) -> tuple[float, float]:
         return 6.4, min(1.5 + 0.27 * max(len(self.data["a"]), 2), 9.0)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws the bars, on the given axes or in a new figure."""
+        """Draw the bars on the given axes or in a new figure."""
         found, shown = self.ranking, self.data
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
-            dress(ax, "x")
+            style_axes(ax, "x")
             y, values = np.arange(len(shown["a"]), dtype=float), 100.0 * shown["share"]
-            pale = blend(ax, 0.3)
+            pale = mix_grey(ax, 0.3)
             colours = [BLUE if chosen else pale for chosen in shown["chosen"]]
             ax.barh(y, values, height=0.62, color=colours, zorder=2)
             names = [
                 f"{drawn_text(a, LONGEST)} : {drawn_text(b, LONGEST)}"
                 for a, b in zip(shown["a"], shown["b"], strict=True)
             ]
-            dress_levels(ax, y, names)
+            label_levels(ax, y, names)
             noise = 100.0 * found.noise / found.residual if found.residual > 0 else 0.0
             ax.set_xlim(0.0, 1.08 * max([noise, *values]) or 1.0)
             set_ticks(ax.xaxis)
             line = ax.axvline(noise, color=RED, linewidth=1.2, linestyle=(0, (5, 1.5)), zorder=3)
             ax.set_xlabel("share of the residuals' sum of squares, %")
-            self._explain(pale, line)
+            self._add_legend(pale, line)
         return self
 
-    def _explain(self, pale: Any, noise: Any) -> None:
-        """Above the bars and their names, which may be long; only what is there."""
+    def _add_legend(self, pale: Any, noise: Any) -> None:
+        """Add a legend of the marks that are drawn above the bars, whose names may be long."""
         found, chosen = self.ranking, self.data["chosen"]
         inside = f"in the model: {found.chosen:,} of {found.n_pairs:,} pairs"
         marks = {inside: Patch(color=BLUE)} if any(chosen) else {}

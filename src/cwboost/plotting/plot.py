@@ -1,28 +1,29 @@
-"""Draw a model by the kind of drawing, and save a drawing without opening a window."""
+"""Draws a model by the kind of plot, and saves a plot without opening a window."""
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
+from cwboost._utils.atomic_files import replace_file
 
+from .display import DEFERRED, Display
 from .effect import EffectDisplay
-from .registry import display_of
-from .style import (
-    LATER,
-)
+from .mpl import Figure
+from .registry import DEFAULT, find_display
 
 
 def plot(model: Any, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
     """See Model.plot."""
     if which is not None:
-        if kind not in (None, "effects"):
-            raise ValueError(f"kind={kind!r} is of the whole model; leave out {which!r}")
+        if kind not in (None, DEFAULT):
+            raise ValueError(f"kind={kind!r} draws the whole model; leave out {which!r}")
         return EffectDisplay.from_estimator(model, which, **options)
-    kind = "effects" if kind is None else kind
-    display = display_of(kind)
-    if kind == "explanation" and options.get("table") is None:
-        raise TypeError("kind='explanation' needs the row to explain: pass table= and row=")
+    kind = DEFAULT if kind is None else kind
+    display = find_display(kind)
+    if getattr(display, "needs_row", False) and options.get("table") is None:
+        raise TypeError(f"kind={kind!r} draws one row: pass table= and row=")
     return display.from_estimator(model, **options)
 
 
@@ -36,16 +37,16 @@ def save(
     dpi: int = 150,
     **options: Any,
 ) -> None:
-    """Writes a picture to a file without opening a window.
+    """Write a plot to a file without opening a window.
 
     Parameters
     ----------
     model : Model, CWBRegressor or CWBClassifier
     file : path or open file
-        Its ending says the form (.png, .svg, .pdf), unless `form` does.
     which, kind, **options
-        As of `Model.plot`.
+        As for `Model.plot`.
     form : str, optional
+        "png", "svg" or "pdf"; by default the ending of the file name.
     dpi : int
         Pixels per inch of a PNG.
 
@@ -55,13 +56,28 @@ def save(
     >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
     >>> save(model, "g.svg", "g")
     """
-    page = which is None and kind in (None, "effects")
-    display = plot(model, which, kind, **options, **{"figure" if page else "ax": LATER})
-    write_display(display, file, form, dpi, page)
+    display = EffectDisplay if which is not None else find_display(kind or DEFAULT)
+    if isinstance(display, type) and issubclass(display, Display):
+        place = "figure" if display.is_page else "ax"
+        save_display(plot(model, which, kind, **options, **{place: DEFERRED}), file, form, dpi)
+        return
+    figure = Figure(layout="constrained")  # a user's class, which draws at once
+    plot(model, which, kind, ax=figure.add_subplot(), **options)
+    save_figure(figure, file, form, dpi)
 
 
-def write_display(display: Any, file: Any, form: str | None, dpi: int, page: bool = False) -> None:
-    """Draws a display that was made LATER and writes it."""
-    figure = Figure(figsize=display._size, layout="constrained")
-    display.plot(figure if page else figure.add_subplot())
-    figure.savefig(file, format=form, dpi=dpi)
+def save_display(display: Display, file: Any, form: str | None = None, dpi: int = 150) -> None:
+    """Draw a display that was made with DEFERRED, and write it to a file."""
+    figure = Figure(figsize=display.figure_size, layout="constrained")
+    display.plot(figure if display.is_page else figure.add_subplot())
+    save_figure(figure, file, form, dpi)
+
+
+def save_figure(figure: Figure, file: Any, form: str | None = None, dpi: int = 150) -> None:
+    """Write a figure to an open file, or to a path: completely or not at all."""
+    if not isinstance(file, str | PathLike):
+        figure.savefig(file, format=form, dpi=dpi)
+        return
+    form = form or Path(file).suffix[1:].lower() or "png"
+    with replace_file(file) as temporary:
+        figure.savefig(temporary, format=form, dpi=dpi)

@@ -1,7 +1,8 @@
-"""The kinds of drawing of a model: `model.plot(kind=...)` and `cwboost plot --kind` look here.
+"""The kinds of plots of a model: `model.plot(kind=...)` and `cwboost plot --kind` look here.
 
-To add a display: one class in its own file, and one line here. Does not import matplotlib, so that
-the command line can list the kinds without it.
+To add a display, write one class (see display.py) in its own file and add a line here; a user may
+also set `DISPLAYS["kind"] = TheClass`. Does not import matplotlib, so that the command line can
+list the kinds without it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+DEFAULT = "effects"
 # By kind, the display class or where it is: "module:class" within this package.
 DISPLAYS: dict[str, Any] = {
     "effects": "effects:EffectsDisplay",
@@ -20,8 +22,8 @@ DISPLAYS: dict[str, Any] = {
 }
 
 
-def display_of(kind: str) -> Any:
-    """Return the display class of a kind of drawing; raise ValueError if there is none."""
+def find_display(kind: str) -> Any:
+    """Return the display class of a kind of plot; raise ValueError if the kind is unknown."""
     if kind not in DISPLAYS:
         known = ", ".join(map(repr, DISPLAYS))
         raise ValueError(f"kind must be one of {known}, got {kind!r}")

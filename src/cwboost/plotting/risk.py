@@ -5,39 +5,38 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 
+from .display import Display
 from .inputs import as_model
+from .mpl import Axes, Line2D
 from .style import (
     BLUE,
     DASHES,
-    LATER,
     RED,
     add_legend,
     add_note,
-    axes_or_new,
-    blend,
-    dress,
-    is_log_axis,
+    cwboost_style,
+    make_axes,
+    mix_grey,
     set_path_axis,
     set_ticks,
-    styled,
+    style_axes,
+    use_log_axis,
 )
 
 
-class RiskDisplay:
-    """The risk of training and validation rows along the path, the iteration that was chosen, and
-    where Hybrid switched; iterations that it left behind are pale.
+class RiskDisplay(Display):
+    """The risk of training and validation rows along the path, with the chosen iteration and the
+    switch of a hybrid optimizer. Iterations that a rewind discarded are pale.
 
     Attributes
     ----------
-    data : table of iteration, training and (if there are such rows) validation risk
-    ax_, figure_ : of matplotlib
+    data : table of iteration, training risk and, with validation rows, validation risk
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -50,50 +49,50 @@ class RiskDisplay:
     >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
     """
 
-    _size = (6.2, 3.6)
+    figure_size = (6.2, 3.6)
 
     def __init__(self, model: Model, *, log: bool = True) -> None:
         self.model, self.log = model, log
 
     @classmethod
     def from_estimator(cls, model: Any, *, log: bool | None = None, ax: Axes | None = None) -> Self:
-        """Draws the risk.
+        """Draw the risk.
 
         Parameters
         ----------
         model : Model, CWBRegressor or CWBClassifier
         log : bool, optional
-            Iterations on a logarithmic axis, which shows the fall and what comes after it; by
-            default from 100 iterations on.
+            Show iterations on a logarithmic axis, on which the early iterations and the late ones
+            can be seen; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
         model = as_model(model)
         model._refuse_bags("the picture of the risk")
-        made = cls(model, log=is_log_axis(log, model.n_iter))
-        return made if ax is LATER else made.plot(ax)
+        made = cls(model, log=use_log_axis(log, model.n_iter))
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
-        """Iterations from 0 and the risks after them."""
+        """Iterations from 0 and the risk after each of them."""
         out = ResultTable(iteration=np.arange(self.model.n_iter + 1), training=self.model.risk)
         if self.model.validation_risk is not None:
             out["validation"] = self.model.validation_risk
         return out
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws the risk, on the given axes or in a new figure."""
+        """Draw the risk on the given axes or in a new figure."""
         risks = dict(list(self.data.items())[1:])
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
-            dress(ax)
+            style_axes(ax)
             set_path_axis(ax, self.model.n_iter, self.log)
             for name, risk in risks.items():
-                self._line(name, risk)
-            self._limits(np.concatenate(list(risks.values())))
+                self._draw_line(name, risk)
+            self._set_limits(np.concatenate(list(risks.values())))
             set_ticks(ax.yaxis)
             ax.set_ylabel(f"risk (mean {self.model.loss.name} loss)")
-            self._marks()
+            self._add_marks()
             marks = [Line2D([], [], **self._style(name)) for name in risks]
             add_legend(ax, marks, risks, loc="lower left" if self.log else "upper right")
         return self
@@ -103,9 +102,9 @@ class RiskDisplay:
         dash = DASHES[0] if first else DASHES[1]
         return {"color": BLUE if first else RED, "linestyle": dash, "linewidth": 1.9, "zorder": 3}
 
-    def _line(self, name: str, risk: Floats) -> None:
-        """Chronological: what a rewind left behind is pale, and so is the risk of validation rows
-        that are trained on; the path goes on from the iterate kept.
+    def _draw_line(self, name: str, risk: Floats) -> None:
+        """Draw the risk in chronological order. Iterations that a rewind discarded are pale, and so
+        is the validation risk once the validation rows are trained on.
         """
         path, at = self.model.path, np.arange(len(risk))
         style = self._style(name)
@@ -120,14 +119,14 @@ class RiskDisplay:
         later = np.append(risk[back], risk[switch + 1 :])
         self.ax_.plot(at[switch:], later, **(pale if trained else style))
 
-    def _limits(self, risks: Floats) -> None:
-        """From the least risk to that of the start: a path that ran away does not set the scale."""
+    def _set_limits(self, risks: Floats) -> None:
+        """Show the risks from the lowest to the one at the start, even if the path diverged."""
         known = risks[np.isfinite(risks)]
         least, top = float(known.min()), float(max(self.model.risk[0], known.min()))
         room = max(top - least, 1e-9 * abs(top), 1e-300)
         self.ax_.set_ylim(least - 0.07 * room, top + 0.07 * room)
 
-    def _marks(self) -> None:
+    def _add_marks(self) -> None:
         ax, model, path = self.ax_, self.model, self.model.path
         best, watched = model.best_iteration, model.validation_risk is not None
         if best > 0:
@@ -139,10 +138,10 @@ class RiskDisplay:
             side: Any = ("right", -4) if share > 0.7 else ("left", 4)
             text = f"chosen: {best:,}"
             add_note(ax, text, (best, risk), (side[1], 11), ha=side[0], fontsize="small",
-                  color=blend(ax, 0.85), zorder=6)  # fmt: skip
+                  color=mix_grey(ax, 0.85), zorder=6)  # fmt: skip
         if path.switched_after >= 0:
             switch, on_all = path.switched_after, model.optimizer.ends_on_all_rows
-            ax.axvline(switch, color=blend(ax, 0.5), linewidth=1, linestyle=(0, (1, 2)))
+            ax.axvline(switch, color=mix_grey(ax, 0.5), linewidth=1, linestyle=(0, (1, 2)))
             then = "plain, on all rows" if on_all else "plain"
             for text, side, shift in (("accelerated", "right", -5), (then, "left", 5)):
                 where = ax.get_xaxis_transform()

@@ -1,44 +1,40 @@
-"""Pictures of stability selection with matplotlib (extra `plot`): knows what is drawn of it; the
-style and the helpers are those of plots.py.
-"""
+"""StabilityDisplay: how often stability selection chose each column."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.stability import Stability
 
+from .display import Display
+from .mpl import Axes
 from .style import (
     BLUE,
     DASHES,
-    LATER,
     RED,
     add_note,
     add_remarks,
-    axes_or_new,
-    blend,
-    colour_of,
-    darker,
+    cwboost_style,
     drawn_text,
-    dress,
-    dress_levels,
-    is_log_axis,
+    label_levels,
+    make_axes,
+    mix_grey,
+    nth_colour,
     set_path_axis,
     set_ticks,
     spread_apart,
-    styled,
+    style_axes,
+    text_colour,
+    use_log_axis,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
-
-class StabilityDisplay:
-    """How often the fits chose each column, beside the cutoff; or how that grew with the
+class StabilityDisplay(Display):
+    """How often the fits chose each column, with the cutoff; or how that share grew with the
     iterations.
 
     Made by `Stability.plot`.
@@ -46,7 +42,7 @@ class StabilityDisplay:
     Attributes
     ----------
     data : table of what is drawn
-    ax_, figure_ : of matplotlib
+    ax_, figure_ : matplotlib axes and figure
 
     Examples
     --------
@@ -81,7 +77,7 @@ class StabilityDisplay:
         labels: Mapping[str, str] | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Draws what stability selection found.
+        """Draw the result of stability selection.
 
         Parameters
         ----------
@@ -89,14 +85,14 @@ class StabilityDisplay:
         kind : "frequency" or "path"
             The share of the fits that chose a column; or the same after every iteration.
         max_names : int
-            So many columns are named, the most frequent ones.
+            Name this many columns, the most frequent ones.
         labels : mapping of column to text, optional
         ax : matplotlib axes, optional
         """
         if kind not in ("frequency", "path"):
             raise ValueError(f"kind must be 'frequency' or 'path', got {kind!r}")
         made = cls(stability, kind=kind, max_names=max_names, labels=labels)
-        return made if ax is LATER else made.plot(ax)
+        return made.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
@@ -112,68 +108,68 @@ class StabilityDisplay:
         return ResultTable({key: np.arange(len(path)), **shares})
 
     @property
-    def _size(self) -> tuple[float, float]:
+    def figure_size(self) -> tuple[float, float]:
         lines = min(len(self.stability.names), self.max_names + 1)
         return (5.6, min(1.1 + 0.26 * max(lines, 2), 9.0)) if self.kind == "frequency" else (7, 4.2)
 
     @property
-    def _what(self) -> str:
+    def _label(self) -> str:
         return f"share of the fits that chose the {self.stability.by}"
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draws the frequencies, on the given axes or in a new figure."""
+        """Draw the frequencies on the given axes or in a new figure."""
         found = self.stability
-        with styled():
-            ax = self.ax_ = axes_or_new(ax, self._size)
+        with cwboost_style():
+            ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
             if self.kind == "frequency":
-                self._bars()
+                self._draw_bars()
             else:
-                self._lines()
+                self._draw_lines()
             bound = f"at most {found.pfer:.2g} expected by chance"
             add_remarks(ax, [f"{len(found.selected)} of {len(found.names)} selected", bound])
         return self
 
-    def _bars(self) -> None:
+    def _draw_bars(self) -> None:
         ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
-        dress(ax, "x")
+        style_axes(ax, "x")
         items = list(found.frequency.items())
         rest = items[self.max_names :] if len(items) > self.max_names + 1 else []
         items = items[: len(items) - len(rest)]
         names = [drawn_text(self.labels.get(name, name)) for name, _ in items]
-        colours = [BLUE if name in chosen else blend(ax, 0.35) for name, _ in items]
+        colours = [BLUE if name in chosen else mix_grey(ax, 0.35) for name, _ in items]
         values, y = [share for _, share in items], np.arange(len(items) + (len(rest) > 0)) + 0.0
         if rest:  # as frequent as the most frequent of them
             names.append(f"each of {len(rest):,} others")
-            colours.append(blend(ax, 0.2))
+            colours.append(mix_grey(ax, 0.2))
             values.append(rest[0][1])
             y[-1] += 0.3
         ax.barh(y, values, height=0.62, color=colours, zorder=2)
         for place, value in zip(y, values, strict=True):
             note = f"{'≤ ' if rest and place == y[-1] else ''}{value:.2f}"
             add_note(ax, note, (value, place), (4, 0))
-        dress_levels(ax, y, names)
+        label_levels(ax, y, names)
         ax.set_xlim(0.0, 1.09)
         set_ticks(ax.xaxis, stop=1.0)
         ax.axvline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
         text, foot = f"cutoff {found.cutoff:.3g}", ax.get_xaxis_transform()
         add_note(ax, text, (found.cutoff, 0.0), (-4, 4), foot, ha="right", va="bottom", color=RED)
-        ax.set_xlabel(self._what)
+        ax.set_xlabel(self._label)
 
-    def _lines(self) -> None:
+    def _draw_lines(self) -> None:
         ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
-        dress(ax)
+        style_axes(ax)
         data = list(self.data.items())
         at = data[0][1]
         named = [name for name, _ in data[1:] if name in chosen][: self.max_names]
-        set_path_axis(ax, len(at) - 1, is_log_axis(None, len(at) - 1))
+        set_path_axis(ax, len(at) - 1, use_log_axis(None, len(at) - 1))
         for name, shares in data[1:]:
-            style: dict[str, Any] = {"color": blend(ax, 0.3), "linewidth": 0.8, "zorder": 2}
+            style: dict[str, Any] = {"color": mix_grey(ax, 0.3), "linewidth": 0.8, "zorder": 2}
             if name in named:
                 k = named.index(name)
                 dash = DASHES[k % len(DASHES)]
                 style = {
-                    "color": colour_of(ax, k),
+                    "color": nth_colour(ax, k),
                     "linewidth": 1.9,
                     "zorder": 4,
                     "linestyle": dash,
@@ -188,8 +184,11 @@ class StabilityDisplay:
         gap = 0.052
         ends = spread_apart([found.frequency[name] / 1.03 for name in named], gap, 0.02)
         for k, (name, place) in enumerate(zip(named, ends, strict=True)):
-            text, colour = drawn_text(self.labels.get(name, name), 26), darker(ax, colour_of(ax, k))
+            text, colour = (
+                drawn_text(self.labels.get(name, name), 26),
+                text_colour(ax, nth_colour(ax, k)),
+            )
             add_note(
                 ax, text, (1.0, place), (6, 0), "axes fraction", fontsize="small", color=colour
             )
-        ax.set_ylabel(self._what)
+        ax.set_ylabel(self._label)

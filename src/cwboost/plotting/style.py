@@ -1,8 +1,7 @@
-"""The look of all drawings: colours, fonts, ticks, legends and notes.
+"""The style of all displays: colours, fonts, ticks, legends and notes.
 
-Imports matplotlib (extra `plot`) and says what to install if it is missing. Changes no global
-setting of matplotlib. Names of columns and levels may hold anything: they are shown as text,
-shortened if they are long, and never read as formulas.
+No global setting of matplotlib is changed. Names of columns and levels may hold anything: they are
+shown as text, shortened if they are long, and never read as formulas.
 """
 
 from __future__ import annotations
@@ -14,40 +13,38 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cwboost._utils.text import readable_number
+
 from .drawing_data import (
     factors,
     lines_of,
-    number,
     on_axis,
     one_line,
 )
+from .mpl import (
+    Axes,
+    FixedLocator,
+    FuncFormatter,
+    LinearSegmentedColormap,
+    MaxNLocator,
+    NullFormatter,
+    font_manager,
+    mpl,
+    to_rgb,
+)
 
-try:
-    import matplotlib as mpl
-    from matplotlib import font_manager
-    from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
-except ModuleNotFoundError as error:
-    if error.name != "matplotlib":
-        raise
-    raise ModuleNotFoundError(
-        "plots need matplotlib: pip install 'cwboost[plot]'", name="matplotlib"
-    ) from None
-
-LATER: Any = object()  # instead of axes: compute, do not draw
 BLUE, ORANGE, RED = "#0072B2", "#E69F00", "#D55E00"
-INK = "ink"  # the colour of text
-# Okabe and Ito's colours but for yellow, in an order whose neighbours differ in grey; lines and
-# points differ in style as well.
+INK = "ink"  # stands for the colour of text
+# The colours of Okabe and Ito without yellow, ordered so that neighbours also differ in grey. Lines
+# and points differ in style as well.
 COLOURS = (BLUE, ORANGE, INK, "#56B4E9", RED, "#009E73", "#CC79A7")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)))
 MARKERS = "osD^vPX"
 DIVERGING = LinearSegmentedColormap.from_list(
     "cwboost", ["#00436b", BLUE, "#8fc1e3", "#f7f7f5", "#f5bd8a", RED, "#7a3200"]
 )
-LONGEST = 36  # characters of a name in a picture
-LOG_FROM = 100  # iterations of a path from which on its axis is logarithmic
+LONGEST = 36  # characters of a name in a plot
+LOG_FROM = 100  # iterations from which on the axis of a path is logarithmic
 STYLE: Any = {
     "text.usetex": False,
     "text.parse_math": True,  # dollars in names are escaped
@@ -59,14 +56,15 @@ STYLE: Any = {
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def cwboost_style() -> Iterator[None]:
+    """Apply the settings of matplotlib that all displays use, and restore them."""
     with mpl.rc_context(STYLE):
         yield
 
 
 @lru_cache(maxsize=8)
 def _glyphs(families: tuple[str, ...]) -> frozenset[int]:
-    """Characters that the fonts in use can draw."""
+    """Return the characters that the fonts can draw."""
     known = {font.name for font in font_manager.fontManager.ttflist}
     found: set[int] = set()
     for family in families:
@@ -77,6 +75,7 @@ def _glyphs(families: tuple[str, ...]) -> frozenset[int]:
 
 
 def _families() -> tuple[str, ...]:
+    """Return the font families in use."""
     generic = ("serif", "sans-serif", "cursive", "fantasy", "monospace")
     settings: Any = mpl.rcParams
     out: list[str] = []
@@ -86,14 +85,14 @@ def _families() -> tuple[str, ...]:
 
 
 def drawn_text(name: Any, limit: int = LONGEST) -> str:
-    """A name as it is drawn: one line, short, without what the fonts have not, no formula."""
+    """Return a name as it is drawn: one short line without formulas or unknown characters."""
     glyphs = _glyphs(_families())
     text = "".join(c if ord(c) in glyphs else "□" for c in one_line(name, limit))
     return text.replace("$", r"\$")
 
 
 def axis_title(label: str, width: int = 40) -> str:
-    """The title of an axis, in two lines if it is long."""
+    """Return the title of an axis, in two lines if it is long."""
     words = [drawn_text(word, width) for word in label.split()]
     lines = [""]
     for word in words:
@@ -103,43 +102,45 @@ def axis_title(label: str, width: int = 40) -> str:
 
 
 def _formatter(axis: Any) -> FuncFormatter:
+    """Return a formatter with as many digits as the range of the axis needs."""
     return FuncFormatter(lambda value, _: on_axis(value, *axis.get_view_interval()))
 
 
-def blend(ax: Axes, strength: float) -> tuple[float, float, float]:
-    """Grey between the background (0) and the colour of text (1), on dark axes as well."""
+def mix_grey(ax: Axes, strength: float) -> tuple[float, float, float]:
+    """Return a grey between the background (0) and the colour of text (1), also on dark axes."""
     back, ink = to_rgb(ax.get_facecolor()), to_rgb(mpl.rcParams["text.color"])
-    if abs(sum(back) - sum(ink)) < 0.6:  # text as dark as the axes: a colour of one's own
+    if abs(sum(back) - sum(ink)) < 0.6:  # text could not be read on these axes
         ink = (0.0, 0.0, 0.0) if sum(back) > 1.5 else (1.0, 1.0, 1.0)
     r, g, b = (strength * i + (1 - strength) * f for i, f in zip(ink, back, strict=True))
     return r, g, b
 
 
-def colour_of(ax: Axes, k: int) -> Any:
+def nth_colour(ax: Axes, k: int) -> Any:
+    """Return the colour of the line or point with number k."""
     colour = COLOURS[k % len(COLOURS)]
-    return blend(ax, 0.9) if colour == INK else colour
+    return mix_grey(ax, 0.9) if colour == INK else colour
 
 
-def darker(ax: Axes, colour: Any) -> Any:
-    """A colour for text: nearer to that of text than the line's."""
-    ink = blend(ax, 1.0)
+def text_colour(ax: Axes, colour: Any) -> Any:
+    """Return a colour for text about a line: between the line's colour and that of text."""
+    ink = mix_grey(ax, 1.0)
     r, g, b = (0.6 * c + 0.4 * i for c, i in zip(to_rgb(colour), ink, strict=True))
     return r, g, b
 
 
-def dress(ax: Axes, grid: Literal["x", "y"] | None = "y") -> None:
-    """The look of all pictures: two thin spines, a faint grid along the values."""
+def style_axes(ax: Axes, grid: Literal["x", "y"] | None = "y") -> None:
+    """Style axes: two thin spines, and a faint grid along the values."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color(blend(ax, 0.4))
+    ax.spines[["left", "bottom"]].set_color(mix_grey(ax, 0.4))
     ax.spines[["left", "bottom"]].set_linewidth(0.8)
-    ax.tick_params(colors=blend(ax, 0.75), labelsize="small", width=0.8, length=3)
+    ax.tick_params(colors=mix_grey(ax, 0.75), labelsize="small", width=0.8, length=3)
     ax.set_axisbelow(True)
     if grid is not None:
-        ax.grid(True, axis=grid, color=blend(ax, 0.1), linewidth=0.7)
+        ax.grid(True, axis=grid, color=mix_grey(ax, 0.1), linewidth=0.7)
 
 
-def dress_levels(ax: Axes, places: Any, names: Sequence[str]) -> None:
-    """Names at the left instead of an axis, from the top down."""
+def label_levels(ax: Axes, places: Any, names: Sequence[str]) -> None:
+    """Write names at the left instead of an axis, from the top down."""
     ax.set_yticks(places, names)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
@@ -149,13 +150,13 @@ def dress_levels(ax: Axes, places: Any, names: Sequence[str]) -> None:
 def add_note(
     ax: Axes, text: str, at: Any, shift: Any, coords: Any = "data", **options: Any
 ) -> None:
-    """Small grey text beside a point."""
-    style = {"fontsize": "x-small", "color": blend(ax, 0.62), "va": "center"}
+    """Write small grey text beside a point."""
+    style = {"fontsize": "x-small", "color": mix_grey(ax, 0.62), "va": "center"}
     ax.annotate(text, at, shift, xycoords=coords, textcoords="offset points", **style | options)
 
 
 def add_remarks(ax: Axes, words: Sequence[str], width: int = 104) -> int:
-    """Remarks above the right corner; in how many lines."""
+    """Write remarks above the right corner, and return the number of lines."""
     lines = lines_of(words, width)
     if lines:
         add_note(ax, "\n".join(lines), (1, 1), (0, 3), "axes fraction", ha="right", va="bottom")
@@ -163,7 +164,7 @@ def add_remarks(ax: Axes, words: Sequence[str], width: int = 104) -> int:
 
 
 class RoundTicks(MaxNLocator):
-    """Round numbers, none beyond `stop`, where something else is said."""
+    """Ticks at round numbers, none of them beyond `stop`, where a note is written."""
 
     def __init__(self, n: int, whole: bool = False, stop: float = np.inf) -> None:
         super().__init__(n, integer=whole, steps=[1, 2, 2.5, 5, 10])
@@ -175,35 +176,36 @@ class RoundTicks(MaxNLocator):
 
 
 def set_ticks(axis: Any, n: int = 6, whole: bool = False, stop: float = np.inf) -> None:
+    """Set about n ticks at round numbers."""
     axis.set_major_locator(RoundTicks(n, whole, stop))
     axis.set_major_formatter(_formatter(axis))
 
 
 def set_ratio_ticks(axis: Any, n: int) -> None:
-    """Round factors on a logarithmic axis."""
+    """Set about n ticks at round factors on a logarithmic axis."""
     low, high = axis.get_view_interval()
     axis.set_major_locator(FixedLocator(factors(low, high, n)))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: number(v, 3)))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: readable_number(v, 3)))
     axis.set_minor_locator(FixedLocator([]))
 
 
 class AxisLimits:
-    """Limits of an axis; axes that are shared or in use keep showing what they show."""
+    """Sets the limits of an axis. Axes that are shared or in use still show what they showed."""
 
     def __init__(self, ax: Axes, which: Literal["x", "y"]) -> None:
         group = ax.get_shared_x_axes() if which == "x" else ax.get_shared_y_axes()
         self.ax, self.which = ax, which
-        self.taken = any(other.has_data() for other in group.get_siblings(ax))
+        self.in_use = any(other.has_data() for other in group.get_siblings(ax))
         self.before = ax.get_xlim() if which == "x" else ax.get_ylim()
 
     def set(self, low: float, high: float) -> None:
-        if self.taken:
+        if self.in_use:
             low, high = min(low, *self.before), max(high, *self.before)
         (self.ax.set_xlim if self.which == "x" else self.ax.set_ylim)(low, high)
 
 
-def padded_range(values: Any, log: bool, below: float, above: float) -> tuple[float, float]:
-    """The range of values, with shares of it added at both ends."""
+def pad_range(values: Any, log: bool, below: float, above: float) -> tuple[float, float]:
+    """Return the range of values, with shares of it added at both ends."""
     known = np.asarray(values, dtype=float)
     known = known[np.isfinite(known) & ((known > 0) | (not log))]
     if len(known) == 0:
@@ -217,14 +219,14 @@ def padded_range(values: Any, log: bool, below: float, above: float) -> tuple[fl
 
 
 def add_legend(ax: Axes, handles: Sequence[Any], names: Iterable[Any], **options: Any) -> None:
-    """A legend of names; matplotlib takes one that begins with _ for a secret."""
+    """Add a legend. Matplotlib hides names that begin with an underscore, so they get a space."""
     labels = [drawn_text(name, 28) for name in names]
     labels = [" " + label if label.startswith("_") else label for label in labels]
     ax.legend(list(handles), labels, frameon=False, fontsize="small", **options)
 
 
-def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The axes given, or those of a new figure."""
+def make_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """Return the given axes, or the axes of a new figure."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -232,12 +234,13 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
+    """Return a share in percent, with a typographic minus sign."""
     return f"{share:.1%}".replace("-", "−")
 
 
 def spread_apart(places: Sequence[float], gap: float, least: float) -> list[float]:
-    """Decreasing places of words, moved so far that none meet."""
+    """Return decreasing places of texts, moved apart so that none overlap."""
     out = list(places)
     for i in range(1, len(out)):  # from the top down, then up from the foot
         out[i] = min(out[i], out[i - 1] - gap)
@@ -247,6 +250,7 @@ def spread_apart(places: Sequence[float], gap: float, least: float) -> list[floa
 
 
 def set_path_axis(ax: Axes, n_iter: int, log: bool) -> None:
+    """Set up the x axis for the iterations of a path."""
     if log:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(_formatter(ax.xaxis))
@@ -257,6 +261,6 @@ def set_path_axis(ax: Axes, n_iter: int, log: bool) -> None:
     ax.set_xlabel("iteration")
 
 
-def is_log_axis(log: bool | None, n_iter: int) -> bool:
-    """Whether the axis of a path is logarithmic, if people do not say."""
+def use_log_axis(log: bool | None, n_iter: int) -> bool:
+    """Return whether the axis of a path is logarithmic: `log`, or for None by its length."""
     return n_iter >= LOG_FROM if log is None else bool(log)

@@ -1,6 +1,4 @@
-"""Pictures of a tuning with matplotlib (extra `plot`). Knows how they look; what was found is
-tune.py's.
-"""
+"""TuningDisplay: the scores of a tuning over every parameter, or over the iterations."""
 
 from __future__ import annotations
 
@@ -8,47 +6,45 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
-from matplotlib.figure import Figure
 
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.tuning.space import Choice, LogUniform
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
 
+from .mpl import Axes, Figure, LinearSegmentedColormap, LineCollection, LogNorm, Normalize
+from .plot import save_figure
 from .style import (
     BLUE,
     RED,
     add_note,
     add_remarks,
-    blend,
+    cwboost_style,
     drawn_text,
-    dress,
+    mix_grey,
     set_path_axis,
     set_ratio_ticks,
     set_ticks,
-    styled,
+    style_axes,
 )
 
-SHOWN = 0.5  # share of the configurations that the axis of scores is made for
-PER_LINE = 3  # panels beside each other
+SHOWN = 0.5  # share of the configurations, the best ones, that the axis of scores covers
+PER_LINE = 3  # panels side by side
 
 
 class TuningDisplay:
-    """What a tuning found: the score over every parameter, or over the iterations.
+    """The score of the configurations over every parameter, or over the iterations.
 
-    Configurations are the darker the more iterations they have had; the best one is red. Those
-    far worse than most lie beyond the axis, and are counted.
+    Configurations with more iterations are darker; the best one is red. Configurations that are
+    much worse than most lie beyond the axis; their number is given.
 
     Attributes
     ----------
     data : table
-        Of "parameters" one row per configuration, at its last rung; of "paths" one row per
-        iteration that was looked at.
+        For kind "parameters" one row per configuration, at its last rung; for "paths" one row per
+        iteration that was evaluated.
     axes_ : array of matplotlib axes
-    figure_ : of matplotlib
+    figure_ : matplotlib figure
 
     Examples
     --------
@@ -68,7 +64,7 @@ class TuningDisplay:
         self.tuning, self.kind = tuning, kind
         last = {t.configuration: t for t in tuning.trials}
         # the best are drawn last, above the others
-        self.last = sorted(last.values(), key=lambda t: -tuning.bench.worse(t.score))
+        self.last = sorted(last.values(), key=lambda t: -tuning.evaluator.sort_key(t.score))
 
     @classmethod
     def from_tuning(
@@ -78,25 +74,26 @@ class TuningDisplay:
         kind: Literal["parameters", "paths"] = "parameters",
         axes: Any = None,
     ) -> Self:
-        """Draws a tuning.
+        """Draw a tuning.
 
         Parameters
         ----------
         tuning : Tuning
         kind : "parameters" or "paths"
         axes : matplotlib axes, or array of them, optional
-            One per parameter and one for the iterations; of "paths" one.
+            One for each parameter and one for the iterations; for kind "paths" a single one.
         """
         return cls(tuning, kind).plot(axes)
 
     @property
     def data(self) -> ResultTable:
+        """What is drawn, as a table."""
         if self.kind == "parameters":
             table = self.tuning.table()
             rows = {(c, r): i for i, (c, r) in enumerate(
                 zip(table["configuration"], table["rung"], strict=True))}  # fmt: skip
             places = sorted(rows[t.configuration, t.rung] for t in self.last)
-            names = ["configuration", "budget", *self.tuning.bench.space.parameters]
+            names = ["configuration", "budget", *self.tuning.evaluator.space.parameters]
             return ResultTable({name: table[name][places] for name in [*names, "n_iter", "score"]})
         trials = self.tuning.trials
         return ResultTable(
@@ -108,14 +105,14 @@ class TuningDisplay:
         )
 
     def plot(self, axes: Any = None) -> Self:
-        """Draws on the given axes or in a new figure."""
-        names = [*self.tuning.bench.space.parameters, "n_iter"]
+        """Draw on the given axes or in a new figure."""
+        names = [*self.tuning.evaluator.space.parameters, "n_iter"]
         wanted = len(names) if self.kind == "parameters" else 1
-        with styled():
+        with cwboost_style():
             if axes is None:
                 import matplotlib.pyplot as plt
 
-                axes = _grid(plt.figure(figsize=_size(wanted), layout="constrained"), wanted)
+                axes = _grid(plt.figure(figsize=_grid_size(wanted), layout="constrained"), wanted)
             self.axes_ = np.atleast_1d(axes).ravel()
             if len(self.axes_) < wanted:
                 raise ValueError(f"axes: expected {wanted}, got {len(self.axes_)}")
@@ -123,20 +120,18 @@ class TuningDisplay:
             first = self.axes_[0]
             add_note(first, "darker: more iterations", (0, 1), (0, 3), "axes fraction", va="bottom")
             if self.kind == "paths":
-                self._paths(first)
+                self._draw_paths(first)
             else:
                 for ax, name in zip(self.axes_, names, strict=False):
-                    self._panel(ax, name)
+                    self._draw_panel(ax, name)
         return self
 
-    # --- panels -----------------------------------------------------------------------------------
-
-    def _panel(self, ax: Axes, name: str) -> None:
-        """The score over one parameter."""
+    def _draw_panel(self, ax: Axes, name: str) -> None:
+        """Draw the score over one parameter."""
         having = [t for t in self.last if name == "n_iter" or name in t.parameters]
         values: list[Any] = [t.n_iter if name == "n_iter" else t.parameters[name] for t in having]
-        distribution = self.tuning.bench.space.parameters.get(name)
-        dress(ax)
+        distribution = self.tuning.evaluator.space.parameters.get(name)
+        style_axes(ax)
         if isinstance(distribution, Choice):
             labels = distribution.labels
             spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(having))
@@ -145,7 +140,7 @@ class TuningDisplay:
             ax.set_xlim(-0.5, len(labels) - 0.5)
         else:
             at = np.array(values, dtype=float)
-            _number_axis(ax, at, log=name == "n_iter" or isinstance(distribution, LogUniform))
+            _set_number_axis(ax, at, log=name == "n_iter" or isinstance(distribution, LogUniform))
         best = self.tuning.best.configuration
         for x, t in zip(at, having, strict=True):
             mine = t.configuration == best
@@ -153,13 +148,13 @@ class TuningDisplay:
                     markersize=7 if mine else 4.5, mec=ax.get_facecolor(), mew=0.5,
                     zorder=5 if mine else 3)  # fmt: skip
         ax.set_xlabel("best iteration" if name == "n_iter" else drawn_text(name))
-        self._score_axis(ax, having)
+        self._set_score_axis(ax, having)
         if ax is not self.axes_[0] and len(self.axes_) > 1:
             ax.set_ylabel("")
 
-    def _paths(self, ax: Axes) -> None:
-        """The score over the iterations, one line per configuration."""
-        dress(ax)
+    def _draw_paths(self, ax: Axes) -> None:
+        """Draw the score over the iterations, one line per configuration."""
+        style_axes(ax)
         best = self.tuning.best
         for trial in self.last:
             mine = trial.configuration == best.configuration
@@ -174,26 +169,26 @@ class TuningDisplay:
             )
         most = max(t.budget for t in self.last)
         set_path_axis(ax, most, log=True)
-        self._score_axis(ax, self.last)
+        self._set_score_axis(ax, self.last)
         ax.plot(best.n_iter, best.score, "o", color=RED, markersize=7, mec=ax.get_facecolor(),
                 mew=1.2, zorder=6, clip_on=False)  # fmt: skip
         near = best.n_iter > np.sqrt(most)
         add_note(ax, f"best: {best.score:.4g} after {best.n_iter:,}", (best.n_iter, best.score),
               (-6 if near else 6, 10 if self.tuning.metric.greater_is_better else -10),
-              ha="right" if near else "left", fontsize="small", color=blend(ax, 0.85),
+              ha="right" if near else "left", fontsize="small", color=mix_grey(ax, 0.85),
               zorder=6)  # fmt: skip
 
     def _colour(self, ax: Axes, trial: Trial) -> Any:
-        """The darker the more iterations a configuration has had."""
+        """Return a colour that is darker for configurations with more iterations."""
         budgets = [t.budget for t in self.last]
         low, high = min(budgets), max(budgets)
         norm: Any = LogNorm(low, high) if high > low else Normalize(low - 1, high)
-        ends: Any = [blend(ax, 0.22), BLUE]
+        ends: Any = [mix_grey(ax, 0.22), BLUE]
         pale = LinearSegmentedColormap.from_list("budget", ends)
         return pale(float(norm(trial.budget)))
 
-    def _score_axis(self, ax: Axes, drawn: Sequence[Trial]) -> None:
-        """Limits for the better configurations; the others are counted in the corner."""
+    def _set_score_axis(self, ax: Axes, drawn: Sequence[Trial]) -> None:
+        """Limit the axis to the better configurations; the corner says how many lie beyond."""
         metric, known = self.tuning.metric, np.array([t.score for t in self.last])
         known = known[np.isfinite(known)]
         ax.set_ylabel(drawn_text(metric.name))
@@ -213,20 +208,20 @@ class TuningDisplay:
 
 
 def save(tuning: Tuning, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
-    """Writes the picture to a file without opening a window."""
-    n = len(tuning.bench.space.parameters) + 1
-    figure = Figure(figsize=_size(n), layout="constrained")
+    """Write the plot to a file without opening a window."""
+    n = len(tuning.evaluator.space.parameters) + 1
+    figure = Figure(figsize=_grid_size(n), layout="constrained")
     TuningDisplay(tuning).plot(_grid(figure, n))
-    figure.savefig(file, format=form, dpi=dpi)
+    save_figure(figure, file, form, dpi)
 
 
-def _size(n: int) -> tuple[float, float]:
+def _grid_size(n: int) -> tuple[float, float]:
     across = min(n, PER_LINE)
     return (6.2, 3.8) if n == 1 else (3.1 * across, 2.7 * -(-n // across))
 
 
 def _grid(figure: Figure, n: int) -> Any:
-    """n axes of a figure, in lines."""
+    """Return n axes of a figure, at most three side by side."""
     across = min(n, PER_LINE)
     grid = figure.subplots(-(-n // across), across, squeeze=False).ravel()
     for spare in grid[n:]:
@@ -234,7 +229,7 @@ def _grid(figure: Figure, n: int) -> Any:
     return grid[:n]
 
 
-def _number_axis(ax: Axes, values: Any, log: bool) -> None:
+def _set_number_axis(ax: Axes, values: Any, log: bool) -> None:
     if log:
         ax.set_xscale("log")
         low = max(float(np.min(values)), 1e-12)

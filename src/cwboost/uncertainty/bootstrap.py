@@ -25,7 +25,7 @@ from cwboost.model.model import Model
 from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain
 from cwboost.progress import as_progress
-from cwboost.selection.folds import resampled
+from cwboost.selection.folds import draw_with_replacement
 
 LEAST = 10  # draws that a standard deviation takes
 MOST_NESTED = 2000  # iterations that a draw is looked at for its best
@@ -65,7 +65,7 @@ def with_bands(
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     model._refuse_edited("with_bands")
-    given = FitInput(table, y, weights, offset, exposure)
+    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     check_again(model, given, "with_bands", n_threads)
     binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
     optimizer, m = _how(model, nested)
@@ -145,4 +145,4 @@ def draw(data: FitData, seed: int) -> Floats:
     """(n,) how often each row is drawn: as many rows as there are, with replacement, of every class
     its own number."""
     kinds = data.y if data.classes else np.zeros(len(data.y))
-    return resampled(kinds, np.random.default_rng(seed)).astype(np.float64)
+    return draw_with_replacement(kinds, np.random.default_rng(seed)).astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cwboost.cli.arguments import (
 from cwboost.cli.command import SUCCESS, Command
 from cwboost.cli.model_input import read_model, read_model_and_rows
 from cwboost.frames.files import check_output
-from cwboost.plotting.registry import DISPLAYS
+from cwboost.plotting.registry import DEFAULT, DISPLAYS, find_display
 from cwboost.progress import Progress
 
 
@@ -53,29 +54,39 @@ def run(a: argparse.Namespace, bar: Progress) -> int:
     if a.output != STANDARD:
         check_plot_name(a, "-o", a.output)
     ending = PLOT_ENDINGS[0] if a.output == STANDARD else Path(a.output).suffix.lower()
-    kind = a.kind or "effects"
-    if a.term is not None and kind != "effects":
+    kind = a.kind or DEFAULT
+    if a.term is not None and kind != DEFAULT:
         a.parser.error(f"--kind {kind} draws the whole model; leave out {a.term!r}")
-    if a.scale is not None and kind != "effects":
-        a.parser.error("--scale is for effects")
-    if (kind == "explanation") != (a.table is not None):
-        a.parser.error("--kind explanation and --table go together")
-    fixed = {"row": a.row, "offset": a.offset, "exposure": a.exposure}
-    options: dict[str, Any] = {name: value for name, value in fixed.items() if value is not None}
-    if options and kind != "explanation":
-        a.parser.error(f"--{next(iter(options))} is for --kind explanation")
+    display = find_display(kind)
+    options = _read_options(a, kind, display)
     check_output(a.output, table=False)
-    if kind == "explanation":
+    if getattr(display, "needs_row", False):
         model, rows, _ = read_model_and_rows(a)
         options["table"] = rows.table
     else:
         model = read_model(a.model)
-        options |= {} if a.scale is None else {"scale": a.scale}
     from cwboost.plotting.plot import save
 
     with write_output(a.output) as temporary:
         save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)
     return SUCCESS
+
+
+def _read_options(a: argparse.Namespace, kind: str, display: Any) -> dict[str, Any]:
+    """Return the options of the display; exit with a usage error if it does not take them."""
+    needs_row = getattr(display, "needs_row", False)
+    if needs_row and a.table is None:
+        a.parser.error(f"--kind {kind} draws one row; give its --table")
+    row = {"table": a.table, "row": a.row, "offset": a.offset, "exposure": a.exposure}
+    given = {name: value for name, value in row.items() if value is not None}
+    if given and not needs_row:
+        a.parser.error(f"--{next(iter(given))} does not apply to --kind {kind}")
+    given.pop("table", None)
+    if a.scale is not None:
+        if "scale" not in signature(display.from_estimator).parameters:
+            a.parser.error(f"--scale does not apply to --kind {kind}")
+        given["scale"] = a.scale
+    return given
 
 
 PLOT_COMMAND = Command(

@@ -1,12 +1,14 @@
 """Bases: the functions that a term is a sum of, and their penalties.
 
-`Basis` (base.py) is the contract. To add a basis, write a subclass and add it to `BASES`, under
-whose names model files store bases.
+`Basis` (base.py) is the contract. To add a basis, write a subclass and register it: `BASES` has the
+names under which model files store bases.
 """
 
 from __future__ import annotations
 
-from .base import Basis, BasisRows, Pieces, Points
+from typing import TypeVar
+
+from .base import Basis, BasisRows, Pieces, RowShares
 from .levels import LevelBasis
 from .mark import MarkBasis
 from .penalties import difference_penalty
@@ -17,6 +19,42 @@ from .tensor import TensorBasis
 BASES: dict[str, type[Basis]] = {
     cls.kind: cls for cls in (SplineBasis, PowerBasis, LevelBasis, MarkBasis, TensorBasis)
 }
+B = TypeVar("B", bound=type[Basis])
+
+
+def register_basis(cls: B) -> B:
+    """Make a basis known by its `kind`, so that models with it can be saved and loaded.
+
+    It may be used as a decorator. A basis that is not registered can be fitted, but not saved.
+
+    Parameters
+    ----------
+    cls : subclass of Basis
+        A frozen dataclass, whose fields are stored in model files.
+
+    Returns
+    -------
+    cls
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from cwboost.terms.bases import BASES, Basis, register_basis
+    >>> @register_basis
+    ... @dataclass(frozen=True, eq=False, kw_only=True)
+    ... class SineBasis(Basis):
+    ...     period: float
+    ...     kind = "sine"
+    >>> BASES.pop("sine") is SineBasis
+    True
+    """
+    if "__dataclass_fields__" not in vars(cls) or not hasattr(cls, "kind"):
+        raise TypeError(f"register_basis: expected a dataclass with a `kind`, got {cls!r}")
+    if BASES.get(cls.kind, cls).__qualname__ != cls.__qualname__:
+        raise ValueError(f"register_basis: the kind {cls.kind!r} belongs to another basis")
+    BASES[cls.kind] = cls
+    return cls
+
 
 __all__ = [
     "BASES",
@@ -26,9 +64,10 @@ __all__ = [
     "LevelBasis",
     "MarkBasis",
     "Pieces",
-    "Points",
     "PowerBasis",
+    "RowShares",
     "SplineBasis",
     "TensorBasis",
     "difference_penalty",
+    "register_basis",
 ]

@@ -7,7 +7,7 @@ Does not know about columns, weights, df or the core's learners (see terms/learn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
@@ -83,7 +83,7 @@ class Pieces:
         )
 
 
-class Points(NamedTuple):
+class RowShares(NamedTuple):
     """Encoded values that stand for the training rows, and the share of the rows at each."""
 
     values: Floats
@@ -213,6 +213,11 @@ class Basis:
         return np.eye(self.n_coef)
 
     @property
+    def penalty_key(self) -> Hashable | None:
+        """Equal for bases whose penalties and constants are equal; None: do not keep them."""
+        return None
+
+    @property
     def null_dim(self) -> int:
         """Number of dimensions that the penalty leaves free."""
         return 0
@@ -289,7 +294,7 @@ class Basis:
         """Return coefficients (n_coef, q) rounded to decimals."""
         return round_numbers(coef, digits)
 
-    def points(self) -> Points | None:
+    def row_shares(self) -> RowShares | None:
         """Return the codes that stand for the training rows; None: ask the column for numbers."""
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from cwboost._utils.memory import ArrayPool
 from cwboost.frames.table import Floats
 
-from .base import Basis, BasisRows, Points
+from .base import Basis, BasisRows, RowShares
 from .penalties import padded_penalty
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class LevelBasis(Basis):
             return np.ones(self.n_coef)
         return padded_penalty(self.n_levels, self.differences, self.missing)
 
+    @property
+    def penalty_key(self) -> Hashable | None:
+        return self.kind, self.n_levels, self.differences, self.missing
+
     def known(self, values: Floats) -> NDArray[np.bool_]:
         seen = values >= 0.0
         return seen | np.isnan(values) if self.missing else seen
@@ -73,11 +78,11 @@ class LevelBasis(Basis):
             return self.n_levels if self.missing else None
         return int(code) if code >= 0 else None
 
-    def points(self) -> Points | None:
+    def row_shares(self) -> RowShares | None:
         if self.mean is None:
             return None
         codes = np.arange(self.n_coef, dtype=np.float64)
-        return Points(np.where(codes < self.n_levels, codes, np.nan), self.mean)
+        return RowShares(np.where(codes < self.n_levels, codes, np.nan), self.mean)
 
     def problem(self) -> str | None:
         if not 0 <= self.differences <= 1 or not 1 <= self.n_coef <= MAX_LEVELS:

@@ -12,7 +12,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.binning.min_rows import UNSEEN
 from cwboost.frames.table import Floats
 
-from .base import Basis, BasisRows, Points
+from .base import Basis, BasisRows, RowShares
 
 if TYPE_CHECKING:
     from cwboost.terms.encoders import Encoder
@@ -55,12 +55,12 @@ class MarkBasis(Basis):
         own = np.isnan(code) if self.level is None else code == self.level
         return 0 if own else None
 
-    def points(self) -> Points | None:
+    def row_shares(self) -> RowShares | None:
         if self.mean is None:
             return None
         code = np.nan if self.level is None else float(self.level)
         share = float(self.mean[0])
-        return Points(np.array([code, UNSEEN]), np.array([share, 1.0 - share]))
+        return RowShares(np.array([code, UNSEEN]), np.array([share, 1.0 - share]))
 
     def problem(self) -> str | None:
         if self.level is not None and self.level < 0:

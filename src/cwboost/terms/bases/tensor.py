@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -13,10 +13,12 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.table import Floats
 
 from .base import Basis, BasisRows
-from .levels import LevelBasis
 
-MAX_KEPT = 256  # cells of a table up to which its penalty is kept for tables of the same shape
+MAX_KEPT_CELLS = 256  # cells of a table up to which its penalty is kept for tables of its shape
+MAX_KEPT = 1024  # penalties that are kept
 FREE = 1e-11  # relative size of the ridge that fixes directions which neither rows nor penalty see
+
+_kept_penalties: dict[Hashable, Floats] = {}  # inner penalties by the keys of both margins
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,14 +82,17 @@ class TensorBasis(Basis):
         """Return the (m, m) penalty of the inner coefficients.
 
         It is the smallest penalty among all functions that differ by an additive one. All tables
-        of one shape share it.
+        of one shape share it, so it is read-only.
         """
-        a, b = self.a, self.b
-        if not self.orthogonal or self.n_coef > MAX_KEPT:
+        key = self.a.penalty_key, self.b.penalty_key
+        if None in key or self.n_coef > MAX_KEPT_CELLS:
             return _inner_penalty(self)
-        if isinstance(a, LevelBasis) and isinstance(b, LevelBasis):
-            return _table_penalty(_shape(a), _shape(b))
-        return _inner_penalty(self)
+        found = _kept_penalties.get(key)
+        if found is None:
+            if len(_kept_penalties) >= MAX_KEPT:
+                _kept_penalties.clear()
+            found = _kept_penalties[key] = _inner_penalty(self)
+        return found
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool)  # the margins fill their own unknown values
@@ -136,14 +141,3 @@ def _inner_penalty(basis: TensorBasis) -> Floats:
         out += FREE * np.trace(out) / len(out) * np.eye(len(out))
     out.flags.writeable = False
     return out
-
-
-def _shape(margin: LevelBasis) -> tuple[int, int, bool]:
-    return margin.n_levels, margin.differences, margin.missing
-
-
-@lru_cache(maxsize=1024)
-def _table_penalty(a: tuple[int, int, bool], b: tuple[int, int, bool]) -> Floats:
-    """Return the inner penalty of a table; a margin is (levels, differences, missing)."""
-    margins = [LevelBasis(n_levels=n, differences=d, missing=m) for n, d, m in (a, b)]
-    return _inner_penalty(TensorBasis(a=margins[0], b=margins[1], orthogonal=True))
