@@ -223,7 +223,7 @@ def test_inputs_move_the_prediction(page, tmp_path):
 
 
 def test_odd_columns(page, tmp_path):
-    """One value and missing cells, booleans with a line, a column where only missing cells count."""
+    """One value and missing cells, booleans with a line, a column where only missing counts."""
     rng = np.random.default_rng(0)
     n = 300
     gone = rng.uniform(size=n) < 0.3
