@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_whole, threads_for
-from cwboost.fitting.input_data import read_offset
+from cwboost.frames.aligned import read_offset
 from cwboost.frames.table import Floats, Table, read
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
@@ -358,7 +358,7 @@ class Model:
                 "the model was fitted with an offset (or exposure) for every row; pass offset= or "
                 "exposure= for these rows, or offset=0 for none"
             )
-        return read_offset(data, chosen[0], chosen[1], self.loss, self.n_outputs)
+        return read_offset(data, chosen[0], chosen[1], self.loss)
 
     def intervals(
         self,
