@@ -30,6 +30,7 @@ from cwboost.export.model_file import to_dict
 from cwboost.export.registry import EXPORTS, Export
 from cwboost.frames.files import read_table, write_table
 from cwboost.frames.table import Labels, Numbers
+from cwboost.progress import factory
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
 
@@ -839,7 +840,7 @@ def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
 def test_a_terminal_gets_the_summary(table, monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "RichProgress", progress.ProgressLine)
+    monkeypatch.setattr(factory, "RichProgress", progress.ProgressLine)
     fitted(table, "--target", "zero_one", *SHORT, *others("zero_one"))
     found = stream.getvalue()
     assert "reading rows.csv" in found

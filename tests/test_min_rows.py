@@ -123,7 +123,7 @@ def test_what_cannot_be_merged_is_refused():
         cb.fit(table, y, n_iter=1, sites="job")
     with pytest.raises(ValueError, match="sites: column 'y' is y"):
         cb.fit({**table, "y": y}, "y", n_iter=1, min_rows_per_bin=LEAST, sites="y")
-    with pytest.raises(ValueError, match="not with bags"):
+    with pytest.raises(ValueError, match="min_rows_per_bin and bags are mutually exclusive"):
         cb.fit(table, y, n_iter=1, bags=2, min_rows_per_bin=LEAST)
     with pytest.raises(ValueError, match="no two bins with min_rows_per_bin = 1000"):
         cb.fit({"x": table["smooth"]}, y, n_iter=1, min_rows_per_bin=1000)
