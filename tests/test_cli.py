@@ -305,7 +305,7 @@ def test_whole_numbers_that_floats_merge_are_marked(folder):
     [
         (b"", "t.csv: the file is empty"),
         ("a,b\n1,2\n3\n", "t.csv, line 3: expected 2 cells as in the header, got 1"),
-        ("a,a\n1,2\n", "t.csv, line 1: column 'a' is there more than once"),
+        ("a,a\n1,2\n", "t.csv, line 1: column 'a' occurs more than once"),
         (b"a,b\n1,\xff\n", "t.csv, line 2: not UTF-8"),
         ('a,b\n"x\ny",2\n5,6,7\n', "t.csv, line 4: expected 2 cells"),
         ("a\n" + "x" * 200_000, "t.csv, line 2: field larger than field limit"),
@@ -648,7 +648,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
         ),
         (["fit", "rows.csv", "--target", "y", "-o", "."], "this is a folder"),
         (["predict", "rows.csv", "rows.csv"], "rows.csv: damaged or not JSON"),
-        (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name that ends in"),
+        (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name ending in"),
         (["predict", "m.json", "rows.csv", "--keep", "q"], "column 'q' is not in the table"),
         (["show", "nothing.json"], "nothing.json: No such file or directory"),
     ],

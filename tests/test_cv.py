@@ -214,7 +214,7 @@ def test_at_edge():
 
 def test_paths_go_on_while_the_best_is_among_the_last():
     slow = {"optimizer": cb.Plain(0.05), "folds": 3, "metric": ["risk", "rmse"]}
-    with pytest.warns(UserWarning, match=r"best of the 40 iterations .* went on to \d+; the best"):
+    with pytest.warns(UserWarning, match=r"best of n_iter=40 .* continued to \d+; the best"):
         found = cb.cv(TABLE, Y, n_iter=40, **slow)
     assert found.asked == 40 < found.best_iteration < found.n_iter
     assert found.n_iter in (80, 160, 320)
@@ -357,7 +357,7 @@ def test_large_test_parts_are_judged_less_often():
         ({"metric": lambda y, _: y.sum()}, "pass greater_is_better=True or False"),
         ({"metric": "mae", "greater_is_better": True}, "applies only to functions"),
         ({"n_iter": -1}, "n_iter must be a whole number"),
-        ({"n_iter": 20, "extend": 10}, "extend: expected True, False or the most iterations"),
+        ({"n_iter": 20, "extend": 10}, "extend: expected True, False or a largest number"),
         ({"extend": "yes"}, "extend: expected True"),
         ({"every": 0}, "every must be a whole number > 0"),
         ({"optimizer": "newton"}, "optimizer: expected 'plain'"),
@@ -575,7 +575,7 @@ def test_classes_and_formulas_of_the_command(file, capsys):
     [
         ([], "give the column to predict"),
         (["--target", "y", "--folds", "1"], "--folds must be a whole number >= 2"),
-        (["--target", "y", "--fraction", "0.3"], "fraction is for 'subsampling'"),
+        (["--target", "y", "--fraction", "0.3"], "fraction applies only to 'subsampling'"),
         (["--target", "y", "--plot", "cv.txt"], "expected a name that ends in .png"),
         (["--target", "y", "--kind", "loo"], "invalid choice"),
     ],

@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 import cwboost as cb
 from cwboost.fitting.input_data import FitInput, read_data
 from cwboost.losses import as_loss
-from cwboost.selection.folds import as_folds, watched_rows
+from cwboost.selection.folds import as_folds, fold_validation_rows
 
 
 def rows(n=60, loss="squared", weights=None, y=None):
@@ -171,17 +171,17 @@ def test_a_split_weighs_the_rows():
 def test_rows_are_held_out_of_the_training_rows_only():
     data = rows(90, "binomial")
     (fold, *_) = as_folds(3, data)
-    held = watched_rows(fold, data, 0.2)
+    held = fold_validation_rows(fold, data, 0.2)
     assert not np.any(held & (fold.test > 0))
     assert np.bincount(data.y[held] > 0).tolist() == [8, 4]
-    last = watched_rows(fold, data, 0.2, last=True)
+    last = fold_validation_rows(fold, data, 0.2, last=True)
     assert np.flatnonzero(last).min() > np.flatnonzero((fold.training > 0) & ~last).max()
     groups = np.arange(90) // 3
     (fold, *_) = as_folds(3, data, groups)
-    held = watched_rows(fold, data, 0.25, groups)
+    held = fold_validation_rows(fold, data, 0.25, groups)
     assert set(held.reshape(-1, 3).sum(axis=1)) == {0, 3}
-    with pytest.raises(ValueError, match="none or all; give more rows"):
-        watched_rows(as_folds([([0, 2], [1])], rows(6))[0], rows(6), 0.1)
+    with pytest.raises(ValueError, match="selects none or all of"):
+        fold_validation_rows(as_folds([([0, 2], [1])], rows(6))[0], rows(6), 0.1)
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ def test_rows_are_held_out_of_the_training_rows_only():
         ({"n": 2.0}, "whole number >= 2"),
         ({"kind": "bootstrap", "n": 0}, ">= 1 for 'bootstrap'"),
         ({"repeats": 0}, "repeats must be a whole number >= 1"),
-        ({"kind": "time", "repeats": 2}, "repeats is for 'kfold'; for 'time' raise n"),
-        ({"fraction": 0.3}, "fraction is for 'subsampling', not for 'kfold'"),
+        ({"kind": "time", "repeats": 2}, "repeats applies only to 'kfold'; for 'time' raise n"),
+        ({"fraction": 0.3}, "fraction applies only to 'subsampling', not to 'kfold'"),
         ({"kind": "subsampling", "fraction": 1.0}, "fraction must be between 0 and 1"),
         ({"stratified": "yes"}, "stratified must be 'auto', True or False"),
         ({"kind": "time", "stratified": True}, "time order cannot be stratified"),
@@ -222,18 +222,18 @@ TWELVE = np.arange(12)
         (True, "folds: expected a number"),
         (None, "folds: expected a number"),
         (TWELVE, "folds: expected a number"),
-        ([], "folds: there is none"),
+        ([], "there are no folds"),
         ([TWELVE], "fold 0: expected a pair"),
         ([(TWELVE[:6], TWELVE[6:]), (1, 2)], "fold 1: expected a pair"),
         ([(TWELVE[:6], TWELVE[5:])], r"fold 0: row 5 is both trained on and tested on \(1 such"),
-        ([(TWELVE, [])], "fold 0: it has no test rows"),
-        ([([], TWELVE)], "fold 0: it has no training rows"),
-        ([(TWELVE[:6], [12])], "fold 0: there is no row 12; rows are 0 to 11"),
+        ([(TWELVE, [])], "fold 0 has no test rows"),
+        ([([], TWELVE)], "fold 0 has no training rows"),
+        ([(TWELVE[:6], [12])], "fold 0: there is no row 12; the rows are 0 to 11"),
         ([([-1, 2], [3])], "fold 0: there is no row -1"),
-        ([([0.5, 2], [3])], "expected numbers of rows or a mask, got float64"),
-        ([(np.ones(11, bool), [3])], "fold 0: a mask of 11 rows, there are 12"),
-        (np.ones((11, 2)), "11 rows of weights, the table has 12"),
-        (np.ones((12, 2)), "fold 0: it has no test rows"),
+        ([([0.5, 2], [3])], "expected row numbers or a mask, got float64"),
+        ([(np.ones(11, bool), [3])], "fold 0: the mask has 11 rows, the table has 12"),
+        (np.ones((11, 2)), "the weights have 11 rows, the table has 12"),
+        (np.ones((12, 2)), "fold 0 has no test rows"),
         (np.full((12, 2), -1.0), "finite numbers >= 0"),
         (np.full((12, 2), np.nan), "finite numbers >= 0"),
         (np.full((12, 2), "a"), "expected weights, got an array of"),
@@ -271,7 +271,7 @@ def test_wrong_groups_are_refused(groups, message):
 
 
 def test_groups_in_time_order_must_stand_together():
-    with pytest.raises(ValueError, match="rows of a group must stand one after another"):
+    with pytest.raises(ValueError, match="rows of a group must be adjacent"):
         as_folds(cb.Folds("time", 2), rows(12), np.resize([0, 1, 2], 12))
 
 

@@ -14,7 +14,7 @@ import cwboost as cb
 from cwboost.binning.moments import MomentSet
 from cwboost.fitting.preparation import prepare
 from cwboost.progress import ProgressLines
-from cwboost.selection.probe import _shuffled
+from cwboost.selection.probe import shuffle_sets
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_the_model_is_an_ordinary_one(problem):
     assert found.model.stopped == "a shadow came"
     longer = found.model.extend(5, table, y)
     assert longer.choices == cb.fit(table, y, n_iter=m + 5).choices
-    assert f"the shadow of {found.shadows[0]!r} came after {m} iterations" in found.summary()
+    assert f"the shadow of {found.shadows[0]!r} was chosen after {m} iterations" in found.summary()
 
 
 def test_shadows_of_moments():
@@ -99,7 +99,7 @@ def test_shadows_of_moments():
 def test_terms_of_a_column_are_shuffled_alike(problem):
     table, y = problem
     binned = prepare(table, y, [cb.Spline("x1"), cb.Step("x1"), cb.Tensor("x1", "x2"), ...])
-    sets = _shuffled(binned, np.random.default_rng(0))
+    sets = shuffle_sets(binned, np.random.default_rng(0))
     spline, step, pair = (sets[k] for k in binned.sets.of_term[:3])
     column = spline.values[spline.index]
     assert not np.array_equal(column, table["x1"])
@@ -178,7 +178,7 @@ def test_what_cannot_be(problem):
         short = cb.probe(table, y, n_iter=3)
     assert (short.stops, short.shadows) == ([3], [None])
     assert short.model.n_iter == 3
-    assert "no shadow came in 3 iterations" in short.summary()
+    assert "no shadow was chosen in 3 iterations" in short.summary()
     with pytest.warns(UserWarning, match="in 2 of 2 repeats; raise n_iter"):
         cb.probe(table, y, n_iter=3, repeats=2)
     for options, message in (

@@ -19,13 +19,13 @@ from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.problem import FitProblem
 from cwboost.progress import ProgressLines
-from cwboost.selection.stability import Halves
+from cwboost.selection.stability import RandomHalves
 from cwboost.selection.stability_bounds import (
     ASSUMPTIONS,
     Bound,
     _largest_tail,
-    complete,
     error_rate,
+    solve_bound,
 )
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_error_rates_are_the_published_ones(assumption):
     ],
 )
 def test_the_third_is_the_published_one(p, given, assumption, expected):
-    found = complete(p, assumption=assumption, **given)._asdict()
+    found = solve_bound(p, assumption=assumption, **given)._asdict()
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-7)
 
 
@@ -139,26 +139,26 @@ def test_bounds_grow_with_q_and_fall_with_the_cutoff(p, share, cutoff, assumptio
 )
 def test_the_third_keeps_the_bound_and_the_next_does_not(p, pfer, cutoff, assumption):
     try:
-        found = complete(p, cutoff=cutoff / 100, pfer=pfer, assumption=assumption)
+        found = solve_bound(p, cutoff=cutoff / 100, pfer=pfer, assumption=assumption)
     except ValueError:
         assert error_rate(p, 1, cutoff / 100, assumption=assumption) > pfer
         return
     assert found.pfer <= pfer * (1 + 1e-9)
     if found.q < p:
         assert error_rate(p, found.q + 1, cutoff / 100, assumption=assumption) > pfer
-    back = complete(p, q=found.q, pfer=pfer, assumption=assumption)
+    back = solve_bound(p, q=found.q, pfer=pfer, assumption=assumption)
     assert back.cutoff <= cutoff / 100 + 1e-9
-    assert complete(p, q=found.q, cutoff=found.cutoff, assumption=assumption) == found
+    assert solve_bound(p, q=found.q, cutoff=found.cutoff, assumption=assumption) == found
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give two of q, cutoff and pfer, for instance cutoff=0.75, pfer=1; got 0"),
+        ({}, "pass two of q, cutoff and pfer, for instance cutoff=0.75, pfer=1; got 0"),
         ({"q": 3}, "got 1"),
         ({"q": 3, "cutoff": 0.9, "pfer": 1}, "got 3"),
         ({"q": 0, "cutoff": 0.9}, "q: expected a whole number from 1"),
-        ({"q": 4, "cutoff": 0.9}, "q: expected a whole number from 1 to 3, what there is"),
+        ({"q": 4, "cutoff": 0.9}, "q: expected a whole number from 1 to 3, the number of"),
         ({"q": 2.5, "cutoff": 0.9}, "q: expected a whole number"),
         ({"q": 2, "cutoff": 0.5}, "cutoff: expected a number above 0.5 and up to 1"),
         ({"q": 2, "cutoff": 1.1}, "cutoff: expected"),
@@ -174,7 +174,7 @@ def test_the_third_keeps_the_bound_and_the_next_does_not(p, pfer, cutoff, assump
         ({"q": 2, "cutoff": 0.9, "n_samples": 1}, "n_samples: expected a whole number from 2"),
         ({"q": 2, "cutoff": 0.9, "by": "row"}, "by: expected 'column' or 'term'"),
         ({"q": 2, "cutoff": 0.9, "groups": [1, 2]}, "groups has 2 rows, the table has 40"),
-        ({"q": 2, "cutoff": 0.9, "groups": np.ones(40)}, "groups: all rows are of one group"),
+        ({"q": 2, "cutoff": 0.9, "groups": np.ones(40)}, "groups: all rows are in one group"),
         ({"q": 2, "cutoff": 0.9, "n_iter": -1}, "n_iter must be"),
         ({"q": 2, "cutoff": 0.9, "rate": 0}, "rate"),
         ({"q": 2, "cutoff": 0.9, "n_threads": 0}, "n_threads must be"),
@@ -194,14 +194,14 @@ def data_of(y, loss="squared", **options):
 
 
 def test_pairs_of_halves_have_no_row_in_common():
-    halves = Halves.of(data_of(np.arange(21.0)), True, 3, None)
+    halves = RandomHalves.make(data_of(np.arange(21.0)), True, 3, None)
     for b in range(5):
         one, other = halves[2 * b], halves[2 * b + 1]
         assert one.sum() == other.sum() == 10
         assert not np.any(one & other)
     assert not np.array_equal(halves[0], halves[2])
     np.testing.assert_array_equal(halves[4], halves[4])
-    single = Halves.of(data_of(np.arange(21.0)), False, 3, None)
+    single = RandomHalves.make(data_of(np.arange(21.0)), False, 3, None)
     assert [single[k].sum() for k in range(4)] == [10] * 4
     drawn = np.mean([single[k] for k in range(2000)], axis=0)  # each row as often as any
     np.testing.assert_allclose(drawn, 10 / 21, atol=5 * np.sqrt(0.25 / 2000))
@@ -209,12 +209,12 @@ def test_pairs_of_halves_have_no_row_in_common():
 
 def test_classes_and_groups_are_halved():
     y = np.repeat(["a", "b", "c"], [4, 30, 10])
-    halves = Halves.of(data_of(y, "multinomial"), True, 0, None)
+    halves = RandomHalves.make(data_of(y, "multinomial"), True, 0, None)
     for number in range(6):
         marks = halves[number]
         assert [int(marks[y == c].sum()) for c in "abc"] == [2, 15, 5]
     groups = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-    halves = Halves.of(data_of(np.arange(55.0)), True, 0, groups)
+    halves = RandomHalves.make(data_of(np.arange(55.0)), True, 0, groups)
     for number in range(6):
         marks = halves[number]
         inside = [set(marks[groups == g]) for g in range(10)]
@@ -241,7 +241,7 @@ def test_true_columns_are_selected(problem):
     assert set(found.selected) == {"x3", "g", "x7"}
     assert found.frequency["x3"] == 1.0
     assert found.pfer <= 1
-    assert Bound(found.q, found.cutoff, found.pfer) == complete(
+    assert Bound(found.q, found.cutoff, found.pfer) == solve_bound(
         13, cutoff=0.8, pfer=1, n_samples=20
     )
     assert found.first.shape == (40, 13)
@@ -257,7 +257,7 @@ def test_fits_are_those_of_fit_on_half_of_the_rows(problem):
     found = cb.stability(
         table, y, "linear", q=q, cutoff=0.9, n_samples=4, weights=w, random_state=7
     )
-    halves = Halves.of(prepare(table, y, "linear").data, True, 7, None)
+    halves = RandomHalves.make(prepare(table, y, "linear").data, True, 7, None)
     for number in range(8):
         marks = halves[number]
         part = {name: column[marks] for name, column in table.items()}
@@ -276,7 +276,7 @@ def test_terms_of_a_column_count_as_one(problem):
     assert "spline(x3)" in terms.names
     assert next(iter(terms.table())) == "term"
     binned = prepare(table, y, "auto")
-    marks = Halves.of(binned.data, True, 0, None)[0]
+    marks = RandomHalves.make(binned.data, True, 0, None)[0]
     w = marks.astype(float)
     path = FitProblem.pose(binned, Split(w, None, w), cb.Plain()).fit(100)
     columns = [path.terms[name].columns[0] for name in path.choices]
@@ -376,7 +376,7 @@ def test_what_was_found(problem):
     text = found.summary()
     assert "at least 90% of the fits chose" in text
     assert "10 pairs of halves of the rows: 20 fits until 4 of 13 columns were chosen" in text
-    assert f"at most {found.pfer:.3g} of the selected columns are there by chance" in text
+    assert f"at most {found.pfer:.3g} of the selected columns are selected by chance" in text
     assert "columns selected: x3" in repr(found)
 
 

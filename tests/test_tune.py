@@ -25,7 +25,7 @@ from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.problem import FitProblem
 from cwboost.selection.folds import as_folds
-from cwboost.selection.tuning.evaluation import marks, scores_at
+from cwboost.selection.tuning.evaluation import metric_iterations, scores_at
 from cwboost.selection.tuning.schedules import as_brackets
 from cwboost.selection.tuning.space import Space
 from cwboost.selection.tuning.trial_log import TrialLog
@@ -140,13 +140,13 @@ def test_wrong_schedules_say_so(schedule, message):
 
 
 def test_marks_are_dense_at_first_and_end_at_the_budget():
-    found = marks(-1, 5000)
+    found = metric_iterations(-1, 5000)
     assert found[0] == 0
     assert found[-1] == 5000
     assert (np.diff(found[:9]) == 1).all()
     assert (found[9:] / found[8:-1] < 1.3).all()
     for since in (0, 39, 78, 4999, 5000):
-        np.testing.assert_array_equal(marks(since, 5000), found[found > since])
+        np.testing.assert_array_equal(metric_iterations(since, 5000), found[found > since])
 
 
 # --- what is found --------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_a_metric_is_that_of_the_predictions(rows):
         test = fold.test > 0
         scores.append(roc_auc_score(answer[test] == "yes", model.predict(table)[test]))
     np.testing.assert_allclose(best.scores, scores, rtol=1e-12)
-    assert best.n_iter in marks(-1, best.budget)
+    assert best.n_iter in metric_iterations(-1, best.budget)
     assert best.score == max(trial.score for trial in tuning.trials)
 
 
@@ -326,7 +326,7 @@ def test_formulas_weights_offsets_and_groups(rows):
         table, "y", {"rate": 0.2}, schedule=cb.RandomSearch(1, 5), groups="shop", weights="w"
     )
     assert "shop" not in others.fit().terms  # the groups are no feature
-    for fold in others.bench.folds:
+    for fold in others.evaluator.folds:
         shop = table["shop"][table["w"] > 0]
         assert not set(shop[fold.training > 0]) & set(shop[fold.test > 0])
 
@@ -334,15 +334,17 @@ def test_formulas_weights_offsets_and_groups(rows):
 def test_hybrid_watches_training_rows_only(rows):
     table, y, _ = rows
     tuning = cb.tune(table, y, {"optimizer": "hybrid"}, schedule=cb.RandomSearch(1, 20))
-    bench = tuning.bench
-    for k, fold in enumerate(bench.folds):
-        split = bench.split(k, cb.Hybrid())
+    evaluator = tuning.evaluator
+    for k, fold in enumerate(evaluator.folds):
+        split = evaluator.split(k, cb.Hybrid())
         assert split.validation.sum() == pytest.approx(0.3 * fold.training.sum(), abs=1)
         np.testing.assert_array_equal(split.all, split.training + split.validation)
         np.testing.assert_array_equal(split.all, fold.training)
     # the risk at the iterations looked at is that of test rows, which the fit never saw
-    model = bench.run(tuning.best.parameters, bench.default, 0, [20], None, lambda: False)
-    test = bench.folds[0].test > 0
+    model = evaluator.fit_fold(
+        tuning.best.parameters, evaluator.default, 0, [20], None, lambda: False
+    )
+    test = evaluator.folds[0].test > 0
     missed = model.at(tuning.best.n_iter).predict(table)[test] - y[test]
     assert tuning.best.scores[0] == pytest.approx(np.mean(missed**2) / 2, rel=1e-3)
 
@@ -441,7 +443,7 @@ def test_wrong_spaces_say_so(rows, space, message):
         ({"folds": 1}, "at least 2"),
         ({"validation": 1.5}, "validation must be a share"),
         ({"n_threads": 0}, "n_threads must be"),
-        ({"file": "no/such/folder/t.jsonl"}, "no such folder"),
+        ({"file": "no/such/folder/t.jsonl"}, "this folder does not exist"),
     ],
 )
 def test_wrong_arguments_say_so(rows, options, message):
@@ -527,7 +529,7 @@ def test_a_file_of_other_work_is_refused(rows, tmp_path, other, named):
     if other.get("table") is not None:
         other = {"table": table | {"z": np.append(table["z"][:-1], 0.5)}}
     written = file.read_bytes()
-    with pytest.raises(ValueError, match=f"of other work: {named} was"):
+    with pytest.raises(ValueError, match=f"to other work: {named} was"):
         cb.tune(**(same | other))
     assert file.read_bytes() == written
 
@@ -536,7 +538,7 @@ def test_a_file_of_other_work_is_refused(rows, tmp_path, other, named):
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
     file = tmp_path / "people.csv"
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="no tuning file"):
+    with pytest.raises(ValueError, match="not a tuning file"):
         TrialLog(file, "tuning", {"data": "1"})
     assert file.read_bytes() == content
 
@@ -611,7 +613,7 @@ def test_ctrl_c_keeps_what_was_found(rows, tmp_path, n_threads):
 
 def test_nothing_finished_has_no_best(rows):
     tuning = cb.tune(rows[0], rows[1], schedule=cb.RandomSearch(1, 1))
-    nothing = cb.Tuning((), tuning.bench, tuning.brackets)
+    nothing = cb.Tuning((), tuning.evaluator, tuning.brackets)
     assert repr(nothing) == "<Tuning: no configuration finished>"
     with pytest.raises(ValueError, match="no configuration was finished"):
         _ = nothing.best
@@ -627,7 +629,7 @@ def optuna():
     return found
 
 
-def test_optuna_finds_what_a_bench_measures(rows, optuna):
+def test_optuna_finds_what_an_evaluator_measures(rows, optuna):
     table, _, answer = rows
     objective = cb.optuna_objective(
         table, answer, MIXED, loss="binomial", metric="auc", n_iter=40, least=10
@@ -645,13 +647,15 @@ def test_optuna_finds_what_a_bench_measures(rows, optuna):
         assert list(trial.intermediate_values) == [10, 20, 40]
         assert trial.value == pytest.approx(np.mean(trial.user_attrs["scores"]))
     best = study.best_trial
-    bench, parameters = objective.bench, best.params
+    evaluator, parameters = objective.evaluator, best.params
     tuned = [
-        bench.run(parameters, bench.binned(parameters), k, [40], None, lambda: False)
+        evaluator.fit_fold(parameters, evaluator.prepare(parameters), k, [40], None, lambda: False)
         for k in range(3)
     ]
-    curves = [bench.measure(bench.binned(parameters), m, k, -1, 40) for k, m in enumerate(tuned)]
-    assert bench.stand(curves, None).scores == tuple(best.user_attrs["scores"])
+    curves = [
+        evaluator.evaluate(evaluator.prepare(parameters), m, k, -1, 40) for k, m in enumerate(tuned)
+    ]
+    assert evaluator.best_iteration(curves, None).scores == tuple(best.user_attrs["scores"])
     model = objective.fit(best)
     assert model.n_iter == best.user_attrs["n_iter"]
     assert_equal_models(model, cb.fit(table, answer, **objective.arguments(best)))
@@ -771,6 +775,6 @@ def test_in_time_order_a_hybrid_watches_the_last_training_rows():
         {"x": x}, np.sin(6 * x) + rng.normal(0, 0.3, 300), {"optimizer": "hybrid"},
         folds=cb.Folds("time", 3), schedule=cb.RandomSearch(1, n_iter=20), validation=0.25,
     )  # fmt: skip
-    for fold, held in zip(found.bench.folds, found.bench.held, strict=True):
-        inside = np.flatnonzero(fold.of_training)
+    for fold, held in zip(found.evaluator.folds, found.evaluator.held, strict=True):
+        inside = np.flatnonzero(fold.training_counts)
         np.testing.assert_array_equal(np.flatnonzero(held), inside[-round(len(inside) / 4) :])

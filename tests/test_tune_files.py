@@ -149,7 +149,7 @@ def test_parameters_are_part_of_the_work(tmp_path, first, second, what):
     file = tmp_path / "t.jsonl"
     tune(file=file, **first)
     tune(file=file, **first)  # the same again
-    with pytest.raises(ValueError, match=f"of other work: {what} was"):
+    with pytest.raises(ValueError, match=f"to other work: {what} was"):
         tune(file=file, **second)
 
 
@@ -186,7 +186,7 @@ def test_nothing_is_left_of_work_without_lines(tmp_path):
     assert not file.exists()
     file.write_text("text\n")
     for _ in range(2):  # no lock is left either
-        with pytest.raises(ValueError, match="no tuning file"):
+        with pytest.raises(ValueError, match="not a tuning file"):
             TrialLog(file, "tuning", {})
 
 
@@ -237,5 +237,5 @@ def test_one_fold_has_no_deviation():
     rows = np.arange(60)
     tuning = tune(folds=[(rows[:40], rows[40:])])
     assert "nan" not in tuning.summary() + repr(tuning.best)
-    assert "risk (of one fold), less is better" in tuning.summary()
+    assert "risk (of one fold), smaller is better" in tuning.summary()
     assert "(sd " in repr(tune().best)

@@ -5,7 +5,7 @@ Does not know how bins are chosen (see `rules` for numbers and `cwboost.terms.en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,10 @@ class IndexSet:
     @property
     def n_rows(self) -> int:
         return len(self.index)
+
+    def reorder(self, order: NDArray[Any]) -> IndexSet:
+        """Return the set with its rows in another order."""
+        return replace(self, index=self.index[order])
 
     def weigh(self, weights: Floats | None, room: ArrayPool) -> Floats:
         """Return the weight of every bin. Weights None: all rows have weight 1."""

@@ -14,8 +14,8 @@ rows: to everyone else these are bins like any other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
@@ -70,6 +70,10 @@ class MomentSet:
     def n_pieces(self) -> int:
         """With that of missing cells, if there are any."""
         return -(-len(self.values) // N_NODES)
+
+    def reorder(self, order: NDArray[Any]) -> MomentSet:
+        """Return the set with its rows in another order."""
+        return replace(self, piece=self.piece[order], t=self.t[order])
 
     def weigh(self, weights: Floats | None, room: ArrayPool) -> Floats:  # noqa: ARG002
         """Weights of the nodes; they may be negative."""

@@ -96,15 +96,16 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
     model._write_effects(data, effects)
     effects += np.array([term.mean for term in chosen.values()]).reshape(-1, 1, q)
     score = effects.sum(axis=0)
+    first, last = _core.SLOT_H, _core.SLOT_F
     core.run(
         [
-            _core.Fill(0, list(model.start_vector)),
-            _core.Fill(1, list(model.start_vector)),
-            _core.Add(1, 0, np.ascontiguousarray(score.T).ravel()),
-            _core.MeanResidual(0, 1, 2),
+            _core.Fill(first, list(model.start_vector)),
+            _core.Fill(last, list(model.start_vector)),
+            _core.Add(last, 0, np.ascontiguousarray(score.T).ravel()),
+            _core.MeanResidual(first, last, _core.SLOT_R),
         ]
     )
-    residual = core.read(2).T
+    residual = core.read(_core.SLOT_R).T
     shares = [float(w @ (effect * residual).sum(axis=1) / w.sum()) for effect in effects]
     out = dict(zip(chosen, shares, strict=True))
     return np.array([out.get(name, 0.0) for name in model.terms])

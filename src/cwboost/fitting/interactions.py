@@ -174,8 +174,9 @@ def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
         [as_part(data.weights)],
         n_threads,
     )
-    rows.run([_core.Fill(0, [0.0] * q), _core.Residual(0, 1, [0])])
-    return rows.read(1).reshape(q, -1).T
+    fill = _core.Fill(_core.SLOT_F, [0.0] * q)
+    rows.run([fill, _core.Residual(_core.SLOT_F, _core.SLOT_R, [_core.TRAINING_PART])])
+    return rows.read(_core.SLOT_R).reshape(q, -1).T
 
 
 def _margin(name: str, data: FitData, seen: ColumnSummary) -> Margin:

@@ -72,7 +72,8 @@ def risk(loss: Loss, y: Floats, score: Floats, w: Floats) -> float:
     """
     block = np.ascontiguousarray(score.reshape(len(y), -1).T)
     rows = _core.LocalRows(loss.core(y), y, block, [], [as_part(w)])
-    batch: list[Any] = [_core.Fill(0, [0.0] * len(block)), _core.Residual(0, 1, [0])]
+    fill = _core.Fill(_core.SLOT_F, [0.0] * len(block))
+    batch: list[Any] = [fill, _core.Residual(_core.SLOT_F, _core.SLOT_R, [_core.TRAINING_PART])]
     return float(rows.run(batch)[-1].risk[0])
 
 

@@ -64,7 +64,7 @@ class TuningDisplay:
         self.tuning, self.kind = tuning, kind
         last = {t.configuration: t for t in tuning.trials}
         # the best are drawn last, above the others
-        self.last = sorted(last.values(), key=lambda t: -tuning.bench.worse(t.score))
+        self.last = sorted(last.values(), key=lambda t: -tuning.evaluator.sort_key(t.score))
 
     @classmethod
     def from_tuning(
@@ -93,7 +93,7 @@ class TuningDisplay:
             rows = {(c, r): i for i, (c, r) in enumerate(
                 zip(table["configuration"], table["rung"], strict=True))}  # fmt: skip
             places = sorted(rows[t.configuration, t.rung] for t in self.last)
-            names = ["configuration", "budget", *self.tuning.bench.space.parameters]
+            names = ["configuration", "budget", *self.tuning.evaluator.space.parameters]
             return ResultTable({name: table[name][places] for name in [*names, "n_iter", "score"]})
         trials = self.tuning.trials
         return ResultTable(
@@ -106,7 +106,7 @@ class TuningDisplay:
 
     def plot(self, axes: Any = None) -> Self:
         """Draw on the given axes or in a new figure."""
-        names = [*self.tuning.bench.space.parameters, "n_iter"]
+        names = [*self.tuning.evaluator.space.parameters, "n_iter"]
         wanted = len(names) if self.kind == "parameters" else 1
         with cwboost_style():
             if axes is None:
@@ -130,7 +130,7 @@ class TuningDisplay:
         """Draw the score over one parameter."""
         having = [t for t in self.last if name == "n_iter" or name in t.parameters]
         values: list[Any] = [t.n_iter if name == "n_iter" else t.parameters[name] for t in having]
-        distribution = self.tuning.bench.space.parameters.get(name)
+        distribution = self.tuning.evaluator.space.parameters.get(name)
         style_axes(ax)
         if isinstance(distribution, Choice):
             labels = distribution.labels
@@ -209,7 +209,7 @@ class TuningDisplay:
 
 def save(tuning: Tuning, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
     """Write the plot to a file without opening a window."""
-    n = len(tuning.bench.space.parameters) + 1
+    n = len(tuning.evaluator.space.parameters) + 1
     figure = Figure(figsize=_grid_size(n), layout="constrained")
     TuningDisplay(tuning).plot(_grid(figure, n))
     save_figure(figure, file, form, dpi)

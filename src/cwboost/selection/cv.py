@@ -1,8 +1,8 @@
-"""cv(...): the risk of rows that a fit has not seen, along its path, averaged over folds; and the
-number of iterations that it recommends.
+"""Cross-validation, cb.cv: the risk and the metrics of held-out rows along the path of a fit, over
+several folds, and the number of iterations that is best.
 
-Knows folds, fits and metrics; the rows are binned once, and a fold is weights on them. Knows
-nothing of how the result is drawn.
+The rows are binned once; a fold is a vector of weights on them. Does not know how the result is
+drawn (see plotting/cv.py) or written as text (see cv_text.py).
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ from cwboost.model.path import FINAL_REASONS, StopReason
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
-from .folds import Fold, as_folds, watch
+from .folds import Fold, as_folds, validation_rows
 from .metrics import RISK, HeldOutRows, Metric, as_metrics, first_best
 
-EDGE = 0.05  # last share of the iterations where a best one means that more may be better
-MATTERS = 1e-4  # of what a path gains in all: less in its last iterations is not worth more of them
-LONGEST = 8  # times the iterations asked for: as far as paths are continued
-WATCHED = 0.2  # of the training rows of a fold, for a Hybrid to know when to switch
-EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric is computed
-LEAST_POINTS = 50  # of a path at which it is computed all the same
+EDGE = 0.05  # a best iteration in this last share of the path suggests that more may be better
+MIN_GAIN = 1e-4  # share of the total gain below which the last iterations do not count as better
+MAX_EXTENSION = 8  # paths are continued to at most this multiple of n_iter
+VALIDATION = 0.2  # default share of a fold's training rows that are held out to find a switch
+MAX_EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric is computed
+MIN_POINTS = 50  # iterations at which it is computed at any rate
 
 
 @dataclass(frozen=True, eq=False)
 class CV:
-    """What `cb.cv` found: risks and metrics of the test rows of each fold along the path.
+    """The result of `cb.cv`: risks and metrics of the test rows of each fold along the path.
 
     Attributes
     ----------
     risk, training_risk : array of shape (folds, n_iter + 1)
         Mean loss of the test rows and of the training rows after 0, 1, ... iterations.
     metrics : dict of arrays of shape (folds, len(grid))
-        Every other metric, after the iterations of `grid`.
+        Every other metric after the iterations `grid`.
     grid : array of iterations
     chosen_by : str
         "risk", or the metric that decides which iteration is best.
     greater_is_better : bool
-        Whether more of it is better.
+        Whether greater values of that metric are better.
     loss, optimizer
-        Of the fits.
+        The loss and the optimizer of the fits.
     asked : int
-        Iterations that were asked for; `n_iter` were run.
+        The argument `n_iter`; the number of iterations that were run is `n_iter`.
     ended : bool
-        Whether no path can go on, since nothing is left to gain or it ran away.
+        Whether no path can go on, because nothing is left to gain or it diverged.
     distinct : float
-        So many folds would test the same rows once: the number of folds, unless repeated folds or
-        draws test rows more often.
+        The number of folds of this size that test every row once: the number of folds, unless
+        repeated folds or random draws test rows several times.
     models : tuple of Model, or None
-        The model of each fold at the best iteration, if they were asked for.
+        The model of each fold at the best iteration, with `keep_models=True`.
 
     Examples
     --------
@@ -100,12 +100,12 @@ class CV:
 
     @property
     def n_iter(self) -> int:
-        """Iterations that were run."""
+        """The number of iterations that were run."""
         return int(self.risk.shape[1]) - 1
 
     @property
     def values(self) -> Floats:
-        """(folds, len(iterations)) of what decides: the risk, or a metric."""
+        """(folds, len(iterations)) values of the risk or metric that decides."""
         return self.risk if self.chosen_by == RISK else self.metrics[self.chosen_by]
 
     @property
@@ -115,27 +115,27 @@ class CV:
 
     @property
     def mean(self) -> Floats:
-        """Mean over the folds of what decides."""
+        """Mean of `values` over the folds."""
         return np.asarray(self.values.mean(axis=0))
 
     @property
     def standard_error(self) -> Floats:
-        """Of `mean`: the standard deviation over the folds / sqrt(distinct); nan for one fold.
+        """Standard error of `mean`: standard deviation over the folds / sqrt(distinct).
 
-        More draws of the same rows do not make it smaller. Folds share training rows, so it is a
-        guide rather than an interval.
+        It is NaN for one fold. More draws of the same rows do not make it smaller. Folds share
+        training rows, so it is a guide rather than the basis of an exact interval.
         """
         return self._error(self.values)
 
     def _error(self, values: Floats) -> Floats:
         if self.n_folds == 1:
             return np.full(values.shape[1], np.nan)
-        with np.errstate(invalid="ignore"):  # of a path that ran away
+        with np.errstate(invalid="ignore"):  # a path that diverged
             return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(self.distinct))
 
     @property
     def best_iteration(self) -> int:
-        """The iterations whose mean is best."""
+        """The number of iterations with the best mean."""
         return int(self.iterations[self._best])
 
     @property
@@ -158,17 +158,22 @@ class CV:
 
     @property
     def at_edge(self) -> bool:
-        """Whether the best iteration is among the last 5%, and better than those before by more
-        than 1/10,000 of the way from the start to it: so that more may be better."""
+        """Whether more iterations may be better.
+
+        That is so if the best iteration is among the last 5% and improves on the earlier ones by
+        more than 1/10,000 of the total gain.
+        """
         before = self.mean[self.iterations <= (1.0 - EDGE) * self.n_iter]
         if self.ended or len(before) > self._best:
             return False
         gain = abs(self.best - before[first_best(before, self.greater_is_better)])
-        return bool(gain > MATTERS * abs(self.best - self.mean[0]))
+        return bool(gain > MIN_GAIN * abs(self.best - self.mean[0]))
 
     def table(self) -> ResultTable:
-        """Means and standard errors as columns, a row per iteration; nan where a metric was not
-        computed."""
+        """Return means and standard errors as columns, one row per iteration.
+
+        A metric is NaN where it was not computed.
+        """
         out = ResultTable(
             iteration=np.arange(self.n_iter + 1),
             risk=self.risk.mean(axis=0),
@@ -185,13 +190,13 @@ class CV:
         return out
 
     def summary(self) -> str:
-        """The choices on a page, as text."""
+        """Return the best iterations and their risks and metrics as text."""
         from .cv_text import summary
 
         return summary(self)
 
     def plot(self, **options: Any) -> Any:
-        """Draws the folds, their mean and both choices (extra `plot`); see `CVDisplay`.
+        """Draw the folds, their mean and both choices (extra `plot`); see `CVDisplay`.
 
         Examples
         --------
@@ -245,48 +250,49 @@ def cv(
     keep_models: bool = False,
     progress: Any = None,
 ) -> CV:
-    """Cross-validates the number of iterations.
+    """Choose the number of iterations by cross-validation.
 
-    For every fold a model is fitted to its training rows and tested on the others, after every
-    iteration. Columns are binned once, on all rows; start, scale and smoothing (lambda for the df
-    asked for) are each fold's own.
+    For every fold a model is fitted to the training rows and evaluated on the test rows after every
+    iteration. Columns are binned once, on all rows. Start, scale and smoothing (the lambda that
+    gives the requested df) are computed for each fold.
 
     Parameters
     ----------
     table, y, learners, loss, optimizer, n_iter, bins, weights, offset, exposure, start, scale
-        As of `cb.fit`.
+        See `cb.fit`.
     folds : int, Folds, splitter of scikit-learn, list of (training, test) or (n, folds) weights
-        A number means k-fold, shuffled, with every class's share in each fold; `cb.Folds` has
-        repeated k-fold, bootstrap, subsampling and windows in time. Own folds are row numbers,
-        masks, or factors of the row weights with zero for test rows.
+        A number means shuffled k-fold, stratified by class. `cb.Folds` offers repeated k-fold,
+        bootstrap, subsampling and time windows. Pairs contain row numbers or masks; weights are
+        factors of the row weights that are zero for test rows.
     groups : array or name of a column, optional
         Rows of a group stay together.
     metric : name, function, scorer, or a list or dict of them, optional
-        Instead of the risk: "auc", "log_loss", "accuracy", "brier", "rmse", "mae", "r2", the name
-        of a scorer of scikit-learn, or a function of y, prediction and (if there are weights)
-        `sample_weight`; predictions are numbers, the probability of the second of two classes, or
-        (n, classes) probabilities. The first decides; "risk" may be named among them.
+        "risk" (the mean loss, default), "auc", "log_loss", "accuracy", "brier", "rmse", "mae",
+        "r2", the name of a scikit-learn scorer or of a metric that was registered, or a function of
+        y, prediction and (if there are weights) `sample_weight`. Predictions are numbers, the
+        probability of the second of two classes, or (n, classes) probabilities. The first metric
+        decides.
     extend : bool or int
-        Where the best iteration is among the last 5% (`CV.at_edge`), go on with twice as many:
-        True up to 8 times `n_iter`, with a warning that says so; a number up to so many. False:
-        only warn.
+        If the best iteration is among the last 5% (`CV.at_edge`), double the number of iterations:
+        True up to 8 times `n_iter` and with a warning, a number up to that many iterations. False
+        only warns.
     random_state : int, RandomState, Generator or None
         For folds drawn at random.
     n_threads : int, optional
-        Folds are fitted side by side; the result does not depend on it.
+        Folds are fitted in parallel; the result does not depend on the number of threads.
     validation : float, optional
-        For a Hybrid only: the share of each fold's training rows that is watched for the switch
-        (0.2; of groups if there are groups; the last ones for folds in time). The test rows never
-        are.
+        For optimizers that switch, such as Hybrid: the share of each fold's training rows (or
+        groups) that is held out to find the switch (default 0.2); for folds in time the last ones.
+        Test rows are never used for it.
     greater_is_better : bool, optional
-        Of a metric that is a function whose name does not say it.
+        For a metric that is a function whose name does not tell.
     every : int, optional
-        Compute metrics after every so many iterations only; by default after each, unless there
-        are many rows.
+        Compute metrics after every `every` iterations; by default after each, unless there are many
+        rows.
     keep_models : bool
         Keep the model of each fold.
     progress : None, bool or Progress
-        As of `cb.fit`.
+        See `cb.fit`.
 
     Returns
     -------
@@ -306,7 +312,7 @@ def cv(
     bar = as_progress(progress)
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
     check_counts(n_iter, None, None, n_threads)
-    most = _most(extend, n_iter)
+    most = _max_iterations(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
         raise ValueError(f"every must be a whole number > 0, got {every!r}")
     apart = [groups] if isinstance(groups, str) else []
@@ -315,95 +321,95 @@ def cv(
     data, seed = read.data, as_seed(random_state)
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
     made = as_folds(folds, data, groups, seed)
-    watched: list[Any] = [None] * len(made)
+    held: list[Any] = [None] * len(made)
     if optimizer.needs_validation:
-        watched = watch(made, folds, data, _share(validation), groups, seed)
+        held = validation_rows(made, folds, data, _share(validation), groups, seed)
     elif validation is not None:
         raise ValueError(
             f"validation: {type(optimizer).__name__} uses no validation rows within a fold; "
             "it applies only to optimizers that switch, such as cb.Hybrid()"
         )
-    parts = [_Part(fold, data, held) for fold, held in zip(made, watched, strict=True)]
+    parts = [_FoldRows(fold, data, marks) for fold, marks in zip(made, held, strict=True)]
     threads = threads_for(n_threads)
     step = _step(every, n_iter, made)
     with reading(table, bar):
         binned = read.bin(threads)
-    run = Run(binned, parts, optimizer, metrics, step, start, scale)
+    fits = FoldFits(binned, parts, optimizer, metrics, step, start, scale)
     try:
-        found = run.until_best(int(n_iter), most, threads, bar)
+        found = fits.extend_to_best(int(n_iter), most, threads, bar)
     except Interrupted:
-        raise KeyboardInterrupt("cv: interrupted; no fold's result is kept") from None
+        raise KeyboardInterrupt("cv: interrupted; the results of all folds are lost") from None
     found = found if keep_models else replace(found, models=None)
-    _warn_of_edge(found, told=extend is not True)
+    _warn_at_edge(found, extension_requested=extend is not True)
     return found
 
 
-def _most(extend: Any, n_iter: int) -> int:
-    """The most iterations to run."""
+def _max_iterations(extend: Any, n_iter: int) -> int:
+    """Return the largest number of iterations to run."""
     if isinstance(extend, bool | np.bool_):
-        return LONGEST * int(n_iter) if extend else int(n_iter)
+        return MAX_EXTENSION * int(n_iter) if extend else int(n_iter)
     if not is_whole(extend) or extend < n_iter:
         raise ValueError(
-            f"extend: expected True, False or the most iterations, at least n_iter = {n_iter}; got "
-            f"{extend!r}"
+            f"extend: expected True, False or a largest number of iterations >= n_iter = {n_iter}; "
+            f"got {extend!r}"
         )
     return int(extend)
 
 
 def _share(validation: float | None) -> float:
-    share = WATCHED if validation is None else validation
+    share = VALIDATION if validation is None else validation
     if not (is_number(share) and 0.0 < share < 1.0):
         raise ValueError(f"validation: expected a share between 0 and 1, got {share!r}")
     return float(share)
 
 
 def _step(every: int | None, n_iter: int, folds: Sequence[Fold]) -> int:
-    """Iterations from one computation of the metrics to the next."""
+    """Return the number of iterations between two computations of the metrics."""
     if every is not None:
         return int(every)
-    n_test = max(int(np.count_nonzero(fold.of_test)) for fold in folds)
-    wanted = -(-n_test * (n_iter + 1) // EVALUATIONS)
-    return max(1, min(wanted, n_iter // LEAST_POINTS))
+    n_test = max(int(np.count_nonzero(fold.test_counts)) for fold in folds)
+    wanted = -(-n_test * (n_iter + 1) // MAX_EVALUATIONS)
+    return max(1, min(wanted, n_iter // MIN_POINTS))
 
 
-def _warn_of_edge(found: CV, told: bool) -> None:
+def _warn_at_edge(found: CV, extension_requested: bool) -> None:
     m, last = found.best_iteration, found.n_iter
     if found.at_edge:
         what = f"cv: the best iteration, {m}, is among the last of {last}; raise n_iter or the rate"
-    elif last > found.asked and not told:
+    elif last > found.asked and not extension_requested:
         what = (
-            f"cv: the best of the {found.asked} iterations asked for was among the last, so the "
-            f"folds went on to {last}; the best iteration is now {m}"
+            f"cv: the best of n_iter={found.asked} iterations was among the last, so the folds "
+            f"were continued to {last}; the best iteration is now {m}"
         )
     else:
         return
     warnings.warn(what, UserWarning, stacklevel=3)
 
 
-# --- the folds' fits ------------------------------------------------------------------------------
+# --- the fits of the folds ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _FoldRows:
     """The rows of a fold."""
 
     fold: Fold
     data: FitData
-    watched: NDArray[np.bool_] | None  # of the training rows, for a Hybrid
+    held: NDArray[np.bool_] | None  # training rows held out to find an optimizer's switch
 
     @property
-    def test(self) -> Floats:
-        """(n,) weights."""
-        return np.asarray(self.data.weights * self.fold.of_test)
+    def test_weights(self) -> Floats:
+        """(n,) weights of the test rows, zero elsewhere."""
+        return np.asarray(self.data.weights * self.fold.test_counts)
 
     @property
     def split(self) -> Split:
-        return self.fold.split(self.data.weights, self.watched)
+        return self.fold.split(self.data.weights, self.held)
 
 
 @dataclass(frozen=True, eq=False)
-class _FoldRun:
-    """A fold's path: its model, the risk of the test rows, and metrics by iteration."""
+class _FoldPath:
+    """The path of one fold: its model, the risk of the test rows, and metrics by iteration."""
 
     model: Model
     risk: Floats  # (its own n_iter + 1,)
@@ -411,52 +417,52 @@ class _FoldRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """Everything that the fits of all folds need."""
+class FoldFits:
+    """Fits the folds and collects their paths."""
 
     binned: PreparedRows
-    parts: Sequence[_Part]
+    parts: Sequence[_FoldRows]
     optimizer: Optimizer
     metrics: Sequence[Metric]
     every: int
     start: Any = None
     scale: Any = "auto"
 
-    def until_best(self, n_iter: int, most: int, n_threads: int, bar: Progress) -> CV:
-        """All folds, continued while the best iteration is at the edge of their paths."""
-        ran: list[_FoldRun | None] = [None] * len(self.parts)
+    def extend_to_best(self, n_iter: int, most: int, n_threads: int, bar: Progress) -> CV:
+        """Fit all folds, and continue while the best iteration is at the edge of the paths."""
+        paths: list[_FoldPath | None] = [None] * len(self.parts)
         asked = n_iter
         while True:
-            done = self.run(n_iter, ran, n_threads, bar)
-            found = self.gathered(done, asked)
+            done = self.fit_all(n_iter, paths, n_threads, bar)
+            found = self.collect(done, asked)
             if not found.at_edge or n_iter >= most:
                 return found
-            ran, n_iter = list(done), min(2 * n_iter, most)
+            paths, n_iter = list(done), min(2 * n_iter, most)
 
-    def run(
-        self, n_iter: int, before: Sequence[_FoldRun | None], n_threads: int, bar: Progress
-    ) -> list[_FoldRun]:
-        """The paths of all folds to n_iter iterations, going on from those before."""
+    def fit_all(
+        self, n_iter: int, before: Sequence[_FoldPath | None], n_threads: int, bar: Progress
+    ) -> list[_FoldPath]:
+        """Return the paths of all folds to n_iter iterations, continuing earlier ones."""
         workers = min(n_threads, len(self.parts))
         inside = replace(self, binned=replace(self.binned, n_threads=max(1, n_threads // workers)))
         shown = bar if workers == 1 else None  # a bar belongs to one thread
 
         def job(k: int) -> Any:
-            return lambda halt: inside.path(
+            return lambda halt: inside.fit_one(
                 self.parts[k], n_iter, before[k], None if workers == 1 else halt, shown
             )
 
         return run_all([job(k) for k in range(len(self.parts))], workers, bar, "fold")
 
-    def path(
+    def fit_one(
         self,
-        part: _Part,
+        part: _FoldRows,
         n_iter: int,
-        before: _FoldRun | None,
+        before: _FoldPath | None,
         halt: Halt | None,
         bar: Progress | None,
-    ) -> _FoldRun:
-        """One fold."""
+    ) -> _FoldPath:
+        """Return the path of one fold."""
         problem = FitProblem.pose(
             self.binned,
             part.split,
@@ -467,24 +473,25 @@ class Run:
         )
         after = None if before is None else before.model
         model = problem.fit(n_iter, after=after, halt=halt, bar=bar)
-        watch = _Watch(self.metrics, self.every, part, model.n_iter, before, halt)
+        recorder = _MetricRecorder(self.metrics, self.every, part, model.n_iter, before, halt)
         risk = model.validation_risk
-        if watch.wanted or part.watched is not None or risk is None:
-            risk = problem.follow(model, part.test, watch.at if watch.wanted else None)
-        return _FoldRun(model, risk, watch.found)
+        if recorder.needed or part.held is not None or risk is None:
+            callback = recorder.record if recorder.needed else None
+            risk = problem.follow(model, part.test_weights, callback)
+        return _FoldPath(model, risk, recorder.values)
 
-    def gathered(self, ran: Sequence[_FoldRun], asked: int) -> CV:
-        """The paths side by side; those that ended early stay as they ended."""
-        n_iter = max(r.model.n_iter for r in ran)
+    def collect(self, paths: Sequence[_FoldPath], asked: int) -> CV:
+        """Return all paths as one result; a path that ended early keeps its last values."""
+        n_iter = max(p.model.n_iter for p in paths)
         first, others = self.metrics[0], [m for m in self.metrics if m.name != RISK]
         grid = np.union1d(np.arange(0, n_iter + 1, self.every), [n_iter])
         metrics = {
-            m.name: np.array([_on_grid(r.metrics[m.name], grid, r.model, m) for r in ran])
+            m.name: np.array([_on_grid(p.metrics[m.name], grid, p.model, m) for p in paths])
             for m in others
         }
         found = CV(
-            np.array([_padded(r.risk, n_iter, r.model) for r in ran]),
-            np.array([_padded(r.model.risk, n_iter, r.model) for r in ran]),
+            np.array([_extend_risk(p.risk, n_iter, p.model) for p in paths]),
+            np.array([_extend_risk(p.model.risk, n_iter, p.model) for p in paths]),
             metrics,
             grid,
             first.name,
@@ -492,63 +499,64 @@ class Run:
             self.binned.data.loss,
             self.optimizer,
             asked,
-            all(r.model.stopped in FINAL_REASONS for r in ran),
-            _distinct([part.fold for part in self.parts]),
+            all(p.model.stopped in FINAL_REASONS for p in paths),
+            _n_distinct_folds([part.fold for part in self.parts]),
         )
         best = found.best_iteration
-        models = tuple(r.model.at(min(best, r.model.n_iter)) for r in ran)
+        models = tuple(p.model.at(min(best, p.model.n_iter)) for p in paths)
         return replace(found, models=models)
 
 
-class _Watch:
-    """Computes the metrics of a fold's test rows along its path."""
+class _MetricRecorder:
+    """Computes and keeps the metrics of a fold's test rows along its path."""
 
     def __init__(
         self,
         metrics: Sequence[Metric],
         every: int,
-        part: _Part,
+        part: _FoldRows,
         last: int,
-        before: _FoldRun | None,
+        before: _FoldPath | None,
         halt: Halt | None,
     ) -> None:
         self.metrics = [m for m in metrics if m.name != RISK]
         self.every, self.last, self.halt = every, last, halt
-        self.found = {
+        self.values = {
             m.name: {} if before is None else before.metrics[m.name] for m in self.metrics
         }
-        self.wanted = bool(self.metrics)
-        if self.wanted:
-            self.tested, self.rows = HeldOutRows.select(part.data, part.test)
+        self.needed = bool(self.metrics)
+        if self.needed:
+            self.test_rows, self.numbers = HeldOutRows.select(part.data, part.test_weights)
 
-    def at(self, m: int, scores: Floats) -> bool:
-        """After m iterations; whether to stop."""
+    def record(self, m: int, scores: Floats) -> bool:
+        """Compute the metrics after m iterations; return whether to stop."""
         if m % self.every == 0 or m == self.last:
-            score = scores[:, self.rows].T
+            score = scores[:, self.numbers].T
             for metric in self.metrics:
-                if m not in self.found[metric.name]:
-                    self.found[metric.name][m] = metric.value(self.tested, score)
+                if m not in self.values[metric.name]:
+                    self.values[metric.name][m] = metric.value(self.test_rows, score)
         return self.halt is not None and self.halt()
 
 
-def _distinct(folds: Sequence[Fold]) -> float:
-    """Rows that are tested at all / rows that a fold tests."""
-    tested = np.zeros(len(folds[0].of_training), bool)
+def _n_distinct_folds(folds: Sequence[Fold]) -> float:
+    """Return the number of rows that any fold tests / the mean number that one fold tests."""
+    tested = np.zeros(len(folds[0].training_counts), bool)
     size = 0
     for fold in folds:
-        marks = fold.of_test > 0
+        marks = fold.test_counts > 0
         tested |= marks
         size += int(marks.sum())
     return int(tested.sum()) * len(folds) / size
 
 
-def _padded(risk: Floats, n_iter: int, model: Model) -> Floats:
-    """(n_iter + 1,) the risk of a path that may have ended before."""
+def _extend_risk(risk: Floats, n_iter: int, model: Model) -> Floats:
+    """(n_iter + 1,) the risk of a path that may have ended earlier."""
     last = np.inf if model.stopped == StopReason.diverged else risk[-1]
     return np.append(risk, np.full(n_iter + 1 - len(risk), last))
 
 
-def _on_grid(found: dict[int, float], grid: Any, model: Model, metric: Metric) -> list[float]:
+def _on_grid(values: dict[int, float], grid: Any, model: Model, metric: Metric) -> list[float]:
+    """Return a metric at the iterations of a grid; a path that ended early keeps its last value."""
     worst = -np.inf if metric.greater_is_better else np.inf
-    last = worst if model.stopped == StopReason.diverged else found[model.n_iter]
-    return [found.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]
+    last = worst if model.stopped == StopReason.diverged else values[model.n_iter]
+    return [values.get(m, last) if m <= model.n_iter else last for m in grid.tolist()]

@@ -1,6 +1,5 @@
-"""Deselection: terms that brought next to nothing go, and the others are fitted again.
-
-Knows shares of the fall of the risk; the fit is that of fit.py.
+"""Deselection, cb.deselect: remove the terms that reduced the risk very little and fit the others
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from cwboost.progress import as_progress
 
 from .grouping import By, names_by
 
-LONGER = 10  # times the first fit that a second may run until early stopping ends it
+LONGER = 10  # the second fit may run this multiple of the first, if early stopping ends it
 
 
 def deselect(
@@ -40,27 +39,28 @@ def deselect(
     n_threads: int | None = None,
     progress: Any = None,
 ) -> Model:
-    """The model without terms that brought next to nothing, fitted again, given its rows again.
+    """Remove the terms of a model that reduced the risk very little, and fit the others again.
 
-    Boosting chooses many terms a few times and late. Those whose share of the fall of the risk
-    (`model.importance()`) is below the threshold go, and the others are fitted as the model was:
-    same bins, smoothing, start, optimizer, validation rows and number of iterations, or early
-    stopping. (Strömer, Staerk, Klein, Weinhold, Titze and Mayr 2022.)
+    Boosting chooses many terms late and only a few times. Terms whose share of the risk reduction
+    (`model.importance()`) is below the threshold are removed. The others are fitted as before: same
+    bins, smoothing, start, optimizer, validation rows and number of iterations, or early stopping
+    (Strömer, Staerk, Klein, Weinhold, Titze and Mayr 2022).
 
     Parameters
     ----------
     model : Model
     table, y, weights, offset, exposure, validation
-        What the model was fitted to; names of columns and a validation fraction are remembered.
+        The training data, passed again. The model remembers names of columns and a validation
+        fraction.
     threshold : float
-        Share of the fall of the risk, 0 to 1.
+        A share of the risk reduction, from 0 to below 1.
     by : "term" or "column"
-        Whether the terms of a column are judged together.
+        Whether the terms of a column are removed or kept together.
     method : "share" or "cumulative"
-        Drop what has less than the threshold; or the least, as long as all dropped ones together
-        have less than it, which drops fewer.
+        "share" removes every term below the threshold. "cumulative" removes the smallest ones as
+        long as their sum is below the threshold, which removes fewer.
     n_iter : int, optional
-        Iterations; by default as many as the model ran, or up to ten times as many if early
+        The number of iterations; by default that of the model, or up to ten times as many if early
         stopping ended it.
     n_threads : int, optional
     progress : None, bool or Progress
@@ -68,7 +68,7 @@ def deselect(
     Returns
     -------
     Model
-        Its `dropped` and `summary` say what went.
+        Its `dropped` and `summary` list the removed terms.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def deselect(
     check_again(model, given, "deselect", n_threads)
     rows = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
     known = {"table": None} if model.shares is not None else {"table": table, **rows}
-    kept = _kept(model, importance(model, "integral", known), threshold, by, method)
+    kept = _terms_to_keep(model, importance(model, "integral", known), threshold, by, method)
     problem = pose_again(model, given, "deselect", n_threads, kept)
     if n_iter is None:
         ended = model.stopped == StopReason.no_better_validation_risk
@@ -100,7 +100,7 @@ def deselect(
 def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any) -> None:
     if not isinstance(model, Model):
         raise TypeError(
-            f"deselect: expected a Model (estimator.model_ of an estimator), got {model!r}"
+            f"deselect: expected a Model (estimator.model_ for an estimator), got {model!r}"
         )
     model._refuse_bags("deselect")
     model._refuse_edited("deselect")
@@ -111,20 +111,20 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
     check_counts(0 if n_iter is None else n_iter, None, None, n_threads)
 
 
-def _kept(
-    model: Model, brought: dict[str, float], threshold: float, by: str, method: str
+def _terms_to_keep(
+    model: Model, reductions: dict[str, float], threshold: float, by: str, method: str
 ) -> list[str]:
-    """Names of the terms to keep."""
+    """Return the names of the terms to keep."""
     group = dict(zip(model.terms, names_by(model.terms.values(), by), strict=True))
-    total = sum(brought.values())
-    shares = dict.fromkeys((group[name] for name in brought), 0.0)
-    for name, value in brought.items():
+    total = sum(reductions.values())
+    shares = dict.fromkeys((group[name] for name in reductions), 0.0)
+    for name, value in reductions.items():
         shares[group[name]] += value / total if total > 0 else 0.0
     least_first = sorted(shares, key=shares.__getitem__)
     values = np.array([shares[name] for name in least_first])
     small = (values if method == "share" else values.cumsum()) < threshold
     if small.all():
         most = f"the largest has {values[-1]:.3g}" if len(values) else "no term was chosen"
-        raise ValueError(f"threshold = {threshold:g} leaves no {by}: {most}; lower it")
+        raise ValueError(f"threshold = {threshold:g} leaves no {by}: {most}; lower the threshold")
     keep = {name for name, gone in zip(least_first, small, strict=True) if not gone}
-    return [name for name in model.terms if name in brought and group[name] in keep]
+    return [name for name in model.terms if name in reductions and group[name] in keep]

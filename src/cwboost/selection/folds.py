@@ -1,8 +1,7 @@
-"""Folds: which rows a fit is trained on and which it is tested on, in all the ways in which people
-say so. Knows rows, classes and groups; nothing of fits.
+"""Folds: which rows a fit is trained on and which it is tested on.
 
-A fold is a pair of factors of the row weights, never a copy of rows. What is dealt out are units:
-the rows, or with `groups` the groups.
+A fold is a pair of factors of the row weights, never a copy of rows. Folds are drawn from units,
+which are the rows, or the groups if `groups` is given. Does not know about fits (see cv.py).
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.table import Floats, Labels, Table, read_column
 
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 KINDS = ("kfold", "bootstrap", "subsampling", "time")
-FRACTION = 0.5  # of the units that subsampling trains on
+FRACTION = 0.5  # share of the units that subsampling trains on by default
 
 
 class Fold:
-    """How often each row is trained on, and how often it is tested on; never both.
+    """How often each row is trained on and how often it is tested on; never both.
 
-    Kept small, for folds are many: masks as bits, and no test rows if all others are tested on.
+    A fold takes little memory: masks are stored as bits, and test rows only if they are not simply
+    all rows that are not trained on.
     """
 
     def __init__(self, training: NDArray[Any], test: NDArray[Any] | None = None) -> None:
@@ -37,15 +37,15 @@ class Fold:
         self._test = np.packbits(test) if test is not None and self._masks[1] else test
 
     @property
-    def of_training(self) -> NDArray[Any]:
+    def training_counts(self) -> NDArray[Any]:
         """(n,) a mask, or counts."""
         return self._unpacked(self._training) if self._masks[0] else self._training
 
     @property
-    def of_test(self) -> NDArray[Any]:
+    def test_counts(self) -> NDArray[Any]:
         """(n,) a mask, or counts."""
         if self._test is None:
-            return np.asarray(self.of_training == 0)
+            return np.asarray(self.training_counts == 0)
         return self._unpacked(self._test) if self._masks[1] else self._test
 
     def _unpacked(self, bits: NDArray[Any]) -> NDArray[Any]:
@@ -54,18 +54,21 @@ class Fold:
     @property
     def training(self) -> Floats:
         """(n,) factors of the row weights."""
-        return self.of_training.astype(np.float64)
+        return self.training_counts.astype(np.float64)
 
     @property
     def test(self) -> Floats:
         """(n,) factors of the row weights."""
-        return self.of_test.astype(np.float64)
+        return self.test_counts.astype(np.float64)
 
     def split(self, weights: Floats, held: Mask | None = None) -> Split:
-        """A fit to the training rows that watches the test rows, or the training rows `held`."""
-        training = weights * self.of_training
+        """Return the split of a fit to the training rows.
+
+        Its validation rows are the test rows, or with `held` these training rows.
+        """
+        training = weights * self.training_counts
         if held is None:
-            return Split(training, weights * self.of_test, weights)
+            return Split(training, weights * self.test_counts, weights)
         return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
 
 
@@ -76,19 +79,19 @@ class Folds:
     Parameters
     ----------
     kind : "kfold", "bootstrap", "subsampling" or "time"
-        k-fold: every row is tested on once (per repeat). Bootstrap: as many rows as there are,
-        drawn with replacement; those never drawn are the test rows. Subsampling: a fraction, drawn
-        without replacement. Time: rows in their order are cut into n + 1 blocks; fold k is trained
-        on the first k and tested on the next.
+        "kfold" tests every row once per repeat. "bootstrap" draws as many rows as there are with
+        replacement and tests the rows that were not drawn. "subsampling" draws a fraction without
+        replacement. "time" cuts the rows, in their order, into n + 1 blocks, trains fold k on the
+        first k blocks and tests it on the next.
     n : int
-        Number of folds (of k-fold: per repeat).
+        Number of folds; for "kfold" per repeat.
     repeats : int
-        k-fold with so many different divisions.
+        How often "kfold" divides the rows anew at random.
     fraction : float, optional
-        Of the rows that subsampling trains on; 0.5 unless given.
+        Share of the rows that "subsampling" trains on (default 0.5).
     stratified : "auto", True or False
-        Whether every fold has its share of each class; "auto": if y has classes, and the rows are
-        not in time order. The only row of a class is trained on in all folds.
+        Whether every fold has its share of each class. "auto" stratifies if y has classes and the
+        kind is not "time". The only row of a class is trained on in all folds.
 
     Examples
     --------
@@ -114,9 +117,9 @@ class Folds:
         if not is_whole(self.repeats) or self.repeats < 1:
             raise ValueError(f"Folds: repeats must be a whole number >= 1, got {self.repeats!r}")
         if self.repeats > 1 and self.kind != "kfold":
-            raise ValueError(f"Folds: repeats is for 'kfold'; for {self.kind!r} raise n")
+            raise ValueError(f"Folds: repeats applies only to 'kfold'; for {self.kind!r} raise n")
         if self.fraction is not None and self.kind != "subsampling":
-            raise ValueError(f"Folds: fraction is for 'subsampling', not for {self.kind!r}")
+            raise ValueError(f"Folds: fraction applies only to 'subsampling', not to {self.kind!r}")
         if self.fraction is not None and not (
             is_number(self.fraction) and 0.0 < self.fraction < 1.0
         ):
@@ -130,13 +133,13 @@ class Folds:
 
 
 def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> list[Fold]:
-    """The folds of some rows.
+    """Return the folds that an argument `folds` describes, checked.
 
     Parameters
     ----------
     folds : int, Folds, splitter of scikit-learn, list of (training, test) or (n, folds) weights
-        A number of folds; a way to make them; rows by number or by mask; or factors of the row
-        weights, zero for test rows. Arrays have an entry for every row given, also for those of
+        A number of folds; a rule; pairs of row numbers or masks; or factors of the row weights that
+        are zero for test rows. Arrays have an entry for every row of the table, also for rows of
         weight zero, which are in no fold.
     groups : array or name of a column, optional
         Rows of a group stay together.
@@ -156,64 +159,72 @@ def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> li
             raise ValueError(f"folds: expected at least 2, got {folds}")
         folds = Folds("kfold", int(folds))
     if isinstance(folds, Folds):
-        out = list(_made(folds, data, units, seed))
-    elif hasattr(folds, "test_fold"):  # scikit-learn's PredefinedSplit has a row for every row
-        out = list(_listed(folds.split(), data))
+        out = list(_draw_folds(folds, data, units, seed))
+    elif hasattr(folds, "test_fold"):  # scikit-learn's PredefinedSplit lists all rows itself
+        out = list(_from_pairs(folds.split(), data))
     elif hasattr(folds, "split") and not isinstance(folds, str):
-        out = list(_of_splitter(folds, data, units))
+        out = list(_from_splitter(folds, data, units))
     elif isinstance(folds, Iterable) and not hasattr(folds, "shape") and not _is_text(folds):
-        out = list(_listed(folds, data))
+        out = list(_from_pairs(folds, data))
     elif len(getattr(folds, "shape", ())) == 2:
-        out = list(_weighed(np.asarray(folds), data))
+        out = list(_from_weights(np.asarray(folds), data))
     else:
         raise TypeError(
             "folds: expected a number, cb.Folds(...), a splitter of scikit-learn, a list of "
             f"(training, test) rows, or weights of shape (rows, folds); got {_shown(folds)}"
         )
     if not out:
-        raise ValueError("folds: there is none")
+        raise ValueError("folds: there are no folds")
     for number, fold in enumerate(out):
         _check(fold, f"fold {number}", data)
         if units is not None:
-            _check_together(fold, f"fold {number}", units, data)
+            _check_groups(fold, f"fold {number}", units, data)
     return out
 
 
-def watch(
+def validation_rows(
     made: Sequence[Fold], folds: Any, data: FitData, share: float, groups: Any, seed: int
 ) -> list[Mask]:
-    """The rows of every fold that a Hybrid watches; in time order the last of its training rows."""
+    """Return, for each fold, the training rows that are held out to find an optimizer's switch.
+
+    For folds in time order these are the last training rows, otherwise rows drawn at random.
+    """
     last = isinstance(folds, Folds) and folds.kind == "time"
-    return [watched_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)]
+    return [
+        fold_validation_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)
+    ]
 
 
-def watched_rows(
+def fold_validation_rows(
     fold: Fold, data: FitData, share: float, groups: Any = None, seed: int = 0, last: bool = False
 ) -> Mask:
-    """Marks a share of a fold's training rows (or groups) for watching: at random, of every class
-    its share, or the last ones."""
-    inside = np.flatnonzero(fold.of_training)
+    """Mark a share of a fold's training rows (or groups) as validation rows.
+
+    They are drawn at random, stratified by class, or are the last ones.
+    """
+    inside = np.flatnonzero(fold.training_counts)
     units = np.arange(len(inside))
     if groups is not None:
         units = np.unique(read_groups(groups, data)[inside], return_inverse=True)[1]
     n_units = int(units.max()) + 1
     if last:
-        held = np.arange(n_units) >= n_units - _rounded(share * n_units)
+        held = np.arange(n_units) >= n_units - _round_half_up(share * n_units)
     else:
-        strata = _strata(data.y[inside] if data.classes else None, units)
-        held = _drawn(strata, share, np.random.default_rng(seed))
+        strata = _unit_strata(data.y[inside] if data.classes else None, units)
+        held = _draw_fraction(strata, share, np.random.default_rng(seed))
     if not held.any() or held.all():
         what = "rows" if groups is None else "groups"
         raise ValueError(
-            f"{share:g} of {n_units} training {what} to be watched is none or all; give more {what}"
+            f"a validation share of {share:g} selects none or all of {n_units} training {what}; "
+            f"use more {what}"
         )
     out = np.zeros(len(data.y), bool)
     out[inside] = held[units]
     return out
 
 
-def read_groups(groups: Any, data: FitData) -> Whole:
-    """(n,) numbers of the groups, in the order of their first rows."""
+def read_groups(groups: Any, data: FitData) -> Integers:
+    """(n,) group numbers of the rows that have a weight, in order of first appearance."""
     if not isinstance(groups, str):
         groups = read_column(groups, "groups")
         n = data.n_given
@@ -224,8 +235,8 @@ def read_groups(groups: Any, data: FitData) -> Whole:
     return group_numbers(groups, data.table)
 
 
-def group_numbers(groups: Any, table: Table) -> Whole:
-    """(n,) numbers of the groups of a table's rows, in the order of their first rows.
+def group_numbers(groups: Any, table: Table) -> Integers:
+    """(n,) group numbers of a table's rows, in order of first appearance.
 
     Examples
     --------
@@ -244,20 +255,20 @@ def group_numbers(groups: Any, table: Table) -> Whole:
     return np.argsort(np.argsort(first))[codes]
 
 
-# --- made by a rule -------------------------------------------------------------------------------
+# --- folds by a rule ------------------------------------------------------------------------------
 
 
-def _made(folds: Folds, data: FitData, units: Whole | None, seed: int) -> Iterator[Fold]:
+def _draw_folds(folds: Folds, data: FitData, units: Integers | None, seed: int) -> Iterator[Fold]:
     n = len(data.y)
     stratified = folds.stratified
     if stratified is True and not data.classes:
         raise ValueError(
-            f"folds: stratified=True needs classes, the {data.loss.name} loss has none"
+            f"folds: stratified=True needs classes; with the {data.loss.name} loss y is a number"
         )
     if stratified == "auto":
         stratified = bool(data.classes) and folds.kind != "time"
-    of_row = np.arange(n) if units is None else units
-    n_units = int(of_row.max()) + 1
+    unit_of_row = np.arange(n) if units is None else units
+    n_units = int(unit_of_row.max()) + 1
     what = "rows" if units is None else "groups"
     least = folds.n + 1 if folds.kind == "time" else folds.n if folds.kind == "kfold" else 2
     if n_units < least:
@@ -265,55 +276,58 @@ def _made(folds: Folds, data: FitData, units: Whole | None, seed: int) -> Iterat
             f"folds: {folds.kind} with n={folds.n} needs at least {least} {what}, got {n_units}"
         )
     if folds.kind == "time":
-        yield from _windows(folds.n, of_row, n_units)
+        yield from _time_folds(folds.n, unit_of_row, n_units)
         return
-    strata = _strata(data.y if stratified else None, of_row)
-    sizes = np.bincount(of_row)
+    strata = _unit_strata(data.y if stratified else None, unit_of_row)
+    sizes = np.bincount(unit_of_row)
     for repeat in range(folds.repeats):
         rng = np.random.default_rng([seed, repeat])
         if folds.kind == "kfold":
-            dealt = _dealt(strata, sizes, folds.n, rng)[of_row]
+            dealt = _deal_units(strata, sizes, folds.n, rng)[unit_of_row]
             for k in range(folds.n):
                 yield Fold(dealt != k)
             continue
         for _ in range(folds.n):
             if folds.kind == "bootstrap":
-                counts = resampled(strata, rng)[of_row]
+                counts = draw_with_replacement(strata, rng)[unit_of_row]
                 yield Fold(counts)
             else:
-                tested = _drawn(strata, 1.0 - (folds.fraction or FRACTION), rng)[of_row]
+                tested = _draw_fraction(strata, 1.0 - (folds.fraction or FRACTION), rng)[
+                    unit_of_row
+                ]
                 yield Fold(~tested)
 
 
-def _windows(n: int, of_row: Whole, n_units: int) -> Iterator[Fold]:
-    if np.any(np.diff(of_row) < 0):
+def _time_folds(n: int, unit_of_row: Integers, n_units: int) -> Iterator[Fold]:
+    if np.any(np.diff(unit_of_row) < 0):
         raise ValueError(
-            "groups: for folds in time order the rows of a group must stand one after another; "
-            "sort them, or leave out groups"
+            "groups: for folds in time order the rows of a group must be adjacent; sort them, or "
+            "omit groups"
         )
-    block = (np.arange(n_units) * (n + 1) // n_units)[of_row]
+    block = (np.arange(n_units) * (n + 1) // n_units)[unit_of_row]
     for k in range(1, n + 1):
         yield Fold(block < k, block == k)
 
 
-def _strata(y: Floats | None, of_row: Whole) -> Whole:
-    """(units,) stratum of each unit: the most frequent class of its rows."""
-    n_units = int(of_row.max()) + 1
+def _unit_strata(y: Floats | None, unit_of_row: Integers) -> Integers:
+    """(units,) stratum of each unit: the most frequent class of its rows, 0 without classes."""
+    n_units = int(unit_of_row.max()) + 1
     if y is None:
         return np.zeros(n_units, np.int64)
     classes, codes = np.unique(y, return_inverse=True)
     if n_units == len(y):
-        return np.asarray(codes)[np.argsort(of_row)]
-    counts = np.bincount(of_row * len(classes) + codes, minlength=n_units * len(classes))
+        return np.asarray(codes)[np.argsort(unit_of_row)]
+    counts = np.bincount(unit_of_row * len(classes) + codes, minlength=n_units * len(classes))
     return np.asarray(counts.reshape(n_units, -1).argmax(axis=1))
 
 
-def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Whole:
-    """(units,) fold of each unit, dealt in turn: by strata, the largest first, else at random.
+def _deal_units(strata: Integers, sizes: Integers, k: int, rng: np.random.Generator) -> Integers:
+    """(units,) test fold of each unit: units are assigned in turn, by stratum, the largest first,
+    ties at random.
 
-    So every fold has its share of each stratum to one unit, and the rows of two folds differ by no
-    more than the largest units of the strata. What is alone in its stratum is in no fold, -1: it is
-    trained on in all.
+    So every fold has its share of each stratum to one unit, and the numbers of rows of two folds
+    differ by at most the largest units of the strata. A unit that is alone in its stratum has the
+    number -1 and is trained on in all folds.
     """
     order = np.lexsort([rng.random(len(strata)), -sizes, strata])
     order = order[np.bincount(strata)[strata[order]] > 1]
@@ -322,41 +336,41 @@ def _dealt(strata: Whole, sizes: Whole, k: int, rng: np.random.Generator) -> Who
     return out
 
 
-def resampled(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """(units,) how often each is drawn, with replacement, from its stratum."""
+def draw_with_replacement(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """(units,) how often each unit is drawn, with replacement and within its stratum."""
     out = np.zeros(len(strata), np.int64)
     for stratum in np.unique(strata):
         inside = np.flatnonzero(strata == stratum)
         drawn = rng.integers(0, len(inside), len(inside))
         out[inside] = np.bincount(drawn, minlength=len(inside))
-    return _small(out)
+    return _smallest_dtype(out)
 
 
-def _drawn(strata: Whole, fraction: float, rng: np.random.Generator) -> Mask:
-    """(units,) marks a fraction of each stratum, drawn without replacement; never all of it."""
+def _draw_fraction(strata: Integers, fraction: float, rng: np.random.Generator) -> Mask:
+    """(units,) mark a fraction of each stratum, drawn without replacement; never all of it."""
     out = np.zeros(len(strata), bool)
     for stratum in np.unique(strata):
         inside = rng.permutation(np.flatnonzero(strata == stratum))
-        out[inside[: min(_rounded(fraction * len(inside)), len(inside) - 1)]] = True
+        out[inside[: min(_round_half_up(fraction * len(inside)), len(inside) - 1)]] = True
     return out
 
 
-def _rounded(number: float) -> int:
+def _round_half_up(number: float) -> int:
     return int(np.floor(number + 0.5))
 
 
-# --- given row by row -----------------------------------------------------------------------------
+# --- folds listed row by row ----------------------------------------------------------------------
 
 
-def _of_splitter(splitter: Any, data: FitData, units: Whole | None) -> Iterator[Fold]:
-    """A splitter sees the rows that have a weight; its X are their numbers."""
+def _from_splitter(splitter: Any, data: FitData, units: Integers | None) -> Iterator[Fold]:
+    """Yield the folds of a scikit-learn splitter of the rows that have a weight."""
     n = len(data.y)
     for number, pair in enumerate(splitter.split(np.arange(n)[:, None], data.y, units)):
-        yield _paired(*(_factors(rows, f"fold {number}", n) for rows in pair))
+        yield _make_fold(*(_row_counts(rows, f"fold {number}", n) for rows in pair))
 
 
-def _listed(pairs: Iterable[Any], data: FitData) -> Iterator[Fold]:
-    """(training, test) by number or by mask."""
+def _from_pairs(pairs: Iterable[Any], data: FitData) -> Iterator[Fold]:
+    """Yield folds from pairs (training, test) of row numbers or masks."""
     n = data.n_given
     for number, pair in enumerate(pairs):
         where = f"fold {number}"
@@ -365,17 +379,17 @@ def _listed(pairs: Iterable[Any], data: FitData) -> Iterator[Fold]:
                 f"{where}: expected a pair (training, test) of row numbers or masks, got "
                 f"{_shown(pair)}"
             )
-        yield _paired(*(data.of_present(_factors(rows, where, n)) for rows in pair))
+        yield _make_fold(*(data.of_present(_row_counts(rows, where, n)) for rows in pair))
 
 
-def _paired(training: NDArray[Any], test: NDArray[Any]) -> Fold:
+def _make_fold(training: NDArray[Any], test: NDArray[Any]) -> Fold:
     return Fold(training) if np.array_equal(test, training == 0) else Fold(training, test)
 
 
-def _weighed(weights: NDArray[Any], data: FitData) -> Iterator[Fold]:
+def _from_weights(weights: NDArray[Any], data: FitData) -> Iterator[Fold]:
     n = data.n_given
     if len(weights) != n:
-        raise ValueError(f"folds: {len(weights)} rows of weights, the table has {n}")
+        raise ValueError(f"folds: the weights have {len(weights)} rows, the table has {n}")
     if weights.dtype.kind not in "buif":
         raise TypeError(f"folds: expected weights, got an array of {weights.dtype}")
     weights = weights.astype(np.float64)
@@ -385,27 +399,27 @@ def _weighed(weights: NDArray[Any], data: FitData) -> Iterator[Fold]:
         yield Fold(data.of_present(factors))
 
 
-def _factors(rows: Any, where: str, n: int) -> NDArray[Any]:
-    """(n,) how often each row is in a list of rows, or a mask."""
+def _row_counts(rows: Any, where: str, n: int) -> NDArray[Any]:
+    """(n,) how often each row occurs in a list of row numbers, or the mask itself."""
     rows = np.asarray(rows)
     if rows.dtype == bool:
         if rows.shape != (n,):
-            raise ValueError(f"{where}: a mask of {rows.size} rows, there are {n}")
+            raise ValueError(f"{where}: the mask has {rows.size} rows, the table has {n}")
         return np.asarray(rows)
     if rows.size == 0:
         return np.zeros(n, bool)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise TypeError(
-            f"{where}: expected numbers of rows or a mask, got {rows.dtype} of shape {rows.shape}"
+            f"{where}: expected row numbers or a mask, got {rows.dtype} of shape {rows.shape}"
         )
     if rows.min() < 0 or rows.max() >= n:
         wrong = rows.min() if rows.min() < 0 else rows.max()
-        raise ValueError(f"{where}: there is no row {wrong}; rows are 0 to {n - 1}")
-    return _small(np.bincount(rows, minlength=n))
+        raise ValueError(f"{where}: there is no row {wrong}; the rows are 0 to {n - 1}")
+    return _smallest_dtype(np.bincount(rows, minlength=n))
 
 
-def _small(counts: Whole) -> NDArray[Any]:
-    """Counts in as few bytes as will do."""
+def _smallest_dtype(counts: Integers) -> NDArray[Any]:
+    """Return counts in the smallest dtype that holds them."""
     return counts.astype(bool if counts.max() == 1 else np.min_scalar_type(counts.max()))
 
 
@@ -413,11 +427,11 @@ def _small(counts: Whole) -> NDArray[Any]:
 
 
 def _check(fold: Fold, where: str, data: FitData) -> None:
-    training, test = fold.of_training > 0, fold.of_test > 0
+    training, test = fold.training_counts > 0, fold.test_counts > 0
     for what, marks in (("training", training), ("test", test)):
         if not marks.any():
-            zero = "" if data.present is None else " (rows of weight zero are in none)"
-            raise ValueError(f"{where}: it has no {what} rows{zero}")
+            zero = "" if data.present is None else " (rows of weight zero are in no fold)"
+            raise ValueError(f"{where} has no {what} rows{zero}")
     both = np.flatnonzero(training & test)
     if len(both):
         raise ValueError(
@@ -431,17 +445,17 @@ def _check(fold: Fold, where: str, data: FitData) -> None:
             count = int(np.sum(data.y == lacking[0]))
             raise ValueError(
                 f"{where}: class {name!r} does not occur in its training rows ({count} in all); "
-                "take stratified folds, other groups, or leave this class out"
+                "use stratified folds or other groups, or omit this class"
             )
 
 
-def _check_together(fold: Fold, where: str, units: Whole, data: FitData) -> None:
-    trained = np.unique(units[fold.of_training > 0])
-    both = np.isin(units[fold.of_test > 0], trained)
+def _check_groups(fold: Fold, where: str, units: Integers, data: FitData) -> None:
+    trained = np.unique(units[fold.training_counts > 0])
+    both = np.isin(units[fold.test_counts > 0], trained)
     if both.any():
-        row = data.table.row(int(np.flatnonzero(fold.of_test > 0)[np.flatnonzero(both)[0]]))
+        row = data.table.row(int(np.flatnonzero(fold.test_counts > 0)[np.flatnonzero(both)[0]]))
         raise ValueError(
-            f"{where}: the group of row {row} is both trained on and tested on; the folds given "
+            f"{where}: the group of row {row} is both trained on and tested on; these folds "
             "do not keep groups together"
         )
 

@@ -1,6 +1,4 @@
-"""by="column" or "term": whether the terms of a column count as one. Knows their names and columns
-only.
-"""
+"""The argument by="column" or by="term": whether the terms of a column count as one."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ By = Literal["column", "term"]
 
 
 def names_by(terms: Iterable[Any], by: str) -> list[str]:
-    """What every term (anything with a name and columns) counts for: "age" for all terms of this
-    column and "lon:lat" for those of a pair, or the term's own name.
+    """Return the name that each term counts for: its columns, such as "age" or "lon:lat", or its
+    own name. A term is any object with a name and columns.
 
     Examples
     --------
@@ -26,5 +24,6 @@ def names_by(terms: Iterable[Any], by: str) -> list[str]:
 
 
 def check_by(by: Any) -> None:
+    """Raise unless `by` is "column" or "term"."""
     if by not in ("column", "term"):
         raise ValueError(f"by: expected 'column' or 'term', got {by!r}")

@@ -1,7 +1,6 @@
-"""Probing: boosting among the columns and shadows of them, which are shuffled and say nothing. It
-ends when a shadow is chosen, for what comes after is no better than chance.
-
-Knows how shadows are made of binned rows; the fits are those of fit.py.
+"""Probing, cb.probe: boosting chooses among the columns and their shadows, which are copies with
+shuffled rows and so without influence. It ends when a shadow is chosen, because later choices may
+be chance.
 """
 
 from __future__ import annotations
@@ -39,19 +38,20 @@ MAX_REPEATS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What probing found; made by `probe`.
+    """The result of `cb.probe`.
 
-    Until a shadow is chosen, all repeats choose the same: they differ in when they end.
+    Until a shadow is chosen all repeats choose the same terms; they differ in when they end.
 
     Attributes
     ----------
     model : Model
-        As it was before the shadow came, without shadows; of several repeats the one that ended at
-        the (lower) median of `stops`.
+        The model before a shadow was chosen, without shadows. With several repeats it is the one
+        that ended at the (lower) median of `stops`.
     stops : list of int
-        Of every repeat the iterations before the shadow came.
+        For each repeat the number of iterations before a shadow was chosen.
     shadows : list of str
-        Of every repeat the term whose shadow came; None: none came in n_iter iterations.
+        For each repeat the term whose shadow was chosen; None if none was chosen in n_iter
+        iterations.
     first : mapping of str to int
         The iteration in which the longest repeat chose a column (or term) first.
     """
@@ -64,8 +64,8 @@ class Probe:
 
     @cached_property
     def frequency(self) -> dict[str, float]:
-        """Share of the repeats that chose a column before a shadow came, the largest first; those
-        that none chose are left out."""
+        """Share of the repeats that chose each column before a shadow, the largest first; columns
+        that were never chosen are omitted."""
         stops = np.asarray(self.stops)
         return {name: float(np.mean(stops >= first)) for name, first in self.first.items()}
 
@@ -75,7 +75,7 @@ class Probe:
         return [name for name, first in self.first.items() if first <= self.model.n_iter]
 
     def table(self) -> ResultTable:
-        """A row per column that any repeat chose."""
+        """Return a table with one row per column that any repeat chose."""
         found = set(self.selected)
         return ResultTable(
             {
@@ -87,18 +87,18 @@ class Probe:
         )
 
     def summary(self) -> str:
-        """What was found, as text, and the model."""
-        came = [name for name in self.shadows if name is not None]
+        """Return the selected columns and the summary of the model as text."""
+        chosen = [name for name in self.shadows if name is not None]
         if len(self.stops) == 1:
             what = (
-                f"the shadow of {came[0]!r} came after {self.stops[0]} iterations"
-                if came
-                else f"no shadow came in {self.stops[0]} iterations"
+                f"the shadow of {chosen[0]!r} was chosen after {self.stops[0]} iterations"
+                if chosen
+                else f"no shadow was chosen in {self.stops[0]} iterations"
             )
         else:
             what = (
-                f"a shadow came in {len(came)} of {len(self.stops)} repeats; they kept "
-                f"{min(self.stops)} to {max(self.stops)} iterations, the model has the median"
+                f"a shadow was chosen in {len(chosen)} of {len(self.stops)} repeats, after "
+                f"{min(self.stops)} to {max(self.stops)} iterations; the model has the median"
             )
         names = ", ".join(self.selected) or "none"
         head = [f"probing: {what}", f"{len(self.selected)} {self.by}s selected: {names}"]
@@ -129,31 +129,31 @@ def probe(
     n_threads: int | None = None,
     progress: Any = None,
 ) -> Probe:
-    """Selects the columns that boosting chooses before the first shadow.
+    """Select the columns that boosting chooses before the first shadow.
 
-    Every column gets a shadow: itself with its rows shuffled (its terms alike, and a pair of
-    columns together), so that it says nothing about y. Boosting among columns and shadows ends when
-    a shadow is chosen. One fit does what cross-validation and selection take many for (Thomas,
-    Hepp, Mayr and Bischl 2017); the model is stopped early and its effects are shrunk, so it is
-    common to fit the selected columns anew.
+    Every column gets a shadow: a copy with shuffled rows, which has no influence on y. All terms of
+    a column share one order of rows, and so do the two columns of a pair. Boosting chooses among
+    columns and shadows and ends when a shadow is chosen. One fit replaces the many fits of
+    cross-validation (Thomas, Hepp, Mayr and Bischl 2017). The model is stopped early and its
+    effects are shrunk, so it is common to fit the selected columns again.
 
     Parameters
     ----------
     table, y, learners, loss, bins, weights, offset, exposure
-        As of `fit`.
+        See `cb.fit`.
     repeats : int
-        How often shadows are drawn; the model then has the median of the numbers of iterations.
+        How often shadows are drawn; the model has the median of the numbers of iterations.
     by : "column" or "term"
-        What is listed as selected.
+        Whether columns or terms are listed as selected.
     rate : float
-        Of the steps; the optimizer is Plain.
+        The learning rate; the optimizer is Plain.
     n_iter : int
-        Most iterations; a warning says if no shadow came until then.
+        The largest number of iterations. A warning says if no shadow was chosen until then.
     random_state : int or numpy Generator
     n_threads : int, optional
         The result does not depend on it.
     progress : None, bool or Progress
-        As of `fit`.
+        See `cb.fit`.
 
     Returns
     -------
@@ -179,16 +179,16 @@ def probe(
     optimizer = as_optimizer(Plain(rate))
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)
     if not binned.plans:
-        raise ValueError("no column varies, so that there is nothing to select from")
-    alone = repeats == 1
-    inside = threads_for(n_threads, len(binned.data.y)) if alone else 1
+        raise ValueError("no column varies, so there is nothing to select from")
+    single = repeats == 1
+    inside = threads_for(n_threads, len(binned.data.y)) if single else 1
     problem = FitProblem.pose(binned, binned.data.split, optimizer, n_threads=inside)
     jobs = [
-        partial(_path, problem, n_iter, [seed, number], inside, bar if alone else None)
+        partial(_path, problem, n_iter, [seed, number], inside, bar if single else None)
         for number in range(repeats)
     ]
-    paths = [jobs[0](lambda: False)] if alone else run_all(jobs, threads_for(n_threads), bar)
-    return _probed(problem, paths, by)
+    paths = [jobs[0](lambda: False)] if single else run_all(jobs, threads_for(n_threads), bar)
+    return _make_probe(problem, paths, by)
 
 
 def _path(
@@ -199,11 +199,11 @@ def _path(
     bar: Progress | None,
     halt: Halt,
 ) -> Path:
-    """The path among terms and their shadows, which have the numbers after theirs."""
+    """Return the path of a fit that chooses among n terms and their shadows, numbered from n."""
     binned, n_terms = problem.binned, len(problem.plans)
-    sets = _shuffled(binned, np.random.default_rng(seed))
+    sets = shuffle_sets(binned, np.random.default_rng(seed))
     systems, w = problem.systems, problem.split.training
-    if w.min() < w.max():  # else a shadow has the bin weights of its column
+    if w.min() < w.max():  # with equal weights a shadow has the bin weights of its column
         systems = binned.systems(bin_weights(sets, w, ArrayPool()))
     begin = len(binned.core_sets)
     parts = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
@@ -217,8 +217,8 @@ def _path(
     return among.choose(n_iter, lambda term: term >= n_terms, halt, bar)
 
 
-def _shuffled(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSet | MomentSet]:
-    """The sets with their rows shuffled, those of a column alike."""
+def shuffle_sets(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSet | MomentSet]:
+    """Return the index sets with shuffled rows, in the same order for all sets of a column."""
     columns = {number: plan.columns for plan, number in zip(
         binned.plans, binned.sets.of_term, strict=True)}  # fmt: skip
     orders: dict[tuple[str, ...], NDArray[np.int64]] = {}
@@ -227,15 +227,12 @@ def _shuffled(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSet |
         name = columns[number]
         if name not in orders:
             orders[name] = rng.permutation(bins.n_rows)
-        order = orders[name]
-        if isinstance(bins, MomentSet):
-            return replace(bins, piece=bins.piece[order], t=bins.t[order])
-        return replace(bins, index=bins.index[order])
+        return bins.reorder(orders[name])
 
     return [shuffle(number, bins) for number, bins in enumerate(binned.sets.sets)]
 
 
-def _probed(problem: FitProblem, paths: Sequence[Path], by: By) -> Probe:
+def _make_probe(problem: FitProblem, paths: Sequence[Path], by: By) -> Probe:
     names = [plan.name for plan in problem.plans]
     last = [int(path.choices[-1]) if path.n_iter else -1 for path in paths]
     shadows = [names[k - len(names)] if k >= len(names) else None for k in last]

@@ -1,7 +1,5 @@
-"""Stability selection: which columns do fits to halves of the rows choose again and again?
-
-Knows how halves are drawn, when a fit has chosen enough and what the frequencies say; the bounds
-are those of bounds.py, the fits those of fit.py.
+"""Stability selection, cb.stability: which columns do fits to random halves of the rows choose most
+often? The error bounds are in stability_bounds.py.
 """
 
 from __future__ import annotations
@@ -29,28 +27,28 @@ from cwboost.progress import as_progress
 
 from .folds import read_groups
 from .grouping import By, check_by, names_by
-from .stability_bounds import check, complete
+from .stability_bounds import check_bound, solve_bound
 
-N_SAMPLES = {"complementary": 50, "subsampling": 100}  # pairs, or halves
-ASSUMED = {"complementary": "unimodal", "subsampling": "none"}
+N_SAMPLES = {"complementary": 50, "subsampling": 100}  # default number of pairs, or of halves
+DEFAULT_ASSUMPTIONS = {"complementary": "unimodal", "subsampling": "none"}
 MAX_SAMPLES = 100_000
-LISTED = 10  # names in a sentence
+MAX_NAMES = 10  # names in a repr
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """What stability selection found; made by `stability`.
+    """The result of `cb.stability`.
 
     Attributes
     ----------
     q : int
-        Columns (or terms) that every fit chose.
+        The number of columns (or terms) that every fit chose.
     cutoff : float
-        Share of the fits from which on a column is selected.
+        A column is selected if at least this share of the fits chose it.
     pfer : float
-        Bound of the expected number of columns selected by chance.
+        Upper bound of the expected number of columns selected by chance.
     first : array of shape (fits, columns)
-        The iteration in which a fit chose a column first; 0: it did not.
+        The iteration in which a fit chose a column first; 0 if it did not.
     names : list of str
         The columns (or terms), in the order of the table.
     """
@@ -67,15 +65,15 @@ class Stability:
 
     @cached_property
     def frequency(self) -> dict[str, float]:
-        """Share of the fits that chose a column, the largest first."""
+        """Share of the fits that chose each column, the largest first."""
         shares = np.mean(self.first > 0, axis=0)
         order = np.argsort(-shares, kind="stable")
         return {self.names[k]: float(shares[k]) for k in order}
 
     @property
     def selected(self) -> list[str]:
-        """Columns that at least a share of `cutoff` of the fits chose, the most frequent first."""
-        least = self.cutoff - 1e-9  # shares and cutoffs are multiples of 1 / fits, but for rounding
+        """The columns that at least a share `cutoff` of the fits chose, the most frequent first."""
+        least = self.cutoff - 1e-9  # shares are multiples of 1 / fits up to rounding
         return [name for name, share in self.frequency.items() if share >= least]
 
     @property
@@ -88,7 +86,7 @@ class Stability:
         return out
 
     def with_cutoff(self, cutoff: float | None = None, pfer: float | None = None) -> Stability:
-        """The same fits judged by another cutoff, or by that which another bound asks for.
+        """Return the selection of the same fits for another cutoff or another bound.
 
         Examples
         --------
@@ -99,7 +97,7 @@ class Stability:
         >>> round(found.pfer, 2), round(found.with_cutoff(0.7).pfer, 2)
         (0.22, 0.57)
         """
-        bound = complete(
+        bound = solve_bound(
             len(self.names),
             q=self.q,
             cutoff=cutoff,
@@ -110,8 +108,8 @@ class Stability:
         return replace(self, cutoff=bound.cutoff, pfer=bound.pfer)
 
     def table(self) -> ResultTable:
-        """A row per column: frequency, whether it is selected, and the median of the iterations in
-        which the fits that chose it did so first (NaN: none did)."""
+        """Return a table with one row per column: frequency, whether it is selected, and the median
+        iteration in which a fit chose it first (NaN if none did)."""
         place = {name: k for k, name in enumerate(self.names)}
         names, selected = list(self.frequency), set(self.selected)
         firsts = [self.first[:, place[name]] for name in names]
@@ -126,15 +124,15 @@ class Stability:
         )
 
     def summary(self) -> str:
-        """What was done, what was found and what the bound means, as text."""
+        """Return the settings, the selected columns and the meaning of the bound as text."""
         p, things, found = len(self.names), f"{self.by}s", self.selected
         drawn = {
             "complementary": f"{self.n_samples} pairs of halves",
             "subsampling": f"{self.n_samples} halves",
         }[self.sampling]
         means = (
-            f"On average at most {self.pfer:.3g} of the selected {things} are there by chance, "
-            f"that is, are {things} that a fit chooses no more often than a random choice of "
+            f"On average at most {self.pfer:.3g} of the selected {things} are selected by chance, "
+            f"that is, are {things} that a fit chooses at most as often as a random choice of "
             f"{self.q} of {p} would{_assuming(self.assumption)}."
         )
         lines = [
@@ -152,8 +150,8 @@ class Stability:
         return "\n".join(lines)
 
     def plot(self, kind: Literal["frequency", "path"] = "frequency", **options: Any) -> Any:
-        """Draws the frequencies beside the cutoff, or how they grow with the iterations (extra
-        `plot`); see StabilityDisplay for the options.
+        """Draw the frequencies with the cutoff, or their growth over the iterations (extra `plot`);
+        see StabilityDisplay for the options.
 
         Examples
         --------
@@ -171,7 +169,7 @@ class Stability:
 
     def __repr__(self) -> str:
         found = self.selected
-        names = ", ".join(found[:LISTED]) + ", ..." * (len(found) > LISTED)
+        names = ", ".join(found[:MAX_NAMES]) + ", ..." * (len(found) > MAX_NAMES)
         return (
             f"<cwboost.Stability: {len(found)} of {len(self.names)} {self.by}s selected"
             f"{': ' if found else ''}{names} (cutoff {self.cutoff:.4g}, q {self.q}, "
@@ -213,44 +211,46 @@ def stability(
     n_threads: int | None = None,
     progress: Any = None,
 ) -> Stability:
-    """Selects columns that fits to random halves of the rows choose again and again.
+    """Select the columns that fits to random halves of the rows choose most often.
 
-    Every fit runs until it has chosen q columns; a column is selected if at least a share `cutoff`
-    of the fits chose it. Then the expected number of columns selected by chance is at most `pfer`
-    (per-family error rate). Two of the three say the third; see `cwboost.bounds` for the formulas.
+    Every fit runs until it has chosen q columns. A column is selected if at least a share `cutoff`
+    of the fits chose it. The expected number of columns selected by chance is then at most `pfer`
+    (per-family error rate). Pass two of q, cutoff and pfer; the third follows.
 
     Parameters
     ----------
     table, y, learners, loss, bins, weights, offset, exposure
-        As of `fit`.
+        See `cb.fit`.
     q : int, optional
-        How many columns every fit chooses.
+        The number of columns that every fit chooses.
     cutoff : float, optional
-        Above 0.5 (with "r-concave" above q/p); usual are 0.6 to 0.9.
+        Above 0.5 (with "r-concave" above q/p); 0.6 to 0.9 is usual.
     pfer : float, optional
-        How many columns selected by chance are acceptable, on average.
+        The expected number of columns selected by chance that is acceptable.
     sampling : "complementary" or "subsampling"
-        Pairs of halves that have no row in common (Shah and Samworth), or halves drawn one by one
-        (Meinshausen and Bühlmann).
+        Pairs of halves that have no row in common (Shah and Samworth), or halves drawn
+        independently (Meinshausen and Bühlmann).
     assumption : "unimodal", "r-concave" or "none", optional
-        About the distribution of the frequencies of columns that say nothing; more of it allows a
-        larger q. By default "unimodal" for pairs; for single halves there is but "none".
+        The assumption about the distribution of the frequencies of columns without influence. A
+        stronger assumption allows a larger q. The default is "unimodal" for pairs; single halves
+        allow only "none".
     n_samples : int, optional
-        Pairs (50 by default), or halves (100).
+        The number of pairs (default 50), or of halves (default 100).
     by : "column" or "term"
         Whether the terms of a column count as one.
     rate : float
-        Of the steps; the optimizer is Plain.
+        The learning rate; the optimizer is Plain.
     n_iter : int
-        Most iterations of a fit; a warning says if q columns took more.
+        The largest number of iterations of a fit. A warning says if a fit needed more to choose q
+        columns.
     groups : array or name of a column, optional
-        Rows of a group go to the same half; the column is then no feature. Without groups every
-        class of y has its share in both.
+        Rows of a group go to the same half; the column does not get a term. Without groups the
+        halves are stratified by class.
     random_state : int or numpy Generator
     n_threads : int, optional
-        Fits at the same time, by default one per core; the result does not depend on it.
+        The number of fits at a time, by default one per core; the result does not depend on it.
     progress : None, bool or Progress
-        As of `fit`.
+        See `cb.fit`.
 
     Returns
     -------
@@ -268,43 +268,43 @@ def stability(
     """
     bar, seed = as_progress(progress), as_seed(random_state)
     assumption = _check(sampling, assumption, n_samples, by)
-    check(None, q, cutoff, pfer, assumption)
+    check_bound(None, q, cutoff, pfer, assumption)
     check_counts(n_iter, None, None, n_threads)
     optimizer = as_optimizer(Plain(rate))
     apart = [groups] if isinstance(groups, str) else []
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads, apart)
     together = None if groups is None else read_groups(groups, binned.data)
     if together is not None and together.max() == 0:
-        raise ValueError("groups: all rows are of one group, which cannot be halved")
-    ids, names = _numbered(names_by(binned.plans, by))
+        raise ValueError("groups: all rows are in one group, which cannot be halved")
+    ids, names = _number_names(names_by(binned.plans, by))
     if not names:
-        raise ValueError("no column varies, so that there is nothing to select from")
+        raise ValueError("no column varies, so there is nothing to select from")
     samples = N_SAMPLES[sampling] if n_samples is None else n_samples
-    bound = complete(
+    bound = solve_bound(
         len(names), q=q, cutoff=cutoff, pfer=pfer, assumption=assumption, n_samples=samples
     )
     pairs = sampling == "complementary"
-    halves = Halves.of(binned.data, pairs, seed, together)
+    halves = RandomHalves.make(binned.data, pairs, seed, together)
 
     def run(number: int, halt: Halt) -> NDArray[np.int64]:
         w = np.where(halves[number], binned.data.weights, 0.0)
         problem = FitProblem.pose(binned, Split(w, None, w), optimizer)
-        return _first(problem, ids, bound.q, n_iter, halt)
+        return _first_iterations(problem, ids, bound.q, n_iter, halt)
 
     jobs = [partial(run, number) for number in range(2 * samples if pairs else samples)]
     first = np.array(run_all(jobs, threads_for(n_threads), bar))
-    _warn_of_few(first, bound.q, n_iter, by)
+    _warn_if_few_chosen(first, bound.q, n_iter, by)
     return Stability(names, first, *bound, sampling, assumption, samples, by)
 
 
 def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
-    """Refuses what makes no sense; returns the assumption."""
+    """Raise if arguments are invalid or contradict each other; return the assumption."""
     if sampling not in N_SAMPLES:
         words = " or ".join(map(repr, N_SAMPLES))
         raise ValueError(f"sampling: expected {words}; got {sampling!r}")
     if sampling == "subsampling" and assumption not in (None, "none"):
         raise ValueError(
-            f"assumption: {assumption!r} needs pairs of halves; take sampling='complementary', or "
+            f"assumption: {assumption!r} needs pairs of halves; use sampling='complementary' or "
             "assumption='none'"
         )
     if n_samples is not None and not (is_whole(n_samples) and 2 <= n_samples <= MAX_SAMPLES):
@@ -312,37 +312,41 @@ def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
             f"n_samples: expected a whole number from 2 to {MAX_SAMPLES}; got {n_samples!r}"
         )
     check_by(by)
-    return ASSUMED[sampling] if assumption is None else assumption
+    return DEFAULT_ASSUMPTIONS[sampling] if assumption is None else assumption
 
 
-def _numbered(groups: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The number of the group of every term, and the names of the groups."""
+def _number_names(groups: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the number of each term's name, and the distinct names."""
     names = list(dict.fromkeys(groups))
     place = {name: k for k, name in enumerate(names)}
     return [place[name] for name in groups], names
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
-    """Random halves of rows, by their numbers. Of pairs, 2 b and 2 b + 1 have no row in common.
+class RandomHalves:
+    """Random halves of the rows, indexed by number. In pairs, halves 2 b and 2 b + 1 have no row in
+    common.
 
-    Every class of y has its share in both, or the rows of a group are together. Of an odd number of
-    rows (or groups) one is in neither.
+    The halves are stratified by class, or keep the rows of a group together. If the number of rows
+    (or groups) is odd, one is in neither half.
     """
 
     seed: int
     pairs: bool
-    strata: Floats  # (units,) of rows, or of groups of rows
-    unit: NDArray[np.int64] | None  # (n,) the group of a row
+    strata: Floats  # (units,) strata of the rows, or of the groups
+    unit: NDArray[np.int64] | None  # (n,) the group of each row
 
     @classmethod
-    def of(cls, data: FitData, pairs: bool, seed: int, groups: NDArray[np.int64] | None) -> Halves:
+    def make(
+        cls, data: FitData, pairs: bool, seed: int, groups: NDArray[np.int64] | None
+    ) -> RandomHalves:
+        """Prepare halves of the rows of a fit."""
         if groups is not None:
             return cls(seed, pairs, np.zeros(groups.max() + 1), groups)
         return cls(seed, pairs, data.y if data.classes else np.zeros(len(data.y)), None)
 
     def __getitem__(self, number: int) -> NDArray[np.bool_]:
-        """(n,) marks of the rows of a half."""
+        """(n,) mask of the rows of a half."""
         draw, side = divmod(number, 2) if self.pairs else (number, 0)
         n = len(self.strata)
         order = np.random.default_rng([self.seed, draw]).permutation(n)
@@ -352,10 +356,10 @@ class Halves:
         return marks if self.unit is None else marks[self.unit]
 
 
-def _first(
+def _first_iterations(
     problem: FitProblem, ids: Sequence[int], q: int, n_iter: int, halt: Halt
 ) -> NDArray[np.int64]:
-    """When a fit that runs until it has chosen q groups chose each of them first; 0: never."""
+    """Run a fit until it has chosen q columns; return when it chose each first, 0 for never."""
     chosen: set[int] = set()
 
     def enough(term: int) -> bool:
@@ -369,7 +373,7 @@ def _first(
     return out
 
 
-def _warn_of_few(first: NDArray[np.int64], q: int, n_iter: int, by: str) -> None:
+def _warn_if_few_chosen(first: NDArray[np.int64], q: int, n_iter: int, by: str) -> None:
     few = int(np.sum(np.count_nonzero(first, axis=1) < q))
     if few:
         warnings.warn(

@@ -1,13 +1,14 @@
-"""Error bounds of stability selection. Knows their formulas; nothing of fits or columns.
+"""Error bounds of stability selection.
 
-Fits to halves of the rows choose q of p columns each. Those that are chosen in a share of at least
-`cutoff` of the fits are selected, and the expected number of selected columns that a fit chooses no
-more often than a random choice would (in q of p cases) has an upper bound, the per-family error
-rate (PFER). Any two of q, cutoff and PFER give the third.
+Fits to halves of the rows choose q of p columns each. A column is selected if at least a share
+`cutoff` of the fits chose it. The expected number of selected columns that a fit chooses at most as
+often as a random choice would (in q of p cases) has an upper bound, the per-family error rate
+(PFER). Any two of q, cutoff and PFER determine the third.
 
-Meinshausen and Bühlmann (2010) bound it without an assumption ("none"); Shah and Samworth (2013)
-take B complementary pairs of halves and bound it further if the distribution of the share of pairs
-that both choose a column is unimodal, or "r-concave", between unimodal and log-concave.
+Meinshausen and Bühlmann (2010) need no assumption for their bound ("none"). Shah and Samworth
+(2013) use B complementary pairs of halves; their bound is smaller if the distribution of the share
+of pairs in which both halves choose a column is unimodal or "r-concave" (between unimodal and
+log-concave). Does not know about fits (see stability.py).
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from cwboost._utils.checks import is_number, is_whole
 Floats = NDArray[np.float64]
 
 ASSUMPTIONS = ("unimodal", "r-concave", "none")
-ROUNDING = 1e-10  # cutoffs and rates that differ by less are equal
-LEAST, MOST = 1e-12, 1e6  # of the shape of an r-concave distribution
-# Of that shape, where its tail is largest: that of the published tables, whose numbers are up to
-# 0.4% below the exact ones.
+ROUNDING = 1e-10  # cutoffs and rates that differ by less count as equal
+MIN_SHAPE, MAX_SHAPE = 1e-12, 1e6  # range of the shape of an r-concave distribution
+# Tolerance of the shape with the largest tail. It is the one used for the published tables, whose
+# numbers are up to 0.4% below the exact ones.
 TOLERANCE = float(np.finfo(float).eps ** 0.25)
 
 
 class Bound(NamedTuple):
-    """Terms per fit, share of the fits from which on a column is selected, and what both bound."""
+    """Columns per fit, the share of fits that selects a column, and the error rate they imply."""
 
     q: int
     cutoff: float
     pfer: float
 
 
-def complete(
+def solve_bound(
     p: int,
     *,
     q: int | None = None,
@@ -50,31 +51,31 @@ def complete(
     assumption: str = "unimodal",
     n_samples: int = 50,
 ) -> Bound:
-    """The third of q, cutoff and PFER.
+    """Return q, cutoff and PFER, given two of them.
 
     Parameters
     ----------
     p : int
-        Columns (or terms) that can be chosen.
+        The number of columns (or terms) to choose from.
     q : int, optional
-        How many of them every fit chooses. If not given: the most that keep the bound.
+        How many of them every fit chooses. Default: the largest number that keeps the bound.
     cutoff : float, optional
-        Share of the fits from which on a column is selected, above 0.5 (with "r-concave" above
-        q/p). If not given: the least that keeps the bound.
+        The share of fits that selects a column, above 0.5 (with "r-concave" above q/p). Default:
+        the smallest share that keeps the bound.
     pfer : float, optional
-        Bound of the expected number of columns selected by chance.
+        Upper bound of the expected number of columns selected by chance.
     assumption : "unimodal", "r-concave" or "none"
     n_samples : int
-        Complementary pairs ("none": their number does not matter).
+        The number of complementary pairs; irrelevant with "none".
 
     Examples
     --------
-    >>> complete(100, cutoff=0.6, pfer=1).q
+    >>> solve_bound(100, cutoff=0.6, pfer=1).q
     6
-    >>> complete(100, q=6, pfer=0.5, assumption="r-concave").cutoff
+    >>> solve_bound(100, q=6, pfer=0.5, assumption="r-concave").cutoff
     0.59
     """
-    check(p, q, cutoff, pfer, assumption)
+    check_bound(p, q, cutoff, pfer, assumption)
 
     def rate(q: int, cutoff: float) -> float:
         return error_rate(p, q, cutoff, assumption=assumption, n_samples=n_samples)
@@ -82,11 +83,11 @@ def complete(
     if cutoff is None:
         assert q is not None
         assert pfer is not None
-        cutoff = _least_cutoff(p, q, pfer, assumption, n_samples)
+        cutoff = _smallest_cutoff(p, q, pfer, assumption, n_samples)
     elif q is None:
         assert pfer is not None
         share, allowed = cutoff, pfer * (1 + ROUNDING)
-        q = _last(1, p, lambda q: rate(q, share) <= allowed)
+        q = _largest(1, p, lambda q: rate(q, share) <= allowed)
         if q == 0:
             raise ValueError(
                 f"pfer = {pfer:g}: with cutoff = {cutoff:g} even fits that choose 1 of {p} have "
@@ -95,20 +96,20 @@ def complete(
     return Bound(q, cutoff, rate(q, cutoff))
 
 
-def check(
+def check_bound(
     p: int | None, q: object, cutoff: object, pfer: object, assumption: object = "none"
 ) -> None:
-    """Refuses what cannot be completed; `p` may not be known yet."""
+    """Raise unless two valid values are given; `p` may be unknown still."""
     given = [x is not None for x in (q, cutoff, pfer)]
     if sum(given) != 2:
         raise ValueError(
-            f"give two of q, cutoff and pfer, for instance cutoff=0.75, pfer=1; got {sum(given)}"
+            f"pass two of q, cutoff and pfer, for instance cutoff=0.75, pfer=1; got {sum(given)}"
         )
     if assumption not in ASSUMPTIONS:
         words = ", ".join(map(repr, ASSUMPTIONS))
         raise ValueError(f"assumption: expected one of {words}; got {assumption!r}")
     if q is not None and not (is_whole(q) and 1 <= q <= (q if p is None else p)):
-        most = "" if p is None else f" to {p}, what there is to choose from"
+        most = "" if p is None else f" to {p}, the number of candidates"
         raise ValueError(f"q: expected a whole number from 1{most}; got {q!r}")
     low = 0.0 if assumption == "r-concave" else 0.5
     if cutoff is not None and not (is_number(cutoff) and low < cutoff <= 1.0):
@@ -122,10 +123,10 @@ def check(
 def error_rate(
     p: int, q: int, cutoff: float, *, assumption: str = "unimodal", n_samples: int = 50
 ) -> float:
-    """The bound of the expected number of columns selected by chance.
+    """Return the bound of the expected number of columns selected by chance.
 
-    With share = q/p: "none" q share / (2 cutoff - 1); "unimodal" is about half of it up to a cutoff
-    of 3/4; "r-concave" is smaller still and found numerically.
+    With share = q/p, the bound is q share / (2 cutoff - 1) for "none". For "unimodal" it is about
+    half of that up to a cutoff of 3/4. For "r-concave" it is smaller still and found numerically.
 
     Examples
     --------
@@ -134,20 +135,23 @@ def error_rate(
     """
     share, pairs = q / p, n_samples
     if assumption == "r-concave":
-        count = math.ceil(round(2 * pairs * cutoff, 9))  # of fits that choose a selected column
+        count = math.ceil(round(2 * pairs * cutoff, 9))  # fits that must choose a selected column
         both = _largest_tail(share**2 * pairs, count - pairs, pairs, -0.5)
         either = _largest_tail(share * 2 * pairs, count, 2 * pairs, -0.25)
         return p * min(both, either)
     least = 0.5 + max(1 / pairs, min(share**2, 0.5 / pairs + 0.75 * share**2))
     if assumption == "none" or share > 1 / math.sqrt(3) or cutoff < least - ROUNDING:
-        return q * share / (2 * cutoff - 1)  # holds always
+        return q * share / (2 * cutoff - 1)  # always valid
     if cutoff <= 0.75:
         return q * share / (2 * (2 * cutoff - 1 - 0.5 / pairs))
     return q * share * 4 * (1 - cutoff + 0.5 / pairs) / (1 + 1 / pairs)
 
 
-def _last(first: int, last: int, good: Callable[[int], bool]) -> int:
-    """The last whole number of a range that is good, if all before it are; else one before it."""
+def _largest(first: int, last: int, good: Callable[[int], bool]) -> int:
+    """Return the largest number of a range that is good, or first - 1, by bisection.
+
+    All numbers below a good one must be good.
+    """
     low, high = first - 1, last
     while low < high:
         middle = (low + high + 1) // 2
@@ -155,14 +159,14 @@ def _last(first: int, last: int, good: Callable[[int], bool]) -> int:
     return low
 
 
-def _least_cutoff(p: int, q: int, pfer: float, assumption: str, n_samples: int) -> float:
+def _smallest_cutoff(p: int, q: int, pfer: float, assumption: str, n_samples: int) -> float:
     allowed = pfer * (1 + ROUNDING)
     if assumption == "none":
         least = (q * q / (p * pfer) + 1) / 2
-    else:  # of the shares that 2 B fits can have
+    else:  # one of the shares that are possible with 2 B fits
         fits = 2 * n_samples
         first = math.floor(fits * q / p) + 1 if assumption == "r-concave" else n_samples + 1
-        bad = _last(
+        bad = _largest(
             first,
             fits,
             lambda k: (
@@ -181,18 +185,19 @@ def _least_cutoff(p: int, q: int, pfer: float, assumption: str, n_samples: int) 
 
 @lru_cache(maxsize=4096)
 def _largest_tail(mean: float, t: int, n: int, r: float) -> float:
-    """The largest P(X >= t) of r-concave distributions (r < 0) on 0..n with a mean.
+    """Return the largest P(X >= t) of r-concave distributions (r < 0) on 0..n with a given mean.
 
-    The extremes are f(i) = (a + i)^(1/r) for i = 0..k and a part of that at k + 1: a lies between
-    the values at which k + 1 has all of it, or none, and the part follows from the mean. Where the
-    mean asks for an increasing f (t up to about twice the mean) the bound is 1.
+    The extreme distributions are f(i) = (a + i)^(1/r) for i = 0..k and a fraction of that at k + 1.
+    The shape a lies between the values for which the fraction is one and zero, and the fraction
+    follows from the mean. Where the mean requires an increasing f (t up to about twice the mean)
+    the bound is 1.
     """
-    first = math.ceil(2 * mean) + 1  # from this k on f decreases
+    first = math.ceil(2 * mean) + 1  # f decreases for this k and larger ones
     if t < first or first >= n:
         return 1.0
     i = np.arange(n + 1.0)
 
-    def excess(a: float, k: int) -> float:  # of the mean on 0..k, times a positive number
+    def excess(a: float, k: int) -> float:  # excess of the mean on 0..k, times a positive number
         f: Floats = (1 + i[: k + 1] / a) ** (1 / r)
         return float(f @ (i[: k + 1] - mean))
 
@@ -201,7 +206,7 @@ def _largest_tail(mean: float, t: int, n: int, r: float) -> float:
         return (k + 1 - mean) * float(f[:t].sum() / (f @ (k + 1 - i[: k + 1])))
 
     supports = range(max(first, t - 1), n + 1)
-    ends = [float(brentq(excess, LEAST, MOST, args=(k,), xtol=1e-15)) for k in supports]
+    ends = [float(brentq(excess, MIN_SHAPE, MAX_SHAPE, args=(k,), xtol=1e-15)) for k in supports]
     return 1.0 - min(
         float(fminbound(below, low, high, (k,), TOLERANCE, full_output=True)[1])
         for k, high, low in zip(supports, ends, ends[1:], strict=False)

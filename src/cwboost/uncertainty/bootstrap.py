@@ -25,7 +25,7 @@ from cwboost.model.model import Model
 from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain
 from cwboost.progress import as_progress
-from cwboost.selection.folds import resampled
+from cwboost.selection.folds import draw_with_replacement
 
 LEAST = 10  # draws that a standard deviation takes
 MOST_NESTED = 2000  # iterations that a draw is looked at for its best
@@ -145,4 +145,4 @@ def draw(data: FitData, seed: int) -> Floats:
     """(n,) how often each row is drawn: as many rows as there are, with replacement, of every class
     its own number."""
     kinds = data.y if data.classes else np.zeros(len(data.y))
-    return resampled(kinds, np.random.default_rng(seed)).astype(np.float64)
+    return draw_with_replacement(kinds, np.random.default_rng(seed)).astype(np.float64)

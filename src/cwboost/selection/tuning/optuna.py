@@ -1,5 +1,5 @@
-"""Tuning by optuna (extra `optuna`): an objective whose fits go on from budget to budget, so that
-optuna can prune. The only file that knows optuna.
+"""Tuning with optuna (extra `optuna`): an objective that reports scores while its fits grow, so
+that optuna can prune trials. This is the only file that imports optuna.
 """
 
 from __future__ import annotations
@@ -44,22 +44,23 @@ def optuna_objective(
     validation: float = 0.3,
     greater_is_better: bool | None = None,
 ) -> Objective:
-    """A function for `study.optimize` of optuna: cross-validated fits of the configurations that
+    """Return an objective for optuna's `study.optimize`: it cross-validates the configurations that
     optuna suggests.
 
-    After about `least` iterations, and `factor` times as many, and so on until `n_iter`, the score
-    so far is reported, and optuna may prune the trial; else the same fits go on.
+    The score is reported after about `least` iterations, then each time the number of iterations
+    has grown by `factor`, until `n_iter`. At each report optuna may prune the trial; otherwise the
+    same fits continue.
 
     Parameters
     ----------
     table, y, space, learners, loss, folds, metric, random_state, bins, weights, offset, exposure, \
 groups, validation, greater_is_better
-        As of `tune`.
+        See `cb.tune`.
     n_iter, least : int
-        Iterations at the most, and when optuna is first asked.
+        The largest number of iterations, and the number after which the first score is reported.
     factor : float
     n_threads : int, optional
-        Folds side by side.
+        The number of folds that are fitted at a time.
 
     Returns
     -------
@@ -85,32 +86,32 @@ groups, validation, greater_is_better
         "weights": weights, "offset": offset, "exposure": exposure,
     }  # fmt: skip
     (rungs,) = Halving(2**31 - 2, least, n_iter, factor).brackets
-    bench = Evaluator.make(
+    evaluator = Evaluator.make(
         given, space, folds=folds, groups=groups, metric=metric,
         greater_is_better=greater_is_better, validation=validation, seed=as_seed(random_state),
         n_threads=n_threads,
     )  # fmt: skip
-    return Objective(bench, [r.budget for r in rungs], threads_for(n_threads))
+    return Objective(evaluator, [r.budget for r in rungs], threads_for(n_threads))
 
 
 class Objective:
-    """What `optuna_objective` returns: called with a trial of optuna, it returns the score.
+    """An objective for optuna: called with a trial, it returns the score.
 
     A trial gets the attributes `n_iter` (the best iteration), `scores` (of the folds) and `budget`
-    (iterations run), also if it is pruned.
+    (the number of iterations that were run), also if it is pruned.
 
     Attributes
     ----------
     direction : "minimize" or "maximize"
     """
 
-    def __init__(self, bench: Evaluator, budgets: list[int], n_threads: int) -> None:
-        self.bench, self.budgets, self.n_threads = bench, budgets, n_threads
-        self.direction = "maximize" if bench.metric.greater_is_better else "minimize"
+    def __init__(self, evaluator: Evaluator, budgets: list[int], n_threads: int) -> None:
+        self.evaluator, self.budgets, self.n_threads = evaluator, budgets, n_threads
+        self.direction = "maximize" if evaluator.metric.greater_is_better else "minimize"
 
     def suggest(self, trial: optuna.Trial) -> Configuration:
-        """A configuration, by optuna."""
-        space, out = self.bench.space, Configuration()
+        """Return the configuration that optuna suggests."""
+        space, out = self.evaluator.space, Configuration()
         order = sorted(space.parameters, key=lambda name: name != "optimizer")
         for name in order:
             distribution = space.parameters[name]
@@ -125,44 +126,45 @@ class Objective:
 
     def __call__(self, trial: optuna.Trial) -> float:
         optuna, parameters = import_optuna(), self.suggest(trial)
-        models: list[Model | None] = [None] * len(self.bench.folds)
-        standing, since = None, -1
+        models: list[Model | None] = [None] * len(self.evaluator.folds)
+        best, since = None, -1
         for budget in self.budgets:
-            models, curves = self._go_on(parameters, models, since, budget)
-            standing, since = self.bench.stand(curves, standing), budget
-            trial.set_user_attr("n_iter", standing.n_iter)
-            trial.set_user_attr("scores", standing.scores)
+            models, curves = self._continue_fits(parameters, models, since, budget)
+            best, since = self.evaluator.best_iteration(curves, best), budget
+            trial.set_user_attr("n_iter", best.n_iter)
+            trial.set_user_attr("scores", best.scores)
             trial.set_user_attr("budget", budget)
-            trial.report(standing.score, budget)
+            trial.report(best.score, budget)
             if budget < self.budgets[-1] and trial.should_prune():
                 raise optuna.TrialPruned
-        assert standing is not None
-        return standing.score
+        assert best is not None
+        return best.score
 
-    def _go_on(
+    def _continue_fits(
         self, parameters: Configuration, models: Sequence[Model | None], since: int, budget: int
     ) -> tuple[list[Model | None], list[Curve]]:
-        """All folds of a configuration from one budget to the next."""
-        bench, binned = self.bench, self.bench.binned(parameters)
+        """Continue the fits of all folds to a budget; return them with their curves."""
+        evaluator, prepared = self.evaluator, self.evaluator.prepare(parameters)
 
         def job(fold: int, halt: Halt) -> tuple[Model, Curve]:
-            model = bench.run(parameters, binned, fold, [budget], models[fold], halt)
-            return model, bench.measure(binned, model, fold, since, budget)
+            model = evaluator.fit_fold(parameters, prepared, fold, [budget], models[fold], halt)
+            return model, evaluator.evaluate(prepared, model, fold, since, budget)
 
         jobs = [partial(job, fold) for fold in range(len(models))]
         found = run_all(jobs, self.n_threads, Progress())
         return [model for model, _ in found], [curve for _, curve in found]
 
     def arguments(self, trial: Any) -> dict[str, Any]:
-        """What a finished trial means: `cb.fit(table, y, **objective.arguments(trial))`."""
-        return self.bench.arguments(trial.params, trial.user_attrs["n_iter"])
+        """Return a trial as arguments: `cb.fit(table, y, **objective.arguments(trial))`."""
+        return self.evaluator.arguments(trial.params, trial.user_attrs["n_iter"])
 
     def fit(self, trial: Any, **changes: Any) -> Model:
-        """A finished trial, such as `study.best_trial`, fitted to all rows."""
-        return self.bench.fit(self.arguments(trial) | changes)
+        """Return a model of all rows for a finished trial, such as `study.best_trial`."""
+        return self.evaluator.fit(self.arguments(trial) | changes)
 
 
 def import_optuna() -> Any:
+    """Import optuna, or raise ModuleNotFoundError that says how to install it."""
     try:
         import optuna
     except ModuleNotFoundError as error:

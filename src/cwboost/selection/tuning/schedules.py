@@ -1,8 +1,8 @@
-"""How many configurations are tried for how many iterations: Hyperband, successive halving, random
-search. Knows numbers only; what a configuration is, and how good, is not its business.
+"""Schedules: how many configurations to try, for how many iterations (Hyperband, successive
+halving, random search). Independent of how a configuration is fitted or scored.
 
-A bracket is a list of rungs (budget, configurations): the configurations of its first rung are
-drawn at random, the best of each rung go on to the next.
+A bracket is a list of rungs (budget, number of configurations). The configurations of its first
+rung are drawn at random; the best of each rung go on to the next.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from cwboost._utils.checks import is_number, is_whole
 
-MOST = 2**31 - 2  # iterations that a fit can have
+MAX_ITERATIONS = 2**31 - 2  # of a fit
 
 
 class Rung(NamedTuple):
-    """So many configurations have so many iterations in all."""
+    """The total iterations (budget) of n configurations."""
 
     budget: int
     n: int
@@ -29,7 +29,7 @@ Bracket = tuple[Rung, ...]
 
 def _check_whole(who: str, **values: Any) -> None:
     for name, value in values.items():
-        if not is_whole(value) or not 1 <= value <= MOST:
+        if not is_whole(value) or not 1 <= value <= MAX_ITERATIONS:
             raise ValueError(f"{who}: {name} must be a whole number >= 1, got {value!r}")
 
 
@@ -42,12 +42,15 @@ def _check_range(who: str, least: Any, most: Any, factor: Any) -> None:
 
 
 def _levels(least: int, most: int, factor: float) -> int:
-    """The largest s with most / factor^s >= least."""
+    """Return the largest s with most / factor^s >= least."""
     return math.floor(math.log(most / least) / math.log(factor) + 1e-9)
 
 
 def _halving(n: int, most: int, factor: float, levels: int) -> Bracket:
-    """n configurations at most / factor^levels iterations; of each rung 1 / factor go on."""
+    """Return a bracket that starts n configurations with most / factor^levels iterations.
+
+    Each rung keeps 1 / factor of the configurations and gives them `factor` times the iterations.
+    """
     rungs = [
         Rung(math.floor(most / factor ** (levels - i) + 1e-9), math.floor(n / factor**i + 1e-9))
         for i in range(levels + 1)
@@ -58,12 +61,12 @@ def _halving(n: int, most: int, factor: float, levels: int) -> Bracket:
 @dataclass(frozen=True)
 class Hyperband:
     """Hyperband (Li and others, 2018) with iterations as the budget: brackets of successive
-    halving that differ in how many configurations begin and how early the first are left.
+    halving that differ in how many configurations they start and how early they drop some.
 
-    With s = S, S - 1, ..., 0, where S is the largest with most / factor^S >= least, a bracket
-    begins with ceil((S + 1) / (s + 1) factor^s) configurations of most / factor^s iterations; of
-    each rung 1 / factor go on to `factor` times as many, until `most`. All brackets cost about the
-    same.
+    Let S be the largest number with most / factor^S >= least. For s = S, S - 1, ..., 0 a bracket
+    starts ceil((S + 1) / (s + 1) factor^s) configurations with most / factor^s iterations. Each
+    rung keeps 1 / factor of the configurations and gives them `factor` times the iterations, until
+    `most`. All brackets cost about the same.
 
     The defaults are the schedule of the paper by Schalk, Bischl and Rügamer: 314 configurations,
     from 39 to 5000 iterations.
@@ -71,9 +74,9 @@ class Hyperband:
     Parameters
     ----------
     least, most : int
-        Iterations of the first rung of the first bracket, and of the last rung of all.
+        Iterations of the first rung of the first bracket, and of the last rung of each bracket.
     factor : float
-        2 leaves half of the configurations at every rung.
+        With 2 every rung keeps half of the configurations.
 
     Examples
     --------
@@ -106,14 +109,14 @@ class Hyperband:
 
 @dataclass(frozen=True)
 class Halving:
-    """Successive halving: one bracket of Hyperband, with as many configurations as you say.
+    """Successive halving: one bracket of Hyperband that starts n configurations.
 
     Parameters
     ----------
     n : int
-        Configurations that begin, with `least` iterations or a little more.
+        The number of configurations on the first rung, which has `least` iterations or a few more.
     least, most, factor
-        As of `Hyperband`.
+        See `Hyperband`.
 
     Examples
     --------
@@ -138,14 +141,14 @@ class Halving:
 
 @dataclass(frozen=True)
 class RandomSearch:
-    """Configurations drawn at random, all different and with as many iterations.
+    """Different configurations drawn at random, each with the same number of iterations.
 
     Parameters
     ----------
     n : int
-        Configurations; all that there are, if a space of lists has fewer.
+        The number of configurations; all of them, if the space has fewer.
     n_iter : int
-        Iterations of each.
+        The number of iterations of each.
 
     Examples
     --------
@@ -165,15 +168,16 @@ class RandomSearch:
 
 
 def as_brackets(schedule: Any) -> tuple[Bracket, ...]:
-    """The brackets of a schedule: one of the classes here, or lists of (budget, configurations).
+    """Return the brackets of a schedule: any object with `brackets`, or lists of
+    (budget, configurations).
 
     Examples
     --------
     >>> as_brackets([[(10, 4), (20, 2)], [(20, 3)]])[1]
     (Rung(budget=20, n=3),)
     """
-    if isinstance(schedule, Hyperband | Halving | RandomSearch):
-        return schedule.brackets
+    if hasattr(schedule, "brackets"):
+        return tuple(schedule.brackets)
     try:
         made = tuple(tuple(Rung(*rung) for rung in bracket) for bracket in schedule)
     except TypeError:
@@ -182,14 +186,14 @@ def as_brackets(schedule: Any) -> tuple[Bracket, ...]:
             f"of brackets [[(budget, configurations), ...], ...], got {schedule!r}"
         ) from None
     if not made or not all(made):
-        raise ValueError("schedule: it has no bracket, or one without rungs")
+        raise ValueError("schedule: it has no brackets, or a bracket without rungs")
     for number, bracket in enumerate(made):
         _check_bracket(f"schedule, bracket {number}", bracket)
     return made
 
 
 def at_most(brackets: tuple[Bracket, ...], n: float) -> tuple[Bracket, ...]:
-    """Brackets of no more configurations than there are.
+    """Return brackets whose rungs have at most n configurations.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Configurations climb the rungs of a schedule: the better ones of each go on to the next.
+"""Successive halving: the best configurations of each rung of a schedule go on to the next rung.
 
-Knows who goes on, what is kept in a file, and threads; how a configuration is fitted and scored is
-the bench's.
+This file decides which configurations go on, runs their fits in threads and writes the trial log.
+How a configuration is fitted and scored is in evaluation.py.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from cwboost.frames.table import Labels
 from cwboost.model.model import Model
 from cwboost.progress import Progress
 
-from .evaluation import Curve, Evaluator, PartialFit, marks
+from .evaluation import BestIteration, Curve, Evaluator, metric_iterations
 from .schedules import Bracket
 from .space import Configuration
 from .trial_log import TrialLog
 
 
-def said(parameters: Configuration) -> str:
-    """Parameters in a line."""
+def format_parameters(parameters: Configuration) -> str:
+    """Return parameters as one line of text."""
     return ", ".join(
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in parameters.items()
@@ -43,18 +43,19 @@ class Trial(NamedTuple):
     Attributes
     ----------
     configuration, bracket, rung : int
-        Which.
+        Their numbers.
     budget : int
-        Iterations that it has had.
+        The number of iterations that were run.
     parameters : dict
     n_iter : int
-        The best iteration so far of the mean over the folds.
+        The iteration with the best mean score over the folds so far.
     scores : tuple
-        Of the folds at that iteration; `score` is their mean, `sd` their standard deviation.
+        The scores of the folds at that iteration; `score` is their mean, `sd` their standard
+        deviation.
     seconds : float
-        Fitting and scoring of this rung, all folds.
+        The time for fitting and scoring all folds on this rung.
     curve : Curve
-        Mean over the folds at some iterations of this rung.
+        The mean over the folds at some iterations of this rung.
     """
 
     configuration: int
@@ -62,37 +63,37 @@ class Trial(NamedTuple):
     rung: int
     budget: int
     parameters: Configuration
-    standing: PartialFit
+    best: BestIteration
     seconds: float
     curve: Curve
 
     @property
     def scores(self) -> tuple[float, ...]:
-        return self.standing.scores
+        return self.best.scores
 
     @property
     def n_iter(self) -> int:
-        return self.standing.n_iter
+        return self.best.n_iter
 
     @property
     def score(self) -> float:
-        return self.standing.score
+        return self.best.score
 
     @property
     def sd(self) -> float:
-        return self.standing.sd
+        return self.best.sd
 
     def __repr__(self) -> str:
         sd = "" if np.isnan(self.sd) else f" (sd {self.sd:.3g})"
         return (
-            f"<Trial: {said(self.parameters)}: {self.score:.5g}{sd}, best iteration {self.n_iter} "
-            f"of {self.budget}>"
+            f"<Trial: {format_parameters(self.parameters)}: {self.score:.5g}{sd}, best iteration "
+            f"{self.n_iter} of {self.budget}>"
         )
 
     @classmethod
-    def read(cls, line: Mapping[str, Any]) -> Trial:
-        """From a line of a journal."""
-        standing = PartialFit(tuple(line["scores"]), line["n_iter"])
+    def from_line(cls, line: Mapping[str, Any]) -> Trial:
+        """Return the trial that `to_line` wrote."""
+        best = BestIteration(tuple(line["scores"]), line["n_iter"])
         curve = Curve(np.array(line["at"], dtype=np.int64), np.array(line["mean"], dtype=float))
         return cls(
             line["configuration"],
@@ -100,13 +101,13 @@ class Trial(NamedTuple):
             line["rung"],
             line["budget"],
             line["parameters"],
-            standing,
+            best,
             line["seconds"],
             curve,
         )
 
-    def line(self) -> dict[str, Any]:
-        """For a journal: what `read` reads."""
+    def to_line(self) -> dict[str, Any]:
+        """Return the trial as a line of a trial log."""
         return {
             "configuration": self.configuration,
             "bracket": self.bracket,
@@ -121,8 +122,8 @@ class Trial(NamedTuple):
         }
 
 
-class HalvingResult(NamedTuple):
-    """One fold of a configuration after a rung."""
+class FoldResult(NamedTuple):
+    """The fit of one fold of a configuration after a rung."""
 
     model: Model
     curve: Curve
@@ -131,9 +132,9 @@ class HalvingResult(NamedTuple):
 
 @dataclass(eq=False)
 class SuccessiveHalving:
-    """Configurations on their way up the rungs."""
+    """A search that gives the best configurations of each rung more iterations."""
 
-    bench: Evaluator
+    evaluator: Evaluator
     brackets: tuple[Bracket, ...]
     bar: Progress
     done: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by configuration and rung
@@ -141,22 +142,25 @@ class SuccessiveHalving:
 
     def __post_init__(self) -> None:
         sizes = [bracket[0].n for bracket in self.brackets]
-        self.first = np.cumsum([0, *sizes]).tolist()  # number of a bracket's first configuration
-        self.parameters = self.bench.space.draw_all(self.bench.seed, sizes)
+        # the number of each bracket's first configuration
+        self.first_configuration = np.cumsum([0, *sizes]).tolist()
+        self.parameters = self.evaluator.space.draw_all(self.evaluator.seed, sizes)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """What is done, by configuration and rung."""
+        """The trials that are done, sorted by configuration and rung."""
         return tuple(self.done[key] for key in sorted(self.done))
 
-    def run(self, n_threads: int, journal: TrialLog | None) -> None:
-        """All brackets together, level by level: a rung of few configurations alone would leave
-        threads without work."""
-        for line in [] if journal is None else journal.lines:
-            trial = Trial.read(line)
+    def run(self, n_threads: int, log: TrialLog | None) -> None:
+        """Run all brackets, taking rungs with the same number and budget together.
+
+        A single rung with few configurations would leave threads idle.
+        """
+        for line in [] if log is None else log.lines:
+            trial = Trial.from_line(line)
             self.done[trial.configuration, trial.rung] = trial
         levels = sorted({(r.budget, i) for b in self.brackets for i, r in enumerate(b)})
-        n_folds = len(self.bench.folds)
+        n_folds = len(self.evaluator.folds)
         total = n_folds * sum(
             rung.n * (rung.budget - before)
             for bracket in self.brackets
@@ -167,81 +171,88 @@ class SuccessiveHalving:
             warnings.catch_warnings(),
             one_blas_thread(),
         ):
-            warnings.simplefilter("ignore", RuntimeWarning)  # a fit diverges: its score says so
-            self.count = n_folds * sum(map(self._iterations, self.done.values()))
+            warnings.simplefilter("ignore", RuntimeWarning)  # the score shows if a fit diverges
+            self.n_iterations_done = n_folds * sum(map(self._n_iterations, self.done.values()))
             scores = (trial.score for trial in self.done.values())
-            self.best = min(scores, key=self.bench.worse, default=float("nan"))
+            self.best = min(scores, key=self.evaluator.sort_key, default=float("nan"))
             for budget, rung in levels:
-                self._level(budget, rung, n_threads, journal)
+                self._run_rung(budget, rung, n_threads, log)
 
-    def _iterations(self, trial: Trial) -> int:
+    def _n_iterations(self, trial: Trial) -> int:
         return trial.budget - self._since(trial.bracket, trial.rung, 0)
 
     def _since(self, bracket: int, rung: int, start: int) -> int:
+        """Return the budget of the rung below, or `start` on the first rung."""
         return self.brackets[bracket][rung - 1].budget if rung else start
 
-    def members(self, bracket: int, rung: int) -> list[int]:
-        """The configurations of a rung: those drawn, or the best of the rung below."""
+    def configurations(self, bracket: int, rung: int) -> list[int]:
+        """Return the configurations of a rung: those drawn, or the best of the rung below."""
         if rung == 0:
-            return list(range(self.first[bracket], self.first[bracket + 1]))
-        key = self.bench.worse
-        below = self.members(bracket, rung - 1)
+            return list(
+                range(self.first_configuration[bracket], self.first_configuration[bracket + 1])
+            )
+        key = self.evaluator.sort_key
+        below = self.configurations(bracket, rung - 1)
         order = sorted(below, key=lambda k: (key(self.done[k, rung - 1].score), k))
         return sorted(order[: self.brackets[bracket][rung].n])
 
-    def _level(self, budget: int, rung: int, n_threads: int, journal: TrialLog | None) -> None:
-        """All configurations that have this budget on this rung."""
+    def _run_rung(self, budget: int, rung: int, n_threads: int, log: TrialLog | None) -> None:
+        """Run all configurations that have this budget on this rung."""
         here = [
             (b, k)
             for b, bracket in enumerate(self.brackets)
             if rung < len(bracket) and bracket[rung].budget == budget
-            for k in self.members(b, rung)
+            for k in self.configurations(b, rung)
         ]
-        n_folds = len(self.bench.folds)
+        n_folds = len(self.evaluator.folds)
         todo = [(b, k) for b, k in here if (k, rung) not in self.done]
         jobs = [job for b, k in todo for job in self._jobs(b, k, rung)]
-        found: dict[int, dict[int, HalvingResult]] = {k: {} for _, k in todo}
+        found: dict[int, dict[int, FoldResult]] = {k: {} for _, k in todo}
 
-        def end(number: int, climbed: HalvingResult) -> None:
+        def end(number: int, result: FoldResult) -> None:
             (b, k), fold = todo[number // n_folds], number % n_folds
-            found[k][fold] = climbed
-            self.models[k, fold] = climbed.model
-            self.count += budget - self._since(b, rung, 0)
+            found[k][fold] = result
+            self.models[k, fold] = result.model
+            self.n_iterations_done += budget - self._since(b, rung, 0)
             if len(found[k]) == n_folds:
                 trial = self._trial(b, k, rung, [found[k][f] for f in range(n_folds)])
                 self.done[k, rung] = trial
-                if journal is not None:
-                    journal.write(trial.line())
-                self.best = min(self.best, trial.score, key=self.bench.worse)
+                if log is not None:
+                    log.write(trial.to_line())
+                self.best = min(self.best, trial.score, key=self.evaluator.sort_key)
             known = {} if np.isnan(self.best) else {"best": self.best}
-            self.bar.step(self.count, **known)
+            self.bar.step(self.n_iterations_done, **known)
 
         run_all(jobs, n_threads, Progress(), done=end)
-        self._forget(budget, rung)
+        self._drop_models(budget, rung)
 
-    def _jobs(self, bracket: int, k: int, rung: int) -> list[Callable[[Halt], HalvingResult]]:
-        """A configuration's fits of a rung, one per fold. Without the models of the rungs below
-        (they were run by another process) those are climbed again."""
-        bench, parameters = self.bench, self.parameters[k]
-        binned = bench.binned(parameters)
+    def _jobs(self, bracket: int, k: int, rung: int) -> list[Callable[[Halt], FoldResult]]:
+        """Return the fits of a configuration on a rung, one per fold.
+
+        If another process ran the rungs below, their models are missing and are fitted again.
+        """
+        evaluator, parameters = self.evaluator, self.parameters[k]
+        prepared = evaluator.prepare(parameters)
         budgets = [r.budget for r in self.brackets[bracket][: rung + 1]]
         since = self._since(bracket, rung, -1)
 
-        def job(fold: int, before: Model | None, halt: Halt) -> HalvingResult:
+        def job(fold: int, before: Model | None, halt: Halt) -> FoldResult:
             began = time.perf_counter()
             rest = budgets if before is None else budgets[-1:]
-            model = bench.run(parameters, binned, fold, rest, before, halt)
-            curve = bench.measure(binned, model, fold, since, budgets[-1])
-            return HalvingResult(model, curve, time.perf_counter() - began)
+            model = evaluator.fit_fold(parameters, prepared, fold, rest, before, halt)
+            curve = evaluator.evaluate(prepared, model, fold, since, budgets[-1])
+            return FoldResult(model, curve, time.perf_counter() - began)
 
-        return [partial(job, fold, self.models.get((k, fold))) for fold in range(len(bench.folds))]
+        return [
+            partial(job, fold, self.models.get((k, fold))) for fold in range(len(evaluator.folds))
+        ]
 
-    def _trial(self, bracket: int, k: int, rung: int, folds: Sequence[HalvingResult]) -> Trial:
-        curves = [climbed.curve for climbed in folds]
+    def _trial(self, bracket: int, k: int, rung: int, folds: Sequence[FoldResult]) -> Trial:
+        curves = [result.curve for result in folds]
         below = self.done.get((k, rung - 1))
-        standing = self.bench.stand(curves, None if below is None else below.standing)
+        best = self.evaluator.best_iteration(curves, None if below is None else below.best)
         budget, at = self.brackets[bracket][rung].budget, curves[0].at
-        some = np.isin(at, marks(self._since(bracket, rung, -1), budget))
+        some = np.isin(at, metric_iterations(self._since(bracket, rung, -1), budget))
         mean = np.mean([curve.values for curve in curves], axis=0)
         return Trial(
             k,
@@ -249,27 +260,27 @@ class SuccessiveHalving:
             rung,
             budget,
             self.parameters[k],
-            standing,
-            sum(climbed.seconds for climbed in folds),
+            best,
+            sum(result.seconds for result in folds),
             Curve(at[some], mean[some]),
         )
 
-    def _forget(self, budget: int, rung: int) -> None:
-        """Models of configurations that do not go on."""
+    def _drop_models(self, budget: int, rung: int) -> None:
+        """Forget the models of configurations that do not go on."""
         for b, bracket in enumerate(self.brackets):
             if rung < len(bracket) and bracket[rung].budget == budget:
-                on = set(self.members(b, rung + 1)) if rung + 1 < len(bracket) else set()
-                for k in set(self.members(b, rung)) - on:
-                    for fold in range(len(self.bench.folds)):
+                on = set(self.configurations(b, rung + 1)) if rung + 1 < len(bracket) else set()
+                for k in set(self.configurations(b, rung)) - on:
+                    for fold in range(len(self.evaluator.folds)):
                         self.models.pop((k, fold), None)
 
 
-def identity(climb: SuccessiveHalving) -> dict[str, str]:
-    """What the result depends on, as text: equal for equal work, in any process."""
-    bench, data = climb.bench, climb.bench.data
+def identity(search: SuccessiveHalving) -> dict[str, str]:
+    """Return everything the result depends on as text, which is equal in any process."""
+    evaluator, data = search.evaluator, search.evaluator.data
 
     def columns() -> Iterator[Any]:  # one by one: all may be more than memory holds
-        for name in bench.default.columns:
+        for name in evaluator.default.columns:
             column = data.table[name]
             yield name
             if isinstance(column, Labels):
@@ -277,16 +288,18 @@ def identity(climb: SuccessiveHalving) -> dict[str, str]:
             else:
                 yield column.values
 
-    learners = [repr(plan.learner) for plan in bench.default.plans]
+    learners = [repr(plan.learner) for plan in evaluator.default.plans]
     return {
         "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
         "learners": fingerprint(learners),
         "loss": data.loss.identity(),
-        "bins": repr(bench.default.settings.bins),
-        "space": ", ".join(f"{name}: {d!r}" for name, d in bench.space.parameters.items()),
-        "folds": fingerprint(x for fold in bench.folds for x in (fold.of_training, fold.of_test)),
-        "metric": bench.metric.identity(),
-        "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in climb.brackets for r in bracket),
-        "random_state": str(bench.seed),
-        "validation": str(bench.share) if bench.held else "",
+        "bins": repr(evaluator.default.settings.bins),
+        "space": ", ".join(f"{name}: {d!r}" for name, d in evaluator.space.parameters.items()),
+        "folds": fingerprint(
+            x for fold in evaluator.folds for x in (fold.training_counts, fold.test_counts)
+        ),
+        "metric": evaluator.metric.identity(),
+        "schedule": " ".join(f"{r.budget}x{r.n}" for bracket in search.brackets for r in bracket),
+        "random_state": str(evaluator.seed),
+        "validation": str(evaluator.share) if evaluator.held else "",
     }

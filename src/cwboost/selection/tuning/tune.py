@@ -1,7 +1,7 @@
-"""tune(...) -> Tuning: which df, rate, optimizer and number of iterations predict best.
+"""Hyperparameter tuning, cb.tune: which df, rate, optimizer and number of iterations predict best.
 
-Knows what people ask for and what the result can tell. Who goes on to the next rung is in climb.py,
-how a configuration is fitted and scored in bench.py.
+This file has the function and its result. Which configurations go on is decided in
+successive_halving.py; how they are fitted and scored is in evaluation.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cwboost.selection.metrics import Metric
 
 from .evaluation import Evaluator
 from .schedules import Bracket, Hyperband, as_brackets, at_most
-from .successive_halving import SuccessiveHalving, Trial, identity, said
+from .successive_halving import SuccessiveHalving, Trial, format_parameters, identity
 from .trial_log import TrialLog
 
 
@@ -49,44 +49,46 @@ def tune(
     greater_is_better: bool | None = None,
     progress: Any = None,
 ) -> Tuning:
-    """Finds the df, rate, optimizer and number of iterations that predict best.
+    """Find the df, rate, optimizer and number of iterations that predict best.
 
-    Configurations are drawn at random from a space. All get a few iterations of boosting on every
-    fold, the better ones more, the best most: their fits go on where they were left. A
-    configuration is scored at the best iteration so far of the mean over the folds.
+    Configurations are drawn at random from a space. All of them are fitted to every fold for a few
+    iterations; the better ones continue for more. A configuration is scored at the iteration with
+    the best mean over the folds so far.
 
     Parameters
     ----------
     table, y, learners, loss, bins, weights, offset, exposure
-        As of `fit`.
+        See `cb.fit`.
     space : mapping of parameters to distributions, optional
-        Parameters: "rate", "momentum", "optimizer", "bins"; "df" of all smooth terms, "df.Spline"
-        of a kind, "df.age" of a term. Distributions: `(low, high)`, `LogUniform(low, high)`, a list
-        of choices, or one value. A df that a term cannot have counts as the nearest that it can.
-        By default df of every kind of term there is, and the rate, with `Plain`.
+        Parameters: "rate", "momentum", "optimizer", "bins"; "df" for all smooth terms, "df.Spline"
+        for a kind of term, "df.age" for one term. Distributions: `(low, high)`,
+        `LogUniform(low, high)`, a list of choices, or one value. A df below the smallest that a
+        term can have is raised to it. The default space has the df of every kind of term and the
+        rate, with the optimizer `Plain`.
     folds : int, Folds, splitter, list of (training, test) or weights
-        Every configuration is fitted to all of them.
+        Every configuration is fitted to all folds.
     metric : name, function or scorer, optional
-        What decides, as of `cv`: "risk" (the mean loss, by default), "auc", "log_loss", "accuracy",
-        "brier", "rmse", "mae", "r2", a scorer of scikit-learn, or a function of y and prediction.
-        The risk is known after every iteration; others are computed at iterations 19% apart.
+        The metric that decides, see `cb.cv`: "risk" (the mean loss, default), "auc", "log_loss",
+        "accuracy", "brier", "rmse", "mae", "r2", a scikit-learn scorer, a registered metric, or a
+        function of y and prediction. The risk is computed after every iteration, other metrics at
+        iterations 19% apart.
     schedule : Hyperband, Halving, RandomSearch or list of brackets
-        How many configurations are tried for how long; by default `Hyperband()`.
+        How many configurations are tried for how many iterations; by default `Hyperband()`.
     random_state : int or numpy Generator
         For folds and configurations.
     n_threads : int, optional
-        Fits side by side, by default as many as there are cores. The result does not depend on it.
+        The number of fits at a time, by default one per core. The result does not depend on it.
     file : path, optional
-        Keeps what is done. Called again with the same arguments, the work goes on from there, and
-        ends in the same result.
+        A log of finished trials. A later call with the same arguments resumes from it and ends
+        with the same result.
     groups : array or name of a column, optional
         Rows of a group stay together.
     validation : float
-        Share of the training rows that a `Hybrid` watches to know when to switch.
+        The share of the training rows that is held out to find the switch of a `Hybrid`.
     greater_is_better : bool, optional
-        Of a metric that is a function whose name does not say it.
+        For a metric that is a function whose name does not tell.
     progress : None, bool or Progress
-        As of `fit`.
+        See `cb.fit`.
 
     Returns
     -------
@@ -113,22 +115,22 @@ def tune(
         "weights": weights, "offset": offset, "exposure": exposure,
     }  # fmt: skip
     with reading(table, bar):
-        bench = Evaluator.make(
+        evaluator = Evaluator.make(
             given, space, folds=folds, groups=groups, metric=metric, seed=seed,
             greater_is_better=greater_is_better, validation=validation, n_threads=n_threads,
         )  # fmt: skip
-    brackets = at_most(brackets, bench.space.size)
-    climb = SuccessiveHalving(bench, brackets, bar)
-    with nullcontext() if file is None else TrialLog(file, "tuning", identity(climb)) as journal:
+    brackets = at_most(brackets, evaluator.space.size)
+    search = SuccessiveHalving(evaluator, brackets, bar)
+    with nullcontext() if file is None else TrialLog(file, "tuning", identity(search)) as log:
         try:
-            climb.run(threads_for(n_threads), journal)
+            search.run(threads_for(n_threads), log)
         except KeyboardInterrupt:
-            raise TuningInterrupted(Tuning(climb.trials, bench, brackets)) from None
-    return Tuning(climb.trials, bench, brackets)
+            raise TuningInterrupted(Tuning(search.trials, evaluator, brackets)) from None
+    return Tuning(search.trials, evaluator, brackets)
 
 
 class TuningInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `tune`; `.tuning` is what was found so far."""
+    """Raised on Ctrl-C during `tune`; `.tuning` has the result so far."""
 
     def __init__(self, tuning: Tuning) -> None:
         super().__init__(f"interrupted after {len(tuning.trials)} trials; .tuning has them")
@@ -143,27 +145,27 @@ class TuningInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tuning:
-    """What `tune` found.
+    """The result of `cb.tune`.
 
     Attributes
     ----------
     trials : tuple of Trial
-        Every configuration after each of its rungs, by bracket and configuration.
+        One trial per configuration and rung, sorted by configuration.
     best : Trial
-        The one with the best score: `.parameters`, `.n_iter`, `.score`, `.sd`.
+        The trial with the best score: `.parameters`, `.n_iter`, `.score`, `.sd`.
     arguments : dict
-        What the best one means for `fit`: `cb.fit(table, y, **tuning.arguments)`.
+        The best configuration as arguments of `fit`: `cb.fit(table, y, **tuning.arguments)`.
     complete : bool
         Whether the whole schedule was run.
     """
 
     trials: tuple[Trial, ...]
-    bench: Evaluator
+    evaluator: Evaluator
     brackets: tuple[Bracket, ...]
 
     @property
     def metric(self) -> Metric:
-        return self.bench.metric
+        return self.evaluator.metric
 
     @property
     def complete(self) -> bool:
@@ -172,28 +174,28 @@ class Tuning:
     @property
     def best(self) -> Trial:
         if not self.trials:
-            raise ValueError("no configuration was finished; there is no best one")
-        key = self.bench.worse
+            raise ValueError("no configuration was finished, so there is no best one")
+        key = self.evaluator.sort_key
         return min(self.trials, key=lambda t: (key(t.score), t.n_iter, t.configuration, t.rung))
 
     @property
     def arguments(self) -> dict[str, Any]:
-        return self.bench.arguments(self.best.parameters, self.best.n_iter)
+        return self.evaluator.arguments(self.best.parameters, self.best.n_iter)
 
     def fit(self, **changes: Any) -> Model:
-        """The best configuration, fitted to all rows.
+        """Return the best configuration, fitted to all rows.
 
         Parameters
         ----------
         **changes
-            Other arguments of `fit` than the best ones, such as `n_iter` or `progress`.
+            Arguments of `cb.fit` that replace or extend the best ones, such as `n_iter`.
         """
-        return self.bench.fit(self.arguments | changes)
+        return self.evaluator.fit(self.arguments | changes)
 
     def table(self) -> ResultTable:
-        """One row per trial: bracket, configuration, rung, budget, the parameters, score (mean over
-        the folds) and its sd, best iteration, seconds."""
-        trials, names = self.trials, self.bench.space.parameters
+        """Return a table with one row per trial: bracket, configuration, rung, budget, parameters,
+        score (mean over the folds) and its sd, best iteration, seconds."""
+        trials, names = self.trials, self.evaluator.space.parameters
         out = ResultTable(
             {
                 name: np.array([getattr(t, name) for t in trials], dtype=np.int64)
@@ -214,14 +216,14 @@ class Tuning:
         return out
 
     def plot(self, kind: Literal["parameters", "paths"] = "parameters", **options: Any) -> Any:
-        """Draws what was found (extra `plot`): a TuningDisplay.
+        """Draw the trials (extra `plot`) as a TuningDisplay.
 
         Parameters
         ----------
         kind : "parameters" or "paths"
-            Score over every parameter, or score over the iterations.
+            The score by parameter, or the score by iteration.
         **options
-            Of `TuningDisplay.from_tuning`.
+            Options of `TuningDisplay.from_tuning`.
         """
         from cwboost.plotting.tuning import TuningDisplay
 
@@ -235,29 +237,33 @@ class Tuning:
         more = "" if self.complete else " so far"
         return (
             f"<Tuning: {n} configurations{more}, {self.metric.name} {best.score:.4g} with "
-            f"{said(best.parameters)}, n_iter {best.n_iter}>"
+            f"{format_parameters(best.parameters)}, n_iter {best.n_iter}>"
         )
 
     def summary(self, n: int = 5) -> str:
-        """The best configurations and what they took, as text."""
+        """Return the n best configurations as text."""
         trials, metric = self.trials, self.metric
-        last = {t.configuration: t for t in trials}  # of each the highest rung
-        order = sorted(last.values(), key=lambda t: (self.bench.worse(t.score), t.configuration))
+        last = {t.configuration: t for t in trials}  # the highest rung of each configuration
+        order = sorted(
+            last.values(), key=lambda t: (self.evaluator.sort_key(t.score), t.configuration)
+        )
         planned = sum(bracket[0].n for bracket in self.brackets)
         of = "" if self.complete else f" of {planned}"
-        better = "larger" if metric.greater_is_better else "less"
-        n_folds = len(self.bench.folds)
+        better = "greater" if metric.greater_is_better else "smaller"
+        n_folds = len(self.evaluator.folds)
         over = "of one fold" if n_folds == 1 else "mean and sd over the folds"
         lines = [
             f"{len(last)}{of} configurations, {len(trials)} trials in {n_folds} folds",
             f"{metric.name} ({over}), {better} is better:",
         ]
         lines += [
-            f"  {t.score:.5g}{'' if n_folds == 1 else f' ({t.sd:.3g})'}  {said(t.parameters)}, "
-            f"n_iter {t.n_iter} of {t.budget}"
+            f"  {t.score:.5g}{'' if n_folds == 1 else f' ({t.sd:.3g})'}  "
+            f"{format_parameters(t.parameters)}, n_iter {t.n_iter} of {t.budget}"
             for t in order[:n]
         ]
         most = max(rung.budget for bracket in self.brackets for rung in bracket)
         if trials and self.best.n_iter == most:
-            lines.append(f"the best one is best after the last iteration: try more than {most}")
+            lines.append(
+                f"the best configuration is best after its last iteration; try more than {most}"
+            )
         return "\n".join(lines)
