@@ -70,8 +70,8 @@ class Cosine(Learner):
     column: str
     df: float | None = None
 
-    def basis(self, table: Any, encoder: Any, summary: Any, sample: Any) -> Basis:
-        return CosineBasis(period=2 * (summary.high - summary.low))
+    def basis(self, column: Any, encoder: Any) -> Basis:
+        return CosineBasis(period=2 * (column.summary.high - column.summary.low))
 
 
 @cache
