@@ -71,6 +71,7 @@ class Cosine(Learner):
     df: float | None = None
 
     def basis(self, column: Any, encoder: Any) -> Basis:
+        del encoder
         return CosineBasis(period=2 * (column.summary.high - column.summary.low))
 
 

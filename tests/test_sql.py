@@ -237,7 +237,7 @@ def test_losses_written_in_python():
 
 
 def test_a_basis_without_pieces_is_refused_by_name():
-    with pytest.raises(NoPiecesError, match="column 'u': a CosineBasis"):
+    with pytest.raises(NoPiecesError, match="term 'u': its basis"):
         to_sql(cases.model_without_pieces())
 
 

@@ -12,7 +12,7 @@ from operator import add
 from typing import Any
 
 from cwboost import _core
-from cwboost.fitting.slots import SLOT_F
+from cwboost._core import SLOT_F
 
 # The verbs that change the rows.
 STATE = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)
