@@ -81,8 +81,7 @@ class LocalRows : public Rows {
   }
 
  private:
-  static constexpr Size block =
-      1 << 11;  // rows; their slots stay in the first caches during a pass
+  static constexpr Size block = 1 << 11;  // rows; small enough to stay in the cache
   static constexpr Size chunk = 1 << 15;  // rows of a task; sums are added up by chunk, in order
   static constexpr Size max_pending = 1 << 22;  // sums of tasks not yet added up: 32 MB
 

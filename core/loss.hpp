@@ -50,7 +50,7 @@ struct LossOutput {
 class Loss {
  public:
   virtual ~Loss() = default;
-  virtual Size n_outputs() const { return 1; }  // scores per row
+  virtual Size n_outputs() const { return 1; }  // scores per row; a choice moves all of them
   virtual Size n_targets() const { return 1; }  // columns of y: 2 for (time, event)
   // Numbers that the loss of every row depends on in addition to its score: a dispersion,
   // thresholds, a table over bins of time. The verbs carry them and the loop keeps them fixed

@@ -179,9 +179,7 @@ class Order {
     for (Size d = 0; d < sorted_.size(); ++d) sort_bucket(d);
     return rows_;
   }
-  const std::vector<std::uint32_t>& rows() const {
-    return rows_;
-  }  // sorted as far as needed so far
+  const std::vector<std::uint32_t>& rows() const { return rows_; }
 
  private:
   void sort_bucket(Size d) {
@@ -588,8 +586,8 @@ class Splines {
     }
   }
 
-  void find(
-      Real x) {  // sets at_ to the interval of x, the last one closed; values are mostly sorted
+  // Sets at_ to the interval of x, the last one closed. Values are mostly sorted.
+  void find(Real x) {
     const Size last = n_splines() - 1;
     if (x >= knots_[at_] && (x < knots_[at_ + 1] || at_ == last)) return;
     const auto* const from = knots_.data() + degree_ + 1;

@@ -260,8 +260,8 @@ inline Real find_rho(const Spectrum& spectrum, const SmoothingTarget& target) {
   if (excess(high).first >= -1e-9) return std::numeric_limits<Real>::quiet_NaN();
   if (excess(low).first <= 0.0) return least;
   Real at = 0.0;
-  for (int round = 0; round < 200;
-       ++round) {  // Newton, with bisection where a step leaves the interval
+  // Newton, with bisection where a step leaves the interval
+  for (int round = 0; round < 200; ++round) {
     const auto [value, slope] = excess(at);
     if (value == 0.0) break;
     (value > 0.0 ? low : high) = at;

@@ -259,14 +259,17 @@ def test_extremes_of_the_bags_are_the_band(bagged):
         ({"bags": 2.5}, "whole number of at least 2"),
         ({"bags": "many"}, "whole number of at least 2"),
         ({"bags": np.ones((2, 300))}, "masks of true and false, got float64"),
-        ({"bags": np.ones((2, 9), bool)}, "masks of 9 rows, the table has 300"),
+        ({"bags": np.ones((2, 9), bool)}, "the masks have 9 rows, the table 300"),
         ({"bags": np.ones((2, 300), bool)}, "bag 0 has all rows; leave some out"),
         ({"bags": np.zeros((2, 300), bool)}, "bag 0 has no row"),
-        ({"bags": 3, "validation": np.ones(300)}, "share of the rows that every bag leaves out"),
-        ({"bags": 3, "validation": 1.0}, "share of the rows that every bag leaves out"),
-        ({"bags": np.eye(2, 300, dtype=bool), "validation": 0.2}, "masks .* say what every bag"),
-        ({"bags": 3, "callback": print}, "told of the iterations of one fit"),
-        ({"bags": 3, "validation": 1e-4}, "bags: 0.0001 of 300 rows is none"),
+        ({"bags": 3, "validation": np.ones(300)}, "fraction of the rows that every bag leaves out"),
+        ({"bags": 3, "validation": 1.0}, "fraction of the rows that every bag leaves out"),
+        (
+            {"bags": np.eye(2, 300, dtype=bool), "validation": 0.2},
+            "not allowed with masks in bags=",
+        ),
+        ({"bags": 3, "callback": print}, "callback: not allowed with bags="),
+        ({"bags": 3, "validation": 1e-4}, "bags: a fraction of 0.0001 selects no rows out of 300"),
     ],
 )
 def test_bad_bags_are_refused(options, message):

@@ -27,8 +27,10 @@ from cwboost._utils.atomic_files import write_output
 from cwboost.cli.main import main
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
+from cwboost.export.registry import EXPORTS, Export
 from cwboost.frames.files import read_table, write_table
 from cwboost.frames.table import Labels, Numbers
+from cwboost.progress import factory
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
 
@@ -305,7 +307,7 @@ def test_whole_numbers_that_floats_merge_are_marked(folder):
     [
         (b"", "t.csv: the file is empty"),
         ("a,b\n1,2\n3\n", "t.csv, line 3: expected 2 cells as in the header, got 1"),
-        ("a,a\n1,2\n", "t.csv, line 1: column 'a' is there more than once"),
+        ("a,a\n1,2\n", "t.csv, line 1: column 'a' occurs more than once"),
         (b"a,b\n1,\xff\n", "t.csv, line 2: not UTF-8"),
         ('a,b\n"x\ny",2\n5,6,7\n', "t.csv, line 4: expected 2 cells"),
         ("a\n" + "x" * 200_000, "t.csv, line 2: field larger than field limit"),
@@ -617,6 +619,20 @@ def test_export_onnx_and_excel(model):
     assert openpyxl.load_workbook("m.xlsx").sheetnames[0] == "model"
 
 
+def test_export_to_a_format_of_a_user(model, folder, monkeypatch, capsys):
+    """A line in the registry is enough for the command line."""
+
+    def write(model, file, kind="response"):
+        Path(file).write_text(f"{kind} of {len(model.terms)} terms")
+
+    monkeypatch.setitem(EXPORTS, "words", Export(".txt", write, ("kind",)))
+    assert main(["export", "m.json", "--to", "m.txt", "--kind", "score"]) == 0
+    assert (folder / "m.txt").read_text().startswith("score of")
+    with pytest.raises(SystemExit):
+        main(["export", "m.json", "--to", "m.json2", "--dialect", "sqlite"])
+    assert ".sql, .onnx, .xlsx, .json, a folder or .txt" in capsys.readouterr().err
+
+
 def test_export_to_a_full_folder(model, folder, capsys):
     (folder / "full").mkdir()
     (folder / "full" / "file").write_text("")
@@ -648,7 +664,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
         ),
         (["fit", "rows.csv", "--target", "y", "-o", "."], "this is a folder"),
         (["predict", "rows.csv", "rows.csv"], "rows.csv: damaged or not JSON"),
-        (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name that ends in"),
+        (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name ending in"),
         (["predict", "m.json", "rows.csv", "--keep", "q"], "column 'q' is not in the table"),
         (["show", "nothing.json"], "nothing.json: No such file or directory"),
     ],
@@ -824,7 +840,7 @@ def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
 def test_a_terminal_gets_the_summary(table, monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "RichProgress", progress.ProgressLine)
+    monkeypatch.setattr(factory, "RichProgress", progress.ProgressLine)
     fitted(table, "--target", "zero_one", *SHORT, *others("zero_one"))
     found = stream.getvalue()
     assert "reading rows.csv" in found

@@ -1,11 +1,11 @@
-"""The compiled core alone, through `cwboost._core`: every verb, loss, index width and way to fail.
+"""Test the compiled core alone, through `cwboost._core`: verbs, losses, learners, the loop, errors.
 
-This is the file that sanitizer builds run: small, fast, no cb.fit. Knows the verbs and the loop;
-does not know tables, bins, learners or models.
+Sanitizer builds run this file, so it is small and fast and never calls cb.fit.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -683,7 +683,7 @@ def test_step_that_leaps_is_halved():
 
 
 class Shards(core.Rows):
-    """Two shards of rows that answer as one: the seam that remote rows will use."""
+    """Shards of rows that answer as one, as remote rows do."""
 
     def __init__(self, shards, totals):
         super().__init__()
@@ -697,8 +697,8 @@ class Shards(core.Rows):
         return [self._merged(verb, pair) for verb, pair in zip(batch, replies, strict=True)]
 
     def _merged(self, verb, pair):
-        moved = float(np.hypot(*(r.moved for r in pair)))
-        sums = [np.add(a, b) for a, b in zip(*(r.sums for r in pair), strict=True)]
+        moved = float(np.linalg.norm([r.moved for r in pair]))
+        sums = [sum(each) for each in zip(*(r.sums for r in pair), strict=True)]
         risk = []
         if isinstance(verb, core.Residual):
             for j, part in enumerate(verb.parts if verb.risk else []):
@@ -724,6 +724,19 @@ def test_two_shards_drive_the_engine_to_the_same_choices(loss, name):
     np.testing.assert_allclose(path.validation_risk, whole.validation_risk, rtol=1e-12)
     coef, expected = (replayed(problem, p, optimizer) for p in (path, whole))
     np.testing.assert_allclose(coef, expected, atol=1e-12)
+
+
+def test_a_problem_keeps_rows_learners_and_optimizer_alive():
+    problem = Problem()
+    totals = [[part.sum() for part in problem.parts]]
+    made = core.BoostProblem(
+        Shards([problem.rows()], totals), problem.learners(), core.Plain(0.2), start=[0.05],
+        validation_part=VALIDATION,
+    )  # fmt: skip
+    gc.collect()
+    path = core.boost(made, core.Path(), core.RunOptions(12))
+    expected = boost(problem, problem.rows(), core.Plain(0.2))
+    assert path.choices.tolist() == expected.choices.tolist()
 
 
 def python_squared(y):

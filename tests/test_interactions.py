@@ -125,7 +125,7 @@ def test_every_part_has_its_own_orthogonality():
     binned = prepare(table, y, [cb.Tensor("a", "g", orthogonal=True)])
     rng = np.random.default_rng(4)
     for w in (np.ones(N), rng.uniform(size=N), (rng.uniform(size=N) < 0.5).astype(float)):
-        learner = binned.learners(binned.systems(binned.weigh(w)))[0]
+        learner = binned.learners(binned.systems(binned.weigh_rows(w)))[0]
         index = binned.sets.sets[0].index
         sums = np.bincount(index, w * y, binned.sets.sets[0].n_bins)
         theta, gain = learner.fit(sums[None, :])
@@ -857,8 +857,8 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
 def test_splits_and_pairs_make_a_problem_together():
     """Folds and bags: the same bins and pairs, other weights."""
     table, y = planted(n=600)
-    from cwboost.fitting.preparation import with_pairs
     from cwboost.fitting.problem import FitProblem
+    from cwboost.fitting.stages import with_pairs
     from cwboost.progress import as_progress
 
     binned = prepare(table, y)

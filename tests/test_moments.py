@@ -34,9 +34,9 @@ LEARNERS = [
 @pytest.fixture
 def both(monkeypatch):
     """The same call by bins and by moments."""
-    made, in_moments = [], moments._in_moments
+    made, make = [], moments.MomentPieces.make
     monkeypatch.setattr(moments, "MIN_SHARE", 0.0)
-    monkeypatch.setattr(moments, "_in_moments", lambda *a: made.append(in_moments(*a)) or made[-1])
+    monkeypatch.setattr(moments.MomentPieces, "make", lambda *a: made.append(make(*a)) or made[-1])
 
     def call(function):
         made.clear()

@@ -38,10 +38,11 @@ from cwboost.progress import (
     ProgressLog,
     ProgressTask,
     as_progress,
-    columns,
+    factory,
     line,
     page,
 )
+from cwboost.progress.text import text_width
 
 RNG = np.random.default_rng(0)
 TABLE = {"x": RNG.uniform(size=300), "name of\nz": RNG.normal(size=300)}
@@ -107,7 +108,7 @@ def terminal(monkeypatch):
     def make():
         stream = Terminal()
         monkeypatch.setattr(sys, "stderr", stream)
-        monkeypatch.setattr(progress, "WAIT", 0.0)
+        monkeypatch.setattr(factory, "WAIT", 0.0)
         monkeypatch.setattr(ProgressLine, "every", 0.0)
         return stream
 
@@ -210,7 +211,7 @@ def test_a_line_fits_any_width(name, outer):
     tasks[-1].done, tasks[-1].facts = 812, {"risk": 1e-300, "validation_risk": None, "c": name}
     for width in range(1, 200):
         found = line(tasks, 3.0, width)
-        assert columns(found) <= width
+        assert text_width(found) <= width
         assert found.isprintable()
         if width >= 40 + 20 * outer:
             assert "812/2000" in found
@@ -239,7 +240,7 @@ def test_the_bar_does_not_wobble():
 
 
 def test_a_step_before_the_beginning():
-    with pytest.raises(RuntimeError, match="nothing has begun"):
+    with pytest.raises(RuntimeError, match="no work has begun"):
         Progress().step(1)
 
 
@@ -253,7 +254,7 @@ def test_a_stream_gets_only_what_it_can_encode():
 # --- who sees what --------------------------------------------------------------------------------
 
 
-def test_faces(monkeypatch):
+def test_the_class_suits_the_place(monkeypatch):
     assert type(as_progress(False, Terminal())) is Progress
     assert type(as_progress(None, io.StringIO())) is Progress
     assert type(as_progress(None, Terminal())) is ProgressLine
@@ -287,9 +288,9 @@ def test_threads_and_processes_are_silent(kernel):
     thread.start()
     thread.join()
     assert found == [Progress]
-    there = joblib.Parallel(n_jobs=2)(joblib.delayed(progress._is_foreground)() for _ in range(2))
+    there = joblib.Parallel(n_jobs=2)(joblib.delayed(factory._is_foreground)() for _ in range(2))
     assert there == [False, False]
-    assert progress._is_foreground()
+    assert factory._is_foreground()
 
 
 def test_a_copy_for_another_process_is_silent():
@@ -311,7 +312,7 @@ def test_a_short_fit_is_silent(monkeypatch):
 
 def test_shown_after_two_seconds():
     clock, stream = Clock(), Terminal()
-    bar = ProgressLine(stream, wait=progress.WAIT, clock=clock)
+    bar = ProgressLine(stream, wait=factory.WAIT, clock=clock)
     with bar.work(100, "iteration"):
         clock.now += 1.9
         bar.step(10)
@@ -516,7 +517,7 @@ def test_notebook(kernel, monkeypatch):
     assert repr(handle.views[-1]).endswith("in 0 s")
     cb.fit(TABLE, Y, n_iter=20)  # too short to be shown unasked
     assert len(kernel) == 1
-    monkeypatch.setattr(progress, "WAIT", 0.0)
+    monkeypatch.setattr(factory, "WAIT", 0.0)
     cb.fit(TABLE, Y, n_iter=20)
     assert kernel[1].views[0]._repr_html_() != ""
     assert kernel[1].views[-1]._repr_html_() == ""
@@ -646,9 +647,9 @@ SCRIPT = """
 import sys, time, warnings
 import numpy as np
 import cwboost as cb
-from cwboost import progress
+from cwboost.progress import factory
 
-progress.WAIT = 0.3
+factory.WAIT = 0.3
 x = np.linspace(0, 1, 200)
 
 def slow(iteration):

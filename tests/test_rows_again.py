@@ -9,7 +9,7 @@ import pytest
 import cwboost as cb
 
 LEARNERS = [cb.Spline("x"), cb.Category("g")]
-OTHERS = "these are not the rows of the fit: its risk was .*, here it is .*; pass again all"
+OTHERS = "these are not the rows of the fit: its risk was .*, here it is .*; pass everything"
 
 
 def make(n=200, seed=0):

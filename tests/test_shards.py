@@ -27,8 +27,8 @@ from cwboost.terms.encoders import Cuts
 from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:the training risk was least"),
-    pytest.mark.filterwarnings("ignore:the training risk ran away"),
+    pytest.mark.filterwarnings("ignore:the fit diverges"),
+    pytest.mark.filterwarnings("ignore:the fit stopped after .* diverged"),
     pytest.mark.filterwarnings("ignore:levels never seen in training"),
     pytest.mark.filterwarnings("ignore:constant in the training rows"),
 ]
@@ -358,7 +358,7 @@ def test_what_the_validation_table_has_of_its_own():
     own = held_partitions(last, last["y"])
     how |= {"validation": (last, last["y"]), "offset": np.ones(n)}
     for fitted in (cb.fit, partial(elsewhere, held=own)):
-        with pytest.raises(ValueError, match="have an offset or exposure, these have none"):
+        with pytest.raises(ValueError, match="have an offset or exposure, "):
             fitted(first, "y", **how)
 
 

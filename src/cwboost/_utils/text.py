@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -69,3 +70,21 @@ def list_names(names: Iterable[Any]) -> str:
     """
     texts = [printable(str(name)) for name in names]
     return ", ".join(texts[:MOST_NAMES]) + ", ..." * (len(texts) > MOST_NAMES)
+
+
+def readable_number(value: float, digits: int = 3) -> str:
+    """Return a number as text with a given number of significant digits.
+
+    Examples
+    --------
+    >>> [readable_number(value) for value in (12345.6, -0.01234, 2.0, 3.2e9)]
+    ['12,346', '−0.0123', '2', '3.2e9']
+    """
+    size = abs(value)
+    if size >= 1e7 or 0 < size < 1e-4 or not np.isfinite(value):
+        text = re.sub(r"e([+-])0*", lambda found: "e" + found[1].strip("+"), f"{value:.{digits}g}")
+    else:
+        places = 0 if size == 0 else max(0, digits - 1 - int(np.floor(np.log10(size))))
+        text = f"{value:,.{places}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−")

@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 from dask.delayed import delayed
 
 from cwboost._utils.checks import is_number
-from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.input_data import FitInput, validation_input
 
 from .partitions import ROLES, Partition
 
@@ -104,18 +104,9 @@ def _align(table: Any, arrays: Mapping[str, Any], held: bool) -> dict[str, Any]:
 
 def _validation_arrays(validation: tuple[Any, ...], given: FitInput) -> dict[str, Any]:
     """Return y, weights and offset of a validation table, by role."""
-    if not 2 <= len(validation) <= 4:
-        raise ValueError(
-            "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
-            f"got a tuple of {len(validation)}"
-        )
-    _, y, weights, offset = (*validation, None, None)[:4]
-    if offset is None and given.has_offset_arrays:
-        raise ValueError(
-            "validation: the rows of the fit have an offset or exposure, these have none; pass "
-            "(table, y, weights, offset)"
-        )
-    own = {"y": y}
+    rows = validation_input(given, has_offset=given.has_offset_arrays)
+    weights, offset = (*validation, None, None)[2:4]
+    own = {"y": rows.y}
     if weights is not None:
         own["weights"] = weights
     elif given.weights is not None and not isinstance(given.weights, str):

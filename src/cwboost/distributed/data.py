@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_number
 from cwboost.binning.summary import Sample
-from cwboost.fitting.input_data import FitInput, Split, class_weights
-from cwboost.fitting.slots import ALL, TRAINING, VALIDATION
+from cwboost.fitting.input_data import (
+    FitInput,
+    InputRecord,
+    check_fraction,
+    class_weights,
+    draw_held_out,
+    validation_kind,
+)
 from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.columns import Floats, Numbers
 from cwboost.losses import Loss, TargetRows
@@ -70,9 +75,8 @@ class ShardedData:
     table: ShardedTable
     loss: Loss
     classes: tuple[Any, ...]
-    validation: str
+    source: InputRecord
     sample: Sample
-    split: Split
     n_rows: int
     weights: list[list[float]]  # of the parts, shard by shard
 
@@ -108,18 +112,17 @@ def read_sharded(
             if given.weights is None
             else "weights: all are zero; at least one row must have a positive weight"
         )
-    kind, replies = _split(shards, given, counts, seed)
+    replies = _split(shards, given, counts, seed)
     n_training = sum(n for n, _ in replies)
     if n_training == 0:
         raise ValueError("validation: all rows are held out; none is left for training")
-    watched: Any = None if kind == "none" else VALIDATION
-    split = Split(TRAINING, watched, ALL)  # type: ignore[arg-type]
     least = None
-    if given.min_rows is not None and given.rule is not None:
+    if given.min_rows is not None:
         least = ShardedMinRows(given.min_rows, given.rule, shards)
     return ShardedData(
-        shards, ShardedTable(names, n_rows, shards), loss, reading.classes or (), kind,
-        Sample(None, None, n_training, least), split, n_rows, [w for _, w in replies],
+        shards, ShardedTable(names, n_rows, shards), loss, reading.classes or (),
+        InputRecord.of(given, seed), Sample(None, None, n_training, least), n_rows,
+        [w for _, w in replies],
     )  # fmt: skip
 
 
@@ -150,23 +153,22 @@ def find_classes(shards: Shards, reading: ReadOptions) -> tuple[Any, ...]:
     return reading.loss.read_y(whole)[1]
 
 
-def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> tuple[str, list[Any]]:
-    """Tells shards which rows are held out."""
+def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> list[Any]:
+    """Tell the shards which rows are held out."""
     validation = given.validation
     if validation is None:
-        return "none", shards.tell("split", "none")
+        return shards.tell("split", "none")
     if isinstance(validation, tuple):
-        return "rows", shards.tell("split", "held")
-    if isinstance(validation, int | float | np.generic):
-        if not is_number(validation) or not 0.0 < validation < 1.0:
-            raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
+        return shards.tell("split", "held")
+    if validation_kind(validation) == "fraction":
+        check_fraction(validation)
         drawn = _draw(shards, float(validation), counts, seed)
-        return "fraction", shards.tell("split", "drawn", each=drawn)
+        return shards.tell("split", "drawn", each=drawn)
     found = shards.tell("validation", given.column("validation"))
     if sum(total for _, total in found) == 0:
         raise ValueError("validation: no row is held out; mark at least one")
     marks = all(boolean for boolean, _ in found)
-    return "rows", shards.tell("split", "marks" if marks else "weights")
+    return shards.tell("split", "marks" if marks else "weights")
 
 
 def _draw(shards: Shards, fraction: float, counts: Any, seed: int) -> list[Any]:
@@ -174,20 +176,15 @@ def _draw(shards: Shards, fraction: float, counts: Any, seed: int) -> list[Any]:
     rows that `hold_out` draws from all of them in the order of the partitions."""
     numbers = [[number for number, *_ in found] for found in shards.ask("names")]
     places = sorted((number, s, p) for s, of in enumerate(numbers) for p, number in enumerate(of))
-    rng, n_classes = np.random.default_rng(seed), len(counts[0][0])
+    n_classes = len(counts[0][0])
     out: list[list[list[Any]]] = [[[None] * n_classes for _ in of] for of in numbers]
-    held = 0
-    for c in range(n_classes):
-        sizes = np.array([counts[s][p][c] for _, s, p in places])
-        n = int(sizes.sum())
-        rows = np.sort(rng.permutation(n)[: int(np.floor(fraction * n + 0.5))])
-        held += len(rows)
+    sizes_of = [np.array([counts[s][p][c] for _, s, p in places]) for c in range(n_classes)]
+    held = draw_held_out(fraction, [int(sizes.sum()) for sizes in sizes_of], seed)
+    for c, (sizes, drawn) in enumerate(zip(sizes_of, held, strict=True)):
+        rows = np.sort(drawn)
         ends = np.cumsum(sizes)
         for (_, s, p), size, end in zip(places, sizes, ends, strict=True):
             begin = end - size
             some = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)]
             out[s][p][c] = some - begin
-    if not held:
-        n = sum(x for shard in counts for part in shard for x in part)
-        raise ValueError(f"validation: {fraction:g} of {n} rows is none; hold out more")
     return out

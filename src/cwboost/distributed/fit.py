@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
+from cwboost._core import TRAINING_PART
 from cwboost._utils.checks import threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.rules import Bins
@@ -28,27 +29,26 @@ from cwboost.fitting.axis_binning import (
     SettledBinning,
     choose_binning,
 )
+from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.checkpoint import Checkpoint
-from cwboost.fitting.fit import run_stages
 from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
-from cwboost.fitting.input_data import FitInput, Split
+from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import Pairs, check_pairs
 from cwboost.fitting.options import FitOptions
-from cwboost.fitting.preparation import settings_of
-from cwboost.fitting.prepared import PreparedRows
-from cwboost.fitting.problem import StartingPoint
-from cwboost.fitting.slots import TRAINING
+from cwboost.fitting.preparation import has_formula
+from cwboost.fitting.prepared import PreparedTerms
 from cwboost.fitting.smoothing import System
+from cwboost.fitting.stages import run_stages
+from cwboost.fitting.starting_point import StartingPoint
 from cwboost.fitting.systems import basis_rows
 from cwboost.fitting.term_plans import check_learners, plan_terms, summarize_columns
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
-from cwboost.model.settings import Settings
 from cwboost.progress import Progress
 from cwboost.terms.bases import Basis
-from cwboost.terms.formula import is_formula, parse, target_of, tokenize
+from cwboost.terms.formula import parse, target_of, tokenize
 from cwboost.terms.plan import Plan
 from cwboost.terms.styles import make_learners
 
@@ -92,43 +92,47 @@ def _settle_binnings(
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedPreparedRows(PreparedRows):
+class ShardedPreparedRows(PreparedTerms):
     """The rows of all shards and the terms over them."""
 
+    data: ShardedData
     of_basis: dict[int, int] = field(default_factory=dict)  # by key, the number of its term
 
     @classmethod
-    def of(
-        cls, data: ShardedData, plans: Sequence[Plan], seen: Any, settings: Settings
-    ) -> ShardedPreparedRows:
-        binnings, of_term = _settle_binnings(plans, data, settings.bins, seen)
+    def of(cls, data: ShardedData, plans: Sequence[Plan], seen: Any) -> ShardedPreparedRows:
+        binnings, of_term = _settle_binnings(plans, data, data.source.bins, seen)
         w = _added(data.shards.tell("bin", binnings))
         sets = Sets([binning.without_rows() for binning in binnings], of_term)
         threads = threads_for(None, data.n_rows)
         plans, matrices = basis_rows(plans, sets, w, ArrayPool(), threads)
         effects = core_rows(plans, sets, matrices)
-        return cls(data, seen, settings, plans, sets, [], matrices, effects, w, threads)  # type: ignore[arg-type]
+        return cls(data, seen, plans, sets, matrices, effects, w, threads)
 
     @property
-    def far(self) -> ShardedData:
-        return self.data  # type: ignore[return-value]
+    def has_validation(self) -> bool:
+        return self.data.source.validation != "none"
 
-    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> PreparedRows:
-        return self.joined(ShardedPreparedRows.of(self.far, plans, seen, self.settings))
+    @property
+    def has_own_split(self) -> bool:
+        return False
 
-    def weigh(self, weights: Any) -> Sequence[Floats]:
-        """`weights`: the number of a part."""
-        if weights == TRAINING:
+    def with_more(
+        self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]
+    ) -> ShardedPreparedRows:
+        return self.joined(ShardedPreparedRows.of(self.data, plans, seen))
+
+    def weigh(self, part: int) -> Sequence[Floats]:
+        if part == TRAINING_PART:
             return self.bin_weights
-        return _added(self.far.shards.ask("weigh", weights))
+        return _added(self.data.shards.ask("weigh", part))
 
-    def rows(self, split: Split, n_threads: int | None = None) -> Any:  # noqa: ARG002
+    def rows(self, n_threads: int | None = None) -> ShardedRows:  # noqa: ARG002
         bases = [
             (rows, plan.basis.n_coef)
             for plan, rows in zip(self.plans, self.bin_effects, strict=True)
         ]
-        self.far.shards.tell("begin_rows", bases)
-        return ShardedRows(self.far, self.of_basis)
+        self.data.shards.tell("begin_rows", bases)
+        return ShardedRows(self.data, self.of_basis)
 
     def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
         out = super().learners(systems)
@@ -136,8 +140,8 @@ class ShardedPreparedRows(PreparedRows):
         return out
 
     def _spread(self, name: str) -> Spread:
-        total = float(sum(w[TRAINING] for w in self.far.weights))
-        column = self.far.table[name]
+        total = float(sum(w[TRAINING_PART] for w in self.data.weights))
+        column = self.data.table[name]
         if not isinstance(column, ShardedColumn):
             return Spread(total, 0.0, np.empty(0), np.empty(0))
         points, weights = column.outline(SPREAD_RANKS)
@@ -181,15 +185,12 @@ def fit_shards(
         )
     formula = None
     names = names_of(sorted(p for found in shards.ask("names") for p in found))
-    if is_formula(given.y) and given.y not in names:
+    given = replace(given, rule=rule)
+    if has_formula(given.y, ShardedTable(names, 0, shards), learners):
         formula = given.y
-        if learners is not None:
-            raise ValueError(
-                f"learners: the formula {formula!r} says which there are; give one or the other"
-            )
         given = replace(given, y=target_of(formula, ShardedTable(names, 0, shards)))
     data = read_sharded(shards, given, names, loss, seed, class_weight)
-    how.check(data.loss, data.split)
+    how.check(data.loss, data.source.validation != "none")
     table, apart = data.table, given.columns
     target = [name for name in (given.column("y"),) if name is not None]
     table.describe(_wanted(table, formula, learners, [*apart, *exclude]))
@@ -205,8 +206,8 @@ def fit_shards(
         dict.fromkeys(name for learner in chosen for name in learner.columns), table, data.sample, 1
     )
     plans = plan_terms(list(chosen), table, data.sample, seen)
-    binned = ShardedPreparedRows.of(data, plans, seen, settings_of(given, data, rule, seed))  # type: ignore[arg-type]
-    return run_stages(binned, begin, how, wanted, callback, bar, kept, began)
+    prepared = ShardedPreparedRows.of(data, plans, seen)
+    return run_stages(prepared, begin, how, wanted, RunContext(callback, bar, kept, began))
 
 
 def _wanted(table: Table, formula: str | None, learners: Any, exclude: Sequence[str]) -> list[str]:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.fitting.input_data import FitInput, read_weights
+from cwboost.fitting.input_data import FitInput
+from cwboost.frames.aligned import read_weights
 from cwboost.frames.chunks import Chunk
 from cwboost.frames.columns import Floats
 from cwboost.frames.reading import read, read_chunk
@@ -80,8 +81,8 @@ def find_present(part: Partition, table: Table, options: ReadOptions) -> Present
             own.pop("exposure", None)
         elif options.needs_offset:
             raise ValueError(
-                "the rows of the fit have an offset or exposure, these have none; pass "
-                "(table, y, weights, offset)"
+                "the rows of the fit have an offset or exposure, the validation rows have none; "
+                "pass (table, y, weights, offset)"
             )
     y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
     given = FitInput(table, y, weights, offset, exposure)

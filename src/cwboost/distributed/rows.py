@@ -1,7 +1,6 @@
-"""Rows in many places behind the engine's verbs: replies are sums.
+"""The engine's view of rows on shards: verbs are sent to all shards, their replies are added up.
 
-Knows how the replies of shards become one, and asks ahead for what the engine will ask. Knows
-nothing of columns, terms or how shards are reached.
+Does not know about columns, terms, or how shards are reached.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from .data import ShardedData
 from .shard import CrossRequest
 from .shards import STATE
 
-REMEMBERED = 3  # iterations whose bin sums are asked for before the engine does
-MANY_ROWS = 500_000  # per shard: bin sums of them take longer than a round trip
+REMEMBERED = 3  # last iterations whose bin sums are requested ahead
+MANY_ROWS = 500_000  # per shard, from which on bin sums take longer than a round trip
 
 
 class ShardedRows(_core.Rows):
-    """The rows of all shards behind the engine's verbs.
+    """The rows of all shards.
 
-    The bin sums that the engine asked for in the last iterations are asked for along with the step
-    that makes the next residual: most iterations then need one round trip.
+    Bin sums that the engine needed in the last iterations are requested together with the next
+    residual. Most iterations then need one round trip.
     """
 
     def __init__(self, data: ShardedData, of_basis: Mapping[int, int]) -> None:
@@ -35,7 +34,7 @@ class ShardedRows(_core.Rows):
         self.totals = np.array(data.weights)  # (shards, parts)
         self.round_trips = 0
         self._ready: dict[tuple[int, int, int], Floats] = {}  # by slot, set and part
-        self._wanted: list[set[tuple[int, int, int]]] = [set()]  # the same, in the last iterations
+        self._wanted: list[set[tuple[int, int, int]]] = [set()]  # by iteration, the last ones
 
     def n_outputs(self) -> int:
         return self.data.loss.n_outputs
@@ -50,7 +49,7 @@ class ShardedRows(_core.Rows):
         return self.data.loss.linear
 
     def knows_cross(self) -> bool:
-        """With cross-Grams fewer bin sums are asked for, but in more round trips."""
+        """Cross-Grams save bin sums but cost round trips."""
         return self.linear() or self.n_rows() >= MANY_ROWS * self.shards.n_shards
 
     def weight(self, part: int) -> float:
@@ -60,30 +59,30 @@ class ShardedRows(_core.Rows):
         moves = any(isinstance(verb, STATE) for verb in batch)
         if not moves and all(isinstance(verb, _core.BinSums) for verb in batch):
             return [self._sums(verb) for verb in batch]
-        sent = [self._travelling(verb) for verb in batch]
+        sent = [self._as_request(verb) for verb in batch]
         ahead: list[_core.BinSums] = []
         if moves:
             self._ready.clear()
             if any(isinstance(v, _core.Residual) and v.out >= 0 for v in batch):
                 ahead = self._ahead()
                 self._wanted = [*self._wanted[-REMEMBERED + 1 :], set()]
-        replies = self._asked([*batch, *ahead], [*sent, *ahead])
+        replies = self._request([*batch, *ahead], [*sent, *ahead])
         for verb, reply in zip(ahead, replies[len(batch) :], strict=True):
             self._keep(verb, reply)
         return replies[: len(batch)]
 
-    def _asked(self, batch: Sequence[Any], sent: Sequence[Any]) -> list[_core.Reply]:
+    def _request(self, batch: Sequence[Any], sent: Sequence[Any]) -> list[_core.Reply]:
         self.round_trips += 1
         answers = zip(*self.shards.run(sent), strict=True)
-        return [self._merged(verb, parts) for verb, parts in zip(batch, answers, strict=True)]
+        return [self._merge(verb, parts) for verb, parts in zip(batch, answers, strict=True)]
 
-    def _travelling(self, verb: Any) -> Any:
+    def _as_request(self, verb: Any) -> Any:
         if not isinstance(verb, _core.Cross):
             return verb
         number = self.of_basis
         return CrossRequest([(a, b, number[x], number[y]) for a, b, x, y in verb.pairs], verb.part)
 
-    def _merged(self, verb: Any, replies: Sequence[_core.Reply]) -> _core.Reply:
+    def _merge(self, verb: Any, replies: Sequence[_core.Reply]) -> _core.Reply:
         moved = float(np.sqrt(sum(r.moved**2 for r in replies)))
         sums = [np.sum(parts, axis=0) for parts in zip(*(r.sums for r in replies), strict=True)]
         risk = []
@@ -94,15 +93,15 @@ class ShardedRows(_core.Rows):
                 risk.append(float(sum(x * value for x, value in have) / w.sum()))
         return _core.Reply(moved, risk, sums)
 
-    # --- bin sums that are asked for ahead --------------------------------------------------------
+    # --- bin sums that are requested ahead --------------------------------------------------------
 
     def _sums(self, verb: _core.BinSums) -> _core.Reply:
         wanted = [(slot, s, verb.part) for slot in verb.slots for s in verb.sets]
         self._wanted[-1].update(wanted)
         lacking = [key for key in wanted if key not in self._ready]
         if lacking:
-            asked = _verbs(lacking)
-            for one, reply in zip(asked, self._asked(asked, asked), strict=True):
+            verbs = _verbs(lacking)
+            for one, reply in zip(verbs, self._request(verbs, verbs), strict=True):
                 self._keep(one, reply)
         return _core.Reply(0.0, [], [self._ready[key] for key in wanted])
 
@@ -115,7 +114,7 @@ class ShardedRows(_core.Rows):
 
 
 def _verbs(keys: Sequence[tuple[int, int, int]]) -> list[_core.BinSums]:
-    """One verb per slot and part."""
+    """Return one verb per slot and part."""
     groups: dict[tuple[int, int], list[int]] = {}
     for slot, number, part in keys:
         groups.setdefault((slot, part), []).append(number)

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._core import TRAINING_PART
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet, cells
 from cwboost.binning.min_rows import Coder, count_rows
 from cwboost.binning.moments import MomentSet
 from cwboost.binning.rules import Points
 from cwboost.binning.summary import ColumnSummary
-from cwboost.binning.weights import as_numbers, as_part
 from cwboost.fitting.axis_binning import CodeBinning, PointBinning, SettledBinning
 from cwboost.fitting.index_sets import core_set
-from cwboost.fitting.slots import TRAINING
 from cwboost.frames.columns import Floats
+from cwboost.frames.weights import as_numbers, as_part
 from cwboost.terms.bases import BasisRows
 
 from .partitions import Partition
@@ -69,7 +69,7 @@ class Shard(ShardColumns):
         """Bin the rows in further ways; return the training weights of these bins."""
         first = len(self.sets)
         self.sets += [binning.bin(self.table) for binning in binnings]
-        return self._weigh(self.sets[first:], TRAINING)
+        return self._weigh(self.sets[first:], TRAINING_PART)
 
     def weigh(self, part: int) -> list[Floats]:
         """Return the weights of all bins of all sets."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._core import TRAINING_PART
 from cwboost.binning.rules import AUTO_POINTS
-from cwboost.fitting.slots import TRAINING
 from cwboost.frames.chunks import Chunk, UnifiedColumn
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.table import check_finite
@@ -124,7 +124,7 @@ class ShardColumns(ShardRows):
     def _count_values(self, values: Floats, distinct: Floats) -> ValueCounts:
         known = ~np.isnan(values)
         code, n = np.searchsorted(distinct, values[known]), len(distinct)
-        rows, w = (x[: self.n_own][known] for x in (self.training, self.parts[TRAINING]))
+        rows, w = (x[: self.n_own][known] for x in (self.training, self.parts[TRAINING_PART]))
         return ValueCounts(
             distinct,
             np.bincount(code, w, minlength=n).astype(np.float64),
@@ -148,7 +148,7 @@ class ShardColumns(ShardRows):
             rows = self.training & ~np.isnan(values)
             values = values[rows] + 0.0
             order = np.argsort(values, kind="stable")
-            w = self.parts[TRAINING][rows].astype(np.float64)
+            w = self.parts[TRAINING_PART][rows].astype(np.float64)
             self._sorted = name, SortedColumn(values[order], np.cumsum(w[order]))
         return self._sorted[1]
 

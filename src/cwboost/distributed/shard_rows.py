@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.binning.summary import Sample
-from cwboost.binning.weights import RowWeights, ones
-from cwboost.fitting.input_data import column_of, read_offset, read_weights, read_y
+from cwboost.frames.aligned import aligned_column, read_offset, read_weights, read_y
 from cwboost.frames.chunks import Chunk, UnifiedColumn, gather
 from cwboost.frames.columns import Column, Floats
 from cwboost.frames.reading import read
 from cwboost.frames.table import ComputedColumns, Table
+from cwboost.frames.weights import RowWeights, ones
 
 from .partitions import Partition, ReadOptions, find_present, read_y_values
 
@@ -112,7 +112,7 @@ class ShardRows:
                 return PartRows(kept, np.empty(0), w, np.empty((0, loss.n_outputs)))
             table = read(given.table)
             y, _ = read_y(given.y, table, loss, classes)
-            offset = read_offset(table, given.offset, given.exposure, loss, loss.n_outputs)
+            offset = read_offset(table, given.offset, given.exposure, loss)
             return PartRows(kept, y, w, offset)
 
     def gather_column(self, name: str, unified: UnifiedColumn | None = None) -> Column:
@@ -165,7 +165,7 @@ class ShardRows:
         marks, out = True, []
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with part.located():
-                column = column_of(named or part.arrays["validation"], "validation", table)
+                column = aligned_column(named or part.arrays["validation"], "validation", table)
                 marks = marks and (table.n_rows == 0 or bool(getattr(column, "boolean", False)))
                 out.append(read_weights(column, table, "validation")[rows])
         self._validation = np.concatenate(out)

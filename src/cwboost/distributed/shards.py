@@ -1,7 +1,6 @@
-"""Rows in many places: all shards of a fit, how they are asked and told.
+"""All shards of a fit: calls to their methods, and the history that restores a lost shard.
 
-Knows what shards have been told, for those that must begin anew. Knows nothing of how shards are
-reached (`cwboost.dask` does), of columns (`far_columns`), rows (`far_rows`) or the fit (`far_fit`).
+Does not know how shards are reached (see dask_shards.py) or what their methods do (see shard.py).
 """
 
 from __future__ import annotations
@@ -13,17 +12,22 @@ from operator import add
 from typing import Any
 
 from cwboost import _core
-from cwboost.fitting.slots import SLOT_F
+from cwboost._core import SLOT_F
 
-STATE = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)  # verbs that last
+# The verbs that change the rows.
+STATE = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)
 
 
 class Shards(ABC):
-    """All shards of a fit, and what they have been told, for those that must begin anew."""
+    """All shards of a fit.
+
+    `ask` calls a method that leaves the state of the shards as it is. `tell` calls a method that
+    changes it; such calls are recorded, so that a lost shard can be restored by repeating them.
+    """
 
     def __init__(self) -> None:
-        self._told: list[tuple[str, list[tuple[Any, ...]]]] = []
-        self._batches: list[list[Any]] = []  # verbs since all slots began anew
+        self._calls: list[tuple[str, list[tuple[Any, ...]]]] = []
+        self._batches: list[list[Any]] = []  # verbs since all slots were last filled
 
     @property
     @abstractmethod
@@ -31,34 +35,37 @@ class Shards(ABC):
 
     @abstractmethod
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Calls a method of every shard with its arguments."""
+        """Call a method of every shard, each with its own arguments; return the results."""
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
-        """A question that changes nothing."""
+        """Call a method that does not change the shards; return the results."""
         return self.call(method, [arguments] * self.n_shards)
 
     def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
-        """Something that shards remember; `each`: a last argument of their own."""
+        """Call a method that changes the shards; return the results.
+
+        `each` has a further argument for every shard.
+        """
         given = [arguments] * self.n_shards if each is None else [(*arguments, x) for x in each]
         replies = self.call(method, given)
-        self._told.append((method, given))
+        self._calls.append((method, given))
         return replies
 
     def run(self, batch: Sequence[Any]) -> list[list[_core.Reply]]:
-        """Verbs; replies shard by shard."""
+        """Run a batch of verbs; return the replies of every shard."""
         replies = self.call("run", [(batch,)] * self.n_shards)
         lasting = [verb for verb in batch if isinstance(verb, STATE)]
         if lasting:
             if isinstance(batch[0], _core.Fill) and batch[0].out == SLOT_F:
-                self._batches.clear()  # whatever slots held before, nobody will ask for
+                self._batches.clear()  # earlier contents of the slots are not needed
             self._batches.append(lasting)
         return replies
 
     def history(self, number: int) -> list[tuple[str, tuple[Any, ...]]]:
-        """All calls that make a shard what it is."""
-        told = [(method, given[number]) for method, given in self._told]
-        return [*told, *(("run", (batch,)) for batch in self._batches)]
+        """Return the calls that bring a new shard to the state of shard `number`."""
+        calls = [(method, given[number]) for method, given in self._calls]
+        return [*calls, *(("run", (batch,)) for batch in self._batches)]
 
     def total(self, method: str, *arguments: Any) -> Any:
-        """Sum of the answers to a question."""
+        """Return the sum of the results of `ask`."""
         return reduce(add, self.ask(method, *arguments))

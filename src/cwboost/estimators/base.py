@@ -22,9 +22,9 @@ from sklearn.utils.validation import (
 
 from cwboost._utils.checks import is_whole
 from cwboost.fitting.fit import fit
-from cwboost.fitting.input_data import check_known, read_weights
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
+from cwboost.frames.aligned import check_known, read_weights
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.table import Floats, Labels, Table, read
 from cwboost.losses import Loss

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.binning.weights import as_part
-from cwboost.fitting.input_data import read_weights, read_y
+from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.table import Floats, read
+from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 
 

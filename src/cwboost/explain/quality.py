@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost.binning.numbers import weighted_quantile
-from cwboost.fitting.input_data import read_weights, read_y
+from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.table import Floats, Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model

@@ -22,12 +22,12 @@ from cwboost._utils.atomic_files import replace_file
 from cwboost.frames.table import Floats
 from cwboost.losses import Loss, is_registered
 from cwboost.model.model import Model
-from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Ranking
+from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
 from cwboost.optimizers import Optimizer
 
-from .model_parts import TERM_KEYS, read_bags, read_bands, read_path, read_terms
+from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path, read_terms
 from .records import ModelFileError as ModelFileError
 from .records import check_keys, pack, plain, read, record, require, shown
 
@@ -221,6 +221,7 @@ def _with_main_effects(term: Any) -> Any:
 
 
 def _model(data: dict[str, Any]) -> Model:
+    """Return the model from data of the current version."""
     check_keys(data, KEYS, "file")
     start: Floats = read(Floats, data["start"], "start")
     loss: Loss = read(Loss, data["loss"], "loss")
@@ -243,12 +244,7 @@ def _model(data: dict[str, Any]) -> Model:
     settings: Settings = read(Settings, data["settings"], "settings")
     fits = settings.exposure is None or loss.log_link
     require(fits, "settings.exposure", f"expected null with {loss.name} loss", settings.exposure)
-    edits: tuple[Edit, ...] = read(tuple[Edit, ...], data["edits"], "edits")
-    for i, edit in enumerate(edits):
-        where = f"edits[{i}]"
-        require(len(edit.shift) == q, f"{where}.shift", f"expected {q} numbers", edit.shift)
-        fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
-        require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
+    edits = read_edits(data["edits"], terms, q)
     bags = None if data["bags"] is None else read_bags(data["bags"], terms, q)
     bands = None if data["bands"] is None else read_bands(data["bands"], terms)
     interactions: Ranking | None = read(Ranking | None, data["interactions"], "interactions")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.table import Floats
-from cwboost.model.path import Path
-from cwboost.model.records import Bags, Bands, ColumnFacts
+from cwboost.model.path import Ints, Path
+from cwboost.model.records import Bags, Bands, ColumnFacts, Edit
 from cwboost.model.term import Term
 from cwboost.optimizers import Optimizer
 from cwboost.terms.bases import Basis
@@ -137,50 +137,74 @@ def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: st
     require(problem is None, where, problem or "", encoder)
 
 
+def read_edits(data: Any, terms: dict[str, Term], q: int) -> tuple[Edit, ...]:
+    edits: tuple[Edit, ...] = read(tuple[Edit, ...], data, "edits")
+    for i, edit in enumerate(edits):
+        where = f"edits[{i}]"
+        require(len(edit.shift) == q, f"{where}.shift", f"expected {q} numbers", edit.shift)
+        fits = edit.term in terms or any(t.columns == (edit.term,) for t in terms.values())
+        require(fits, f"{where}.term", "expected a term or column of the model", edit.term)
+    return edits
+
+
 def read_path(data: Any, optimizer: Optimizer, sizes: list[int], q: int) -> Path:
+    """Return the path; `sizes` are the numbers of coefficients of the terms."""
     check_keys(data, [f.name for f in fields(Path)], "path")
     m = len(read(list, data["choices"], "path.choices"))
-    last = len(sizes) - 1
     switched, rewound = (read(int, data[k], f"path.{k}") for k in ("switched_after", "rewound_to"))
     did = optimizer.needs_validation and switched >= 0
     fits = 0 <= rewound <= switched <= m if did else switched == rewound == -1
     require(fits, "path.rewound_to", "expected a switch that fits the path", (switched, rewound))
-    corrected = optimizer.n_corrections(m, switched)
+    corrected, last = optimizer.n_corrections(m, switched), len(sizes) - 1
 
-    def ints(key: str, low: int, high: int, n: int = m) -> Any:
-        values = read(list, data[key], f"path.{key}")
-        fits = len(values) == m and all(type(v) is int for v in values)
-        require(fits, f"path.{key}", f"expected {m} whole numbers", values)
-        fits = all(low <= v <= high for v in values[:n]) and all(v == -1 for v in values[n:])
-        require(fits, f"path.{key}", f"expected {n} numbers from {low} to {high}, then -1", values)
-        return np.array(values, dtype=np.int32)
+    def ints(key: str, high: int, n: int = m) -> Ints:
+        return _read_ints(data[key], _Ints(m, n, high), f"path.{key}")
 
-    def risks(key: str) -> Floats:
-        values = read(list, data[key], f"path.{key}")
-        words = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-        known = [0.0 if isinstance(v, str) and v in words else v for v in values]
-        out: Floats = read(Floats, known, f"path.{key}")
-        require(len(out) == m + 1, f"path.{key}", f"expected {m + 1} numbers", values)
-        for i, value in enumerate(values):
-            if isinstance(value, str):
-                out[i] = words[value]
-        return out
-
-    def updates(key: str, terms: Any) -> Floats:
+    def updates(key: str, terms: Ints) -> Floats:
         n = q * sum(sizes[k] for k in terms if k >= 0)
         return unpack(data[key], n, f"path.{key}")
 
-    choices, corrections = ints("choices", 0, last), ints("corrections", 0, last, corrected)
+    choices, corrections = ints("choices", last), ints("corrections", last, corrected)
     return Path(
         choices,
         corrections,
-        ints("halvings", 0, 1000),
-        ints("evaluations", 0, 2**31 - 1),
+        ints("halvings", 1000),
+        ints("evaluations", 2**31 - 1),
         updates("updates", choices),
         updates("correction_updates", corrections),
-        risks("risk"),
-        risks("validation_risk"),
+        _read_risks(data["risk"], m + 1, "path.risk"),
+        _read_risks(data["validation_risk"], m + 1, "path.validation_risk"),
         switched,
         rewound,
         read(str, data["stopped"], "path.stopped"),
     )
+
+
+class _Ints(NamedTuple):
+    """The rule of a list: `size` whole numbers, the first n from 0 to `high`, then -1."""
+
+    size: int
+    n: int
+    high: int
+
+
+def _read_ints(data: Any, rule: _Ints, where: str) -> Ints:
+    values, (size, n, high) = read(list, data, where), rule
+    fits = len(values) == size and all(type(v) is int for v in values)
+    require(fits, where, f"expected {size} whole numbers", values)
+    fits = all(0 <= v <= high for v in values[:n]) and all(v == -1 for v in values[n:])
+    require(fits, where, f"expected {n} numbers from 0 to {high}, then -1", values)
+    return np.array(values, dtype=np.int32)
+
+
+def _read_risks(data: Any, n: int, where: str) -> Floats:
+    """Return n numbers, each finite or one of the words for nan and inf."""
+    values = read(list, data, where)
+    words = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+    known = [0.0 if isinstance(v, str) and v in words else v for v in values]
+    out: Floats = read(Floats, known, where)
+    require(len(out) == n, where, f"expected {n} numbers", values)
+    for i, value in enumerate(values):
+        if isinstance(value, str):
+            out[i] = words[value]
+    return out

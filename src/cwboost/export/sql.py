@@ -20,7 +20,7 @@ from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
 
 from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
-from .sql_text import DIALECTS, Lines, Names, Writer, comment_of, indent, select, sum_of
+from .sql_text import DIALECTS, Lines, Names, SqlWriter, comment_of, indent, select, sum_of
 
 EXP_LIMIT = 700  # exp of a larger number overflows
 
@@ -118,7 +118,7 @@ class _Query:
         fixed: FixedColumns,
     ) -> None:
         self.model, self.pieces, self.fixed = model, pieces_of(model), fixed
-        self.write_in, self.dialect = Writer(DIALECTS[dialect]), DIALECTS[dialect]
+        self.write_in, self.dialect = SqlWriter(DIALECTS[dialect]), DIALECTS[dialect]
         self.keep = [keep] if isinstance(keep, str) else list(keep)
         names = [table] if isinstance(table, str) else list(table)
         self.table = ".".join(self.write_in.name(name) for name in names)

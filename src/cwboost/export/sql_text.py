@@ -66,7 +66,7 @@ DIALECTS = {
 
 
 @dataclass(frozen=True)
-class Writer:
+class SqlWriter:
     """Writes numbers, text, names and terms in one dialect."""
 
     dialect: Dialect

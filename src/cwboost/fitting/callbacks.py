@@ -1,14 +1,18 @@
-"""What runs between two iterations: the user's callback, progress, interrupts."""
+"""What runs between two iterations of a fit: the user's callback, progress, checkpoints, Ctrl-C."""
 
 from __future__ import annotations
 
 import inspect
 import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from cwboost.model.model import Model
-from cwboost.progress import Progress
+from cwboost.progress import Progress, as_progress
+
+from .checkpoint import Checkpoint
 
 NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -26,30 +30,43 @@ class Interrupted(KeyboardInterrupt):
 
 
 class HaltCallback:
-    """A callback that is asked now and then whether to stop."""
+    """A callback that only decides whether to stop; it is called at most twenty times a second."""
 
     every = 0.05  # seconds
 
-    def __init__(self, asked: Callable[[], bool]) -> None:
-        self.asked = asked
+    def __init__(self, halt: Callable[[], bool]) -> None:
+        self.halt = halt
 
     def __call__(self) -> bool:
-        return self.asked()
+        return self.halt()
+
+
+@dataclass(frozen=True, eq=False)
+class RunContext:
+    """What accompanies a fit while it runs."""
+
+    callback: Callable[..., Any] | None = None
+    progress: Progress = field(default_factory=lambda: as_progress(False))
+    checkpoint: Checkpoint | None = None
+    began: float = field(default_factory=time.perf_counter)  # when the fit was called
 
 
 def iteration_facts(
     risk: float, validation_risk: float, choice: int, names: list[str]
 ) -> dict[str, Any]:
-    """What is told of an iteration."""
+    """Return what callbacks and progress are told about an iteration."""
     held = None if math.isnan(validation_risk) else float(validation_risk)
     return {"risk": float(risk), "validation_risk": held, "choice": names[choice]}
 
 
 def iteration_hook(
-    callback: Callable[..., Any] | None, bar: Progress, names: list[str], known: int = 0
+    context: RunContext, names: list[str], n_known: int = 0
 ) -> tuple[Callable[[int, float, float, int], bool] | None, float]:
-    """What the core calls after an iteration, and the least seconds between two calls. Of the first
-    `known` iterations the callback was told before."""
+    """Return what the core calls after an iteration, and the least seconds between two calls.
+
+    An earlier run has told the callback about the first `n_known` iterations.
+    """
+    callback, bar = context.callback, context.progress
     if isinstance(callback, HaltCallback):
         return lambda *_: callback(), callback.every
     called = None if callback is None else _adapted(callback)
@@ -61,13 +78,13 @@ def iteration_hook(
         facts = iteration_facts(risk, validation_risk, choice, names)
         if every is not None:
             bar.step(m, **facts)
-        return called is not None and m > known and called(m, *facts.values())
+        return called is not None and m > n_known and called(m, *facts.values())
 
     return after, every if called is None and every is not None else 0.0
 
 
 def _adapted(callback: Callable[..., Any]) -> Callable[..., bool]:
-    """The callback, given those of the four facts that it takes."""
+    """Return the callback as a function of all four facts; it gets those that it takes."""
     facts = ("iteration", "risk", "validation_risk", "choice")
     try:
         parameters = inspect.signature(callback).parameters.values()
@@ -81,7 +98,7 @@ def _adapted(callback: Callable[..., Any]) -> Callable[..., bool]:
         takes = min(4, sum(p.kind in NAMED for p in parameters))
     needed = [p.name for p in parameters if p.default is p.empty and p.kind in NAMED]
     if len(needed) > 4:
-        raise TypeError(f"callback takes {', '.join(needed)}; it is given {', '.join(facts)}")
+        raise TypeError(f"callback takes {', '.join(needed)}; expected at most {', '.join(facts)}")
     any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
     by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
+from cwboost._core import ALL_PART, SLOT_F, SLOT_R, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.fingerprint import fingerprint
 from cwboost.model.model import Model
@@ -31,7 +32,6 @@ from cwboost.model.path import Path
 from cwboost.model.term import with_coefficients
 
 from .scores import score_batch
-from .slots import ALL, SLOT_F, SLOT_R, TRAINING, VALIDATION
 
 if TYPE_CHECKING:
     from .problem import FitProblem
@@ -74,32 +74,32 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
     }
 
 
-def column_fingerprints(problem: FitProblem, model: Model) -> tuple[list[str], list[float]]:
+def column_fingerprints(problem: FitProblem[Any], model: Model) -> tuple[list[str], list[float]]:
     """Names of the columns of each set of bins, and a number that tells which rows are in which
     bin, as far as their residuals at the start differ. Rounding is that of sums over rows."""
-    named = dict(zip(problem.binned.sets.of_term, problem.plans, strict=True))
+    named = dict(zip(problem.prepared.sets.of_term, problem.plans, strict=True))
     start = [float(f"{x:.9g}") for x in model.start_vector]  # in other shards the same bits
-    batch = [
+    batch: list[Any] = [
         _core.Fill(SLOT_F, start),
         _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),  # nothing, so that all of it has moved
-        _core.Residual(SLOT_F, SLOT_R, [ALL]),
-        _core.BinSums([SLOT_R], list(named), ALL),
+        _core.Residual(SLOT_F, SLOT_R, [ALL_PART]),
+        _core.BinSums([SLOT_R], list(named), ALL_PART),
     ]
     *_, residual, found = problem.rows.run(batch)
-    size = residual.moved * math.sqrt(problem.rows.weight(ALL)) or 1.0  # not below sum(|w r|)
+    size = residual.moved * math.sqrt(problem.rows.weight(ALL_PART)) or 1.0  # not below sum(|w r|)
     factors = (np.random.default_rng(k).uniform(0.5, 1.5, len(u)) for k, u in enumerate(found.sums))
     prints = [float(u @ v) / size for u, v in zip(found.sums, factors, strict=True)]
     return [" and ".join(plan.columns) for plan in named.values()], prints
 
 
-def check_path(problem: FitProblem, model: Model, path: Path, what: str) -> None:
+def check_path(problem: FitProblem[Any], model: Model, path: Path, what: str) -> None:
     """Raises unless the rows have the risks that a path of this problem ends with, or that it
     has before a step that leapt: those leave rounding in the rows that coefficients have not.
     """
     m = int(np.append(path.halvings > 0, True).argmax())
     last = replace(model, terms=with_coefficients(model.terms, path, m, problem.optimizer, model))
-    parts = [TRAINING] if problem.split.validation is None else [TRAINING, VALIDATION]
-    batch = [*score_batch(last, problem.binned), _core.Residual(SLOT_F, SLOT_R, parts)]
+    parts = [TRAINING_PART, VALIDATION_PART] if problem.prepared.has_validation else [TRAINING_PART]
+    batch = [*score_batch(last, problem.prepared), _core.Residual(SLOT_F, SLOT_R, parts)]
     risks = zip((path.risk, path.validation_risk), problem.rows.run(batch)[-1].risk, strict=False)
     for then, here in risks:
         if not np.isclose(here, then[m], rtol=1e-6, atol=1e-12 * abs(path.risk[0])):

@@ -18,9 +18,9 @@ from cwboost.binning.index_sets import IndexSet, pair
 from cwboost.binning.moments import MomentSet, is_never_moments
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary, Sample
-from cwboost.binning.weights import RowWeights, as_numbers
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
+from cwboost.frames.weights import RowWeights, as_numbers
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.plan import Plan
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_whole, threads_for
 from cwboost.binning.summary import ColumnSummary
-from cwboost.binning.weights import as_part
 from cwboost.frames.table import Floats, Table
+from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 from cwboost.model.records import Ranking
 from cwboost.progress import Progress, as_progress
@@ -31,6 +31,7 @@ from cwboost.terms.plan import Plan
 from cwboost.terms.training import TrainingColumn
 
 from .input_data import FitData, FitInput, read_data
+from .repeat import input_again
 from .term_plans import NET_DF, summarize_columns
 
 MAX_STEPS = 8  # of a numeric column in the ranking, which need not be as fine as the terms
@@ -100,7 +101,8 @@ def rank_interactions(
     ('b', 'c')
     """
     check_threads(n_threads)
-    given = model.settings.again(FitInput(table, y, weights, offset, exposure), "rank_interactions")
+    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
+    given = input_again(model.settings, given, "rank_interactions")
     data = read_data(given, model.loss, 0, model.classes)
     threads = threads_for(n_threads, len(data.y))
     names = list(dict.fromkeys(name for term in model.terms.values() for name in term.columns))

@@ -1,4 +1,4 @@
-"""The options of a fit, checked: optimizer, iterations, patience, search, seed."""
+"""The options of a fit, checked: optimizer, iterations, patience, time limit, search and seed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from cwboost._utils.checks import check_threads, is_number, is_whole
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 
-from .input_data import Split
-
+MAX_COUNT = 2**31 - 2  # the core counts iterations in 32 bits
 SEARCHES = {
     "auto": _core.SearchMode.automatic,
     "full": _core.SearchMode.full,
@@ -22,7 +21,7 @@ SEARCHES = {
 
 
 class FitOptions(NamedTuple):
-    """How each of several fits to the same binned rows is made."""
+    """How a fit, or each of several fits to the same rows, is made."""
 
     optimizer: Optimizer
     n_iter: int
@@ -43,7 +42,10 @@ class FitOptions(NamedTuple):
         time_limit: float | None,
         search: str,
     ) -> FitOptions:
-        """As people gave it."""
+        """Return the user's arguments with an optimizer of its own, checked as far as possible.
+
+        `check` does the rest when the rows are known.
+        """
         optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
         if search not in SEARCHES:
             raise ValueError(
@@ -51,46 +53,52 @@ class FitOptions(NamedTuple):
             )
         return cls(optimizer, n_iter, patience, start, scale, time_limit, search)
 
-    def check(self, loss: Loss, split: Split) -> None:
-        """Refuses what cannot be done with these rows."""
+    def check(self, loss: Loss, has_validation: bool) -> None:
+        """Raise if the options do not fit the loss or the rows."""
         if self.search == "row-free" and not loss.linear:
             raise ValueError(
                 f"search: 'row-free' needs a loss with residual y - score, such as squared; "
                 f"got {loss.name}; use 'auto'"
             )
-        check_validation(self.optimizer, split)
+        check_validation(self.optimizer, has_validation)
 
 
-def check_min_rows(rows: Any, sites: Any = None) -> None:
-    if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
-        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {rows!r}")
-    if sites is not None and not isinstance(sites, str):
-        raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
-    if sites is not None and rows is None:
-        raise ValueError("sites: it says where rows are counted for min_rows_per_bin; give both")
-
-
-def check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
-    check_threads(n_threads)
-    most = 2**31 - 2
-    for name, value, least in (("n_iter", n_iter, 0), ("patience", patience, 1)):
-        if value is None and name != "n_iter":
-            continue
-        if not is_whole(value) or not least <= value <= most:
-            raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
-    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
-
-
-def check_validation(optimizer: Optimizer, split: Split) -> None:
-    if optimizer.needs_validation and split.validation is None:
+def check_validation(optimizer: Optimizer, has_validation: bool) -> None:
+    """Raise if an optimizer needs validation rows and there are none."""
+    if optimizer.needs_validation and not has_validation:
         raise ValueError(
             f"{type(optimizer).__name__} needs validation rows to know when to switch; pass for "
             "instance validation=0.3"
         )
 
 
+def check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
+    """Raise unless these arguments of a fit are numbers in their ranges."""
+    check_threads(n_threads)
+    for name, value, least in (("n_iter", n_iter, 0), ("patience", patience, 1)):
+        if value is None and name == "patience":
+            continue
+        if not is_whole(value) or not least <= value <= MAX_COUNT:
+            raise ValueError(
+                f"{name} must be a whole number from {least} to {MAX_COUNT}, got {value!r}"
+            )
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
+        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+
+
+def check_min_rows(min_rows_per_bin: Any, sites: Any = None) -> None:
+    """Raise unless min_rows_per_bin is a count and sites, if given, names a column."""
+    rows = min_rows_per_bin
+    if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
+        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {rows!r}")
+    if sites is not None and not isinstance(sites, str):
+        raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
+    if sites is not None and rows is None:
+        raise ValueError("sites= requires min_rows_per_bin=")
+
+
 def as_seed(random_state: Any) -> int:
+    """Return a seed from a number, None (a random seed), a Generator or a RandomState."""
     if is_whole(random_state):
         if random_state < 0:
             raise ValueError(f"random_state must be >= 0, got {random_state!r}")

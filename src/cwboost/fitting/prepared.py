@@ -1,72 +1,127 @@
-"""Rows, binned once for some terms, from which any number of models can be fitted: folds, bags and
-other settings of df are weights and systems on the same bins.
+"""Prepared rows: rows binned once for the terms of a model, from which any number of fits is made.
 
-Knows what does not depend on how a fit weighs the rows (bins, bases over them) and makes of it what
-does (systems, learners). Knows nothing of optimizers or of boosting.
+Folds, bags and other df are other weights and other systems over the same bins. Does not know about
+optimizers or boosting (see problem.py), nor about the fitted model.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from cwboost import _core
+from cwboost._core import ALL_PART
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.spread import Spread
-from cwboost.binning.summary import ColumnSummary
-from cwboost.binning.weights import RowWeights, as_part
-from cwboost.frames.table import Floats
-from cwboost.model.settings import Settings
+from cwboost.binning.summary import ColumnSummary, Sample
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
+from cwboost.frames.weights import RowWeights, as_part
+from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 from cwboost.terms.plan import Plan
 
 from .index_sets import Sets, bin_weights, core_rows, core_set, fine_points, make_sets
-from .input_data import FitData, Split
+from .input_data import FitData, InputRecord, Split
 from .smoothing import System
 from .systems import basis_rows, core_learner, make_systems
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedRows:
-    """The rows of a table and the terms over them."""
+class RowsRead(Protocol):
+    """What a fit must know about its rows, in this process or on the shards of a cluster."""
 
-    data: FitData
+    @property
+    def table(self) -> Table: ...
+
+    @property
+    def sample(self) -> Sample: ...
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def classes(self) -> tuple[Any, ...]: ...
+
+    @property
+    def source(self) -> InputRecord: ...
+
+
+class SpreadCache:
+    """The spreads of columns that were asked for before. Folds and bags share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Spread] = {}
+
+    def get(self, name: str, make: Callable[[], Spread | None]) -> Spread | None:
+        """Return the spread of a column, made if it is not known; None if it cannot be made."""
+        if name not in self._known:
+            spread = make()
+            if spread is None:
+                return None
+            self._known[name] = spread
+        return self._known[name]
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTerms(ABC):
+    """The terms of a fit over binned rows, wherever the rows are.
+
+    `PreparedRows` is for rows in this process; distributed rows have a class of their own.
+    """
+
+    data: RowsRead
     seen: Mapping[str, ColumnSummary]
-    settings: Settings  # of the fits, as far as the rows decide them
     plans: Sequence[Plan]
     sets: Sets
-    core_sets: Sequence[_core.IndexSet]
-    matrices: Sequence[BasisRows]  # of each term's basis over the bins of its set
-    bin_effects: Sequence[BasisRows]  # and over what the core calls these bins
+    matrices: Sequence[BasisRows]  # the basis of each term over the bins of its set
+    bin_effects: Sequence[BasisRows]  # the same over what the core calls these bins
     bin_weights: Sequence[Floats]  # of the training rows of `data`, for each set
     n_threads: int
-    drawn: dict[str, Spread] = field(default_factory=dict)  # spreads that were asked for before
+    spread_cache: SpreadCache = field(default_factory=SpreadCache, kw_only=True)
 
-    @classmethod
-    def make(
-        cls,
-        data: FitData,
-        plans: Sequence[Plan],
-        seen: Mapping[str, ColumnSummary],
-        settings: Settings,
-        n_threads: int,
-    ) -> PreparedRows:
-        room = ArrayPool()
-        sets = make_sets(plans, data.table, data.sample, settings.bins, seen, room, n_threads)
-        core_sets = [core_set(s) for s in sets.sets]
-        alike = data.sample.marks is None and data.sample.weights is None
-        w = bin_weights(sets.sets, None if alike else data.split.training, room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room, n_threads)
-        effects = core_rows(plans, sets, matrices)
-        return cls(data, seen, settings, plans, sets, core_sets, matrices, effects, w, n_threads)
+    # --- what depends on where the rows are -------------------------------------------------------
 
-    # --- other terms on the same bins -------------------------------------------------------------
+    @property
+    @abstractmethod
+    def has_validation(self) -> bool:
+        """Whether some rows are validation rows."""
 
-    def with_learners(self, change: Callable[[Learner], Learner]) -> PreparedRows:
-        """The same terms with other df or smoothing; nothing else of a learner may change."""
+    @property
+    @abstractmethod
+    def has_own_split(self) -> bool:
+        """Whether the training rows are not the ones that `bin_weights` weighs."""
+
+    @abstractmethod
+    def weigh(self, part: int) -> Sequence[Floats]:
+        """Return the weights of the bins of every set, from the training part or all rows."""
+
+    @abstractmethod
+    def rows(self, n_threads: int | None = None) -> _core.Rows:
+        """Return the rows for the core, with their parts: training, validation and all."""
+
+    @abstractmethod
+    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> Self:
+        """Return these terms and further ones over the same rows."""
+
+    @abstractmethod
+    def _spread(self, name: str) -> Spread:
+        """Return how the training rows spread over a column whose bins do not show it."""
+
+    # --- what does not ----------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that the terms use."""
+        return list(dict.fromkeys(name for plan in self.plans for name in plan.columns))
+
+    def with_learners(self, change: Callable[[Learner], Learner]) -> Self:
+        """Return the terms with other df or smoothing; nothing else of a learner may change."""
 
         def changed(plan: Plan) -> Plan:
             learner = change(plan.learner)
@@ -77,91 +132,132 @@ class PreparedRows:
 
         return replace(self, plans=[changed(plan) for plan in self.plans])
 
-    def with_terms(self, numbers: Sequence[int]) -> PreparedRows:
-        """Some of the terms, in the order given."""
-        return replace(
-            self,
-            plans=[self.plans[k] for k in numbers],
-            sets=replace(self.sets, of_term=[self.sets.of_term[k] for k in numbers]),
-            matrices=[self.matrices[k] for k in numbers],
-            bin_effects=[self.bin_effects[k] for k in numbers],
-        )
-
-    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> PreparedRows:
-        """These terms and others, of the same rows."""
-        return self.joined(PreparedRows.make(self.data, plans, seen, self.settings, self.n_threads))
-
-    def joined(self, more: PreparedRows) -> PreparedRows:
-        """These terms and others of the same rows."""
+    def joined(self, more: PreparedTerms) -> Self:
+        """Return these terms and others over the same rows."""
         offset = len(self.sets.sets)
         numbers = [*self.sets.of_term, *(offset + k for k in more.sets.of_term)]
         return replace(
             self,
+            seen={**more.seen, **self.seen},
             plans=[*self.plans, *more.plans],
             sets=Sets([*self.sets.sets, *more.sets.sets], numbers),
-            core_sets=[*self.core_sets, *more.core_sets],
             matrices=[*self.matrices, *more.matrices],
             bin_effects=[*self.bin_effects, *more.bin_effects],
             bin_weights=[*self.bin_weights, *more.bin_weights],
         )
 
-    # --- what depends on the weights of the rows --------------------------------------------------
+    def systems(
+        self, bin_weights: Sequence[Floats], smoothing: Sequence[float | None] | None = None
+    ) -> list[System]:
+        """Return the normal equations of all terms for the weights of the bins of every set.
 
-    def weigh(self, weights: RowWeights) -> Sequence[Floats]:
-        """Weights of the bins of every set for weights of the rows."""
+        Smoothing that is not given is found from the df of the learner.
+        """
+        of_terms = [bin_weights[k] for k in self.sets.of_term]
+        known = [None] * len(self.plans) if smoothing is None else smoothing
+        return make_systems(self.plans, self.matrices, of_terms, known, self.n_threads)
+
+    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
+        """Return the learners of all terms for the core."""
+        parts = zip(self.sets.of_term, self.bin_effects, systems, strict=True)
+        return [core_learner(k, effects, system) for k, effects, system in parts]
+
+    def spreads(self, names: Container[str]) -> dict[str, Spread]:
+        """Return how the training rows of `data` spread over some columns, for drawing."""
+        out: dict[str, Spread] = {}
+        for k, plan in enumerate(self.plans):
+            name = plan.columns[0]
+            if name in names and name not in out:
+                found = self.spread_cache.get(name, partial(self._spread_of_bins, k))
+                if found is not None:
+                    out[name] = found
+        for name in self.columns:
+            if name in names and name not in out:
+                found = self.spread_cache.get(name, partial(self._spread, name))
+                assert found is not None
+                out[name] = found
+        return {name: out[name] for name in self.columns if name in names}
+
+    def _spread_of_bins(self, k: int) -> Spread | None:
+        """Return the spread of the first column of term k, if the bins are fine enough."""
+        plan, number = self.plans[k], self.sets.of_term[k]
+        seen, w = self.seen[plan.columns[0]], self.bin_weights[number]
+        points = fine_points(plan, self.sets.sets[number], w, seen, self.data.source.bins)
+        return None if points is None else Spread.of_bins(points, w, seen.kind == "numbers")
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows(PreparedTerms):
+    """Rows in this process, binned for some terms, and how a fit weighs them."""
+
+    data: FitData
+    core_sets: Sequence[_core.IndexSet]
+    split: Split
+
+    @classmethod
+    def make(
+        cls,
+        data: FitData,
+        plans: Sequence[Plan],
+        seen: Mapping[str, ColumnSummary],
+        n_threads: int,
+    ) -> PreparedRows:
+        """Bin the rows for terms that are planned."""
+        room, rule = ArrayPool(), data.source.bins
+        sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
+        unweighted = data.sample.marks is None and data.sample.weights is None
+        w = bin_weights(sets.sets, None if unweighted else data.split.training, room, n_threads)
+        plans, matrices = basis_rows(plans, sets, w, room, n_threads)
+        return cls(
+            data,
+            seen,
+            plans,
+            sets,
+            matrices,
+            core_rows(plans, sets, matrices),
+            w,
+            n_threads,
+            [core_set(s) for s in sets.sets],
+            data.split,
+        )
+
+    def with_split(self, split: Split) -> PreparedRows:
+        """Return the same rows with other weights for training, validation and all rows."""
+        return replace(self, split=split)
+
+    @property
+    def has_validation(self) -> bool:
+        return self.split.has_validation
+
+    @property
+    def has_own_split(self) -> bool:
+        return self.split is not self.data.split
+
+    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> PreparedRows:
+        more = PreparedRows.make(self.data, plans, seen, self.n_threads)
+        return replace(self.joined(more), core_sets=[*self.core_sets, *more.core_sets])
+
+    def weigh(self, part: int) -> Sequence[Floats]:
+        return self.weigh_rows(self.split.all if part == ALL_PART else self.split.training)
+
+    def weigh_rows(self, weights: RowWeights) -> Sequence[Floats]:
+        """Return the weights of the bins of every set, from weights of the rows."""
         if weights is self.data.split.training:
             return self.bin_weights
         return bin_weights(self.sets.sets, weights, ArrayPool(), self.n_threads)
 
-    def systems(
-        self, bin_weights: Sequence[Floats], smoothing: Sequence[float | None] | None = None
-    ) -> list[System]:
-        """Normal equations of all terms for the weights of the bins of every set; smoothing that is
-        not given is found for the df of the learner."""
-        of_terms = [bin_weights[k] for k in self.sets.of_term]
-        given = [None] * len(self.plans) if smoothing is None else smoothing
-        return make_systems(self.plans, self.matrices, of_terms, given, self.n_threads)
-
-    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
-        parts = zip(self.sets.of_term, self.bin_effects, systems, strict=True)
-        return [core_learner(k, effects, system) for k, effects, system in parts]
-
-    def rows(self, split: Split, n_threads: int | None = None) -> _core.LocalRows:
-        """The rows with their training, validation and all weights as parts 0, 1 and 2."""
-        data = self.data
-        watched = split.training if split.validation is None else split.validation
+    def rows(self, n_threads: int | None = None) -> _core.LocalRows:
+        data, split = self.data, self.split
+        validation = split.training if split.validation is None else split.validation
         return _core.LocalRows(
             data.loss.core(data.y),
             data.y,
             np.ascontiguousarray(data.offset.T) if data.offset.any() else None,
             self.core_sets,
-            [as_part(w) for w in (split.training, watched, split.all)],
+            [as_part(w) for w in (split.training, validation, split.all)],
             self.n_threads if n_threads is None else n_threads,
             split.crosses,
         )
 
-    # --- for drawing ------------------------------------------------------------------------------
-
-    def spreads(self, names: Container[str]) -> dict[str, Spread]:
-        """How the training rows of `data` spread over some columns."""
-        seen, rule, out = self.seen, self.settings.bins, self.drawn
-        for plan, k in zip(self.plans, self.sets.of_term, strict=True):
-            name = plan.columns[0]
-            if name in names and name not in out:
-                w = self.bin_weights[k]
-                points = fine_points(plan, self.sets.sets[k], w, seen[name], rule)
-                if points is not None:
-                    out[name] = Spread.of_bins(points, w, seen[name].kind == "numbers")
-        for name in (name for plan in self.plans for name in plan.columns):
-            if name in names and name not in out:
-                out[name] = self._spread(name)
-        return {name: out[name] for name in self.columns if name in names}
-
     def _spread(self, name: str) -> Spread:
-        """Where no bins show it."""
         return Spread.of(self.data.table[name], self.data.sample)
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns that the terms use."""
-        return list(dict.fromkeys(name for plan in self.plans for name in plan.columns))

@@ -1,92 +1,143 @@
-"""The training data, passed again: for extend, information criteria, bands and intervals."""
+"""The training data, passed again: for extend, information criteria, bands and intervals.
+
+A model keeps no rows. Here its rows are read again by its own settings, binned for its own terms,
+and compared with the fit: other rows are refused.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import MappingProxyType
+from typing import Any
 
 from cwboost import _core
+from cwboost._core import SLOT_F, SLOT_R, TRAINING_PART
 from cwboost._utils.checks import threads_for
 from cwboost.model.model import Model
+from cwboost.model.settings import Settings
 
-from .input_data import FitInput, read_data
+from .input_data import FitInput, InputRecord, read_data
 from .prepared import PreparedRows
-from .problem import FitProblem, StartingPoint
+from .problem import FitProblem
 from .scores import score_batch
-from .slots import SLOT_F, SLOT_R, TRAINING
+from .starting_point import StartingPoint
 from .term_plans import summarize_columns
 
 
-def pose_again(
-    model: Model,
-    given: FitInput,
-    what: str,
-    n_threads: int | None,
-    names: Sequence[str] | None = None,
-) -> FitProblem:
-    """The problem whose solution a model is, from its rows given again for `what`; a validation
-    fraction need not be given. `names`: with some of its terms only."""
-    began, old, validation = time.perf_counter(), model.settings, given.validation
-    if validation is None:
-        validation = old.fraction if old.validation == "fraction" else old.held
-    if validation is None and old.validation == "rows":
-        raise TypeError(f"{what}: the fit had validation rows; pass the same validation= again")
-    binned = bin_again(model, replace(given, validation=validation), what, n_threads, names)
-    begin = StartingPoint(model.start_vector, model.scale)
-    smoothing = [model.terms[plan.name].smoothing for plan in binned.plans]
-    return FitProblem.make(binned, binned.data.split, model.optimizer, begin, began, smoothing)
+def input_again(settings: Settings, given: FitInput, method: str) -> FitInput:
+    """Return rows that are passed again to a method of the model.
+
+    What the fit took from columns of the table need not be passed.
+    """
+    if given.y is None and settings.target is None:
+        raise TypeError(f"{method}: y was an array in the fit; pass it again")
+    if settings.needs_offset and given.offset is None and given.exposure is None:
+        raise TypeError(f"{method}: the fit had an offset or exposure; pass the same again")
+    by_name = {
+        "y": settings.target,
+        "weights": settings.weights,
+        "offset": settings.offset,
+        "exposure": settings.exposure,
+    }
+    named: Any = {role: name for role, name in by_name.items() if getattr(given, role) is None}
+    named |= {
+        "min_rows": settings.min_rows_per_bin,
+        "sites": settings.sites,
+        "rule": settings.bins,
+    }
+    return replace(given, **named)
 
 
 def bin_again(
     model: Model,
     given: FitInput,
-    what: str,
+    method: str,
     n_threads: int | None,
     names: Sequence[str] | None = None,
 ) -> PreparedRows:
-    """The rows of a fit, given again for `what`, binned for the terms of its model, or for some."""
-    old = model.settings
-    data = read_data(old.again(given, what), model.loss, old.seed, model.classes)
+    """Return the rows of a fit, passed again, binned for the terms of its model.
+
+    `names`: for some of its terms only.
+    """
+    settings = model.settings
+    again = input_again(settings, given, method)
+    data = read_data(again, model.loss, settings.seed, model.classes)
+    # Models that are fitted to these rows remember how the first fit was given them.
+    record = {field.name: getattr(settings, field.name) for field in fields(InputRecord)}
+    data = replace(data, source=InputRecord(**record))
     plans = [model.terms[name].plan for name in (model.terms if names is None else names)]
     threads = threads_for(n_threads, len(data.y))
     columns = dict.fromkeys(name for plan in plans for name in plan.columns)
     seen = summarize_columns(columns, data.table, data.sample, threads)
-    return PreparedRows.make(data, plans, seen, old, threads)
+    return PreparedRows.make(data, plans, seen, threads)
 
 
-def check_again(model: Model, given: FitInput, what: str, n_threads: int | None) -> None:
-    """Raises unless the rows given again for `what` are those of the fit of a model."""
-    old, held = model.settings, given.validation
-    if held is None and model.bags is None:  # bags are judged on all rows
-        held = old.fraction if old.validation == "fraction" else old.held
+def pose_again(
+    model: Model,
+    given: FitInput,
+    method: str,
+    n_threads: int | None,
+    names: Sequence[str] | None = None,
+) -> FitProblem[PreparedRows]:
+    """Return the problem whose solution a model is, from its rows passed again.
+
+    A validation fraction need not be passed. `names`: with some of its terms only.
+    """
+    settings, validation = model.settings, _validation_again(model, given)
+    if validation is None and settings.validation == "rows":
+        raise TypeError(f"{method}: the fit had validation rows; pass the same validation= again")
+    given = replace(given, validation=validation)
+    prepared = bin_again(model, given, method, n_threads, names)
+    begin = StartingPoint(model.start_vector, model.scale)
+    smoothing = [model.terms[plan.name].smoothing for plan in prepared.plans]
+    return FitProblem.make(prepared, model.optimizer, begin, smoothing)
+
+
+def _validation_again(model: Model, given: FitInput) -> Any:
+    if given.validation is not None:
+        return given.validation
+    settings = model.settings
+    return settings.fraction if settings.validation == "fraction" else settings.held
+
+
+def check_again(model: Model, given: FitInput, method: str, n_threads: int | None) -> None:
+    """Raise unless rows that are passed again are those of the fit of a model."""
+    validation = given.validation
+    if model.bags is None:  # the risk of an average of bags is that of all rows
+        validation = _validation_again(model, given)
     chosen = [name for name, term in model.terms.items() if term.chosen]
-    given = replace(given, validation=held)
-    binned = bin_again(model, given, what, n_threads, chosen)
+    given = replace(given, validation=validation)
+    prepared = bin_again(model, given, method, n_threads, chosen)
     small = replace(model, terms=MappingProxyType({name: model.terms[name] for name in chosen}))
-    own = model.bags is None and old.validation == "rows" and held is None
-    check_rows(small, binned, binned.rows(binned.data.split), what, among=own)
+    unknown = model.bags is None and model.settings.validation == "rows" and validation is None
+    check_rows(small, prepared, prepared.rows(), method, unknown_split=unknown)
 
 
 def check_rows(
-    model: Model, binned: PreparedRows, rows: _core.LocalRows, what: str, *, among: bool = False
+    model: Model,
+    prepared: PreparedRows,
+    rows: _core.LocalRows,
+    method: str,
+    *,
+    unknown_split: bool = False,
 ) -> None:
-    """Raises unless the risk of rows is that of the rows of the fit; leaves their scores in SLOT_F.
+    """Raise unless the risk of rows is that of the fit of a model; leave their scores in SLOT_F.
 
-    `among`: its training rows are among them, but which they are is not known. Then the risk can
-    only be known not to be far from both risks of the fit.
+    `unknown_split`: the rows include the validation rows, and it is not known which they are. Then
+    the risk is only required to be near the training and the validation risk of the fit.
     """
-    batch = [*score_batch(model, binned), _core.Residual(SLOT_F, SLOT_R, [TRAINING])]
+    batch = [*score_batch(model, prepared), _core.Residual(SLOT_F, SLOT_R, [TRAINING_PART])]
     m, risk = model.best_iteration, float(rows.run(batch)[-1].risk[0])
     first, low = float(model.risk[0]), float(model.risk[m])
-    high, near = low, 1e-12 * abs(first) + 1e-6 * max(abs(risk), abs(low))
-    if among:
-        watched = float(model.path.validation_risk[m])
-        low, high, near = min(low, watched), max(low, watched), near + abs(first - low)
-    if not low - near <= risk <= high + near:
-        then = f"{low:.6g}" + (f" to {high:.6g}" if among else "")
+    high, tolerance = low, 1e-12 * abs(first) + 1e-6 * max(abs(risk), abs(low))
+    if unknown_split:
+        validation_risk = float(model.path.validation_risk[m])
+        low, high = min(low, validation_risk), max(low, validation_risk)
+        tolerance += abs(first - low)
+    if not low - tolerance <= risk <= high + tolerance:
+        expected = f"{low:.6g}" + (f" to {high:.6g}" if unknown_split else "")
         raise ValueError(
-            f"{what}: these are not the rows of the fit: its risk was {then}, here it is "
-            f"{risk:.6g}; pass again all that the fit was given: table, y, weights, offset"
+            f"{method}: these are not the rows of the fit: its risk was {expected}, here it is "
+            f"{risk:.6g}; pass everything again that the fit was given: table, y, weights, offset"
         )

@@ -1,8 +1,9 @@
-"""Dataset: a table that is larger than memory, behind the same verbs as any table.
+"""Dataset: a table that need not fit into memory.
 
-Knows the sources (Parquet files, streams, a saved folder) and that a fit asks for one column at a
-time; knows nothing of bins or models. A stream passes only once: it is laid out by column in a
-folder first, a temporary one unless a folder is named.
+Its source is a set of Parquet files or a saved folder, and a fit reads one column at a time.
+Streams can be read only once, so their rows are first written to a folder, by default a temporary
+one.
+Does not know about bins or models.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,36 +25,42 @@ from .reading import read
 from .saved_folder import INDEX, SavedFolder, Writer
 from .table import ComputedColumns, Table
 
-KEPT_BYTES = 2**28  # bytes of columns as floats up to which they stay in memory once they are read
+KEPT_BYTES = 2**28  # up to this size (as floats) the columns stay in memory once they are read
 ROLES = ("y", "weights", "offset", "exposure")
-BATCH = 2**18  # rows that DuckDB hands over at a time
+BATCH_ROWS = 2**18  # rows per batch of DuckDB
 
 
 class Source(Protocol):
-    """Where the rows are."""
+    """Where the rows of a Dataset are."""
 
     names: tuple[str, ...]
     n_rows: int
 
-    def column(self, name: str) -> Column: ...
+    def column(self, name: str) -> Column:
+        """Return all rows of a column."""
 
-    def head(self, name: str) -> Column: ...
+    def head(self, name: str) -> Column:
+        """Return the first rows of a column."""
+
+    def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:
+        """Yield some columns of all rows, batch by batch, with the name of each batch's place."""
 
 
 class Dataset:
-    """Rows that need not fit into memory: made by `from_parquet`, `from_arrow`, `from_duckdb`,
-    `from_batches` or `open`, and given to `cb.fit`, `cb.cv`, `cb.tune`, the estimators and
-    `predict` in the place of a table.
+    """A table that need not fit into memory.
 
-    A fit reads one column after the other, makes bins of it (a byte or two per row) and forgets
-    it; the model is the same, bit by bit, as that of the same table in memory.
+    Make one with `from_parquet`, `from_arrow`, `from_duckdb`, `from_batches` or `open`, and pass
+    it to `cb.fit`, `cb.cv`, `cb.tune`, the estimators and `predict` instead of a table.
+
+    A fit reads one column after the other and keeps its bins (one or two bytes per row). The model
+    is bit for bit the model of the same table in memory.
 
     Attributes
     ----------
     roles : mapping
         Which columns are y, weights, offset and exposure.
     folder : Path or None
-        Where it was saved, or opened from.
+        The folder of a saved Dataset.
 
     Examples
     --------
@@ -71,10 +79,15 @@ class Dataset:
     """
 
     def __init__(
-        self, source: Source, roles: Mapping[str, str], folder: Path | None = None, **more: Any
+        self,
+        source: Source,
+        roles: Mapping[str, str],
+        folder: Path | None = None,
+        reopen: Callable[[], Dataset] | None = None,
+        **more: Any,
     ) -> None:
         self.roles, self.folder = dict(roles), folder
-        self._source = source
+        self._source, self._reopen = source, reopen
         small = 8 * source.n_rows * len(source.names) <= KEPT_BYTES
         self.table = Table(
             source.names,
@@ -88,10 +101,10 @@ class Dataset:
         for role, name in self.roles.items():
             if name not in self.table:
                 raise ValueError(
-                    f"{role}: column {name!r} is not in the rows; they have {self.table.shown}"
+                    f"{role}: column {name!r} is not in the Dataset; it has {self.table.shown}"
                 )
 
-    # --- where rows come from ---------------------------------------------------------------------
+    # --- sources ----------------------------------------------------------------------------------
 
     @classmethod
     def from_parquet(
@@ -105,21 +118,21 @@ class Dataset:
         exposure: str | None = None,
         filters: Any = None,
     ) -> Dataset:
-        """Rows of Parquet files, read where they lie (extra `parquet`).
+        """Return the rows of Parquet files, which are read in place (extra `parquet`).
 
         Parameters
         ----------
         files : path, folder, pattern, or a list of them
-            A pattern is such as ``"trips/*.parquet"``. Files of a folder or a pattern are taken in
-            the order of their names. All must have the columns of the first; what later ones have
-            beyond these is not read.
+            A pattern is for example ``"trips/*.parquet"``. The files of a folder or a pattern are
+            sorted by name. All files must have the columns of the first file; further columns are
+            ignored.
         y, weights, offset, exposure : name of a column, optional
-            What fits take them for, unless they are told otherwise.
+            The defaults of fits to this Dataset.
         columns : list of names, optional
-            The features; others are never read. By default all.
+            The features. Other columns are never read. By default all columns.
         filters : list of (column, operator, value), optional
-            Only rows for which all hold, as `pyarrow.parquet.read_table` takes them; row groups
-            without such rows are not read.
+            Keep only the rows for which all conditions hold, written as for
+            `pyarrow.parquet.read_table`. Row groups without such rows are not read.
 
         Examples
         --------
@@ -133,7 +146,8 @@ class Dataset:
 
         roles = _roles(y, weights, offset, exposure)
         source = ParquetFiles(files, _needed(columns, roles), filters)
-        return cls(source, roles, where=source.where)
+        reopen = partial(_from_files, source.paths, source.names, filters, roles)
+        return cls(source, roles, reopen=reopen, where=source.where)
 
     @classmethod
     def from_arrow(
@@ -148,15 +162,16 @@ class Dataset:
         folder: Any = None,
         progress: Any = None,
     ) -> Dataset:
-        """Rows of a stream of Arrow record batches (extra `parquet`).
+        """Return the rows of a stream of Arrow record batches (extra `parquet`).
 
         Parameters
         ----------
-        stream : RecordBatchReader, pyarrow Dataset or Scanner, or what exports an Arrow stream
+        stream : RecordBatchReader, pyarrow Dataset or Scanner, or any object that exports an \
+Arrow stream
         y, weights, offset, exposure, columns
-            As of `from_parquet`.
+            As in `from_parquet`.
         folder : path, optional
-            Where the rows are laid out, as `save` does; by default a temporary folder, which takes
+            Where the rows are written, as `save` does. By default a temporary folder, which takes
             up to 8 bytes per cell and is removed with the Dataset.
         progress : None, bool or Progress
 
@@ -170,7 +185,7 @@ class Dataset:
         """
         roles = _roles(y, weights, offset, exposure)
         batches = _arrow_batches(stream, _needed(columns, roles))
-        return cls._laid_out(batches, columns, roles, folder, progress)
+        return cls._from_stream(batches, columns, roles, folder, progress)
 
     @classmethod
     def from_duckdb(
@@ -185,13 +200,13 @@ class Dataset:
         folder: Any = None,
         progress: Any = None,
     ) -> Dataset:
-        """Rows of a DuckDB relation, such as `duckdb.sql("select ...")`; it runs once.
+        """Return the rows of a DuckDB relation such as `duckdb.sql("select ...")`, which runs once.
 
         Parameters
         ----------
         relation : DuckDBPyRelation
         y, weights, offset, exposure, columns, folder, progress
-            As of `from_arrow`.
+            As in `from_arrow`.
 
         Examples
         --------
@@ -210,10 +225,10 @@ class Dataset:
         if needed is not None:
             _check_there(needed, relation.columns)
             relation = relation.project(", ".join(map(_quoted, needed)))
-        newer = hasattr(relation, "to_arrow_reader")  # than DuckDB 1.4
+        newer = hasattr(relation, "to_arrow_reader")  # DuckDB 1.4 and later
         reader = relation.to_arrow_reader if newer else relation.fetch_arrow_reader
-        batches = _arrow_batches(reader(BATCH), needed)
-        return cls._laid_out(batches, columns, roles, folder, progress)
+        batches = _arrow_batches(reader(BATCH_ROWS), needed)
+        return cls._from_stream(batches, columns, roles, folder, progress)
 
     @classmethod
     def from_batches(
@@ -228,13 +243,13 @@ class Dataset:
         folder: Any = None,
         progress: Any = None,
     ) -> Dataset:
-        """Rows of tables that come one after the other: data frames, dicts of columns, arrays.
+        """Return the rows of several tables: data frames, dicts of columns, arrays.
 
         Parameters
         ----------
-        batches : iterable of tables, all with the columns of the first
+        batches : iterable of tables that all have the columns of the first
         y, weights, offset, exposure, columns, folder, progress
-            As of `from_arrow`.
+            As in `from_arrow`.
 
         Examples
         --------
@@ -245,14 +260,14 @@ class Dataset:
         """
         if _is_one_table(batches):
             raise TypeError(
-                f"from_batches: expected tables one after the other, got one "
-                f"{type(batches).__name__}; pass a list or a generator of them"
+                "from_batches: expected an iterable of tables, got one "
+                f"{type(batches).__name__}; pass a list or a generator of tables"
             )
         roles = _roles(y, weights, offset, exposure)
-        return cls._laid_out(batches, columns, roles, folder, progress)
+        return cls._from_stream(batches, columns, roles, folder, progress)
 
     @classmethod
-    def _laid_out(
+    def _from_stream(
         cls,
         batches: Iterable[Any],
         columns: Sequence[str] | None,
@@ -260,29 +275,28 @@ class Dataset:
         folder: Any,
         progress: Any,
     ) -> Dataset:
-        """Rows that pass once, laid out in a folder."""
+        """Write batches to a folder and return the Dataset there."""
         tables = ((read(batch), f"batch {k}") for k, batch in enumerate(batches))
         needed = _needed(columns, roles)
         if folder is not None:
             _write(folder, tables, needed, roles, as_progress(progress))
             return cls.open(folder)
-        home = Path(tempfile.mkdtemp(prefix="cwboost-"))
+        temporary = Path(tempfile.mkdtemp(prefix="cwboost-"))
         try:
-            _write(home, tables, needed, roles, as_progress(progress))
-            source = SavedFolder(home)
+            _write(temporary, tables, needed, roles, as_progress(progress))
+            source = SavedFolder(temporary)
         except BaseException:
-            shutil.rmtree(home, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
             raise
-        weakref.finalize(
-            source, shutil.rmtree, home, ignore_errors=True
-        )  # no fit reads it any more
+        # Fits may still read the source when the Dataset is gone.
+        weakref.finalize(source, shutil.rmtree, temporary, ignore_errors=True)
         return cls._opened(source, None)
 
     # --- on disk ----------------------------------------------------------------------------------
 
     @classmethod
     def open(cls, folder: Any) -> Dataset:
-        """A Dataset that `save` has written.
+        """Return a Dataset that `save` has written.
 
         Examples
         --------
@@ -294,44 +308,43 @@ class Dataset:
         return cls._opened(SavedFolder(folder), Path(folder))
 
     @classmethod
-    def _opened(cls, store: SavedFolder, folder: Path | None) -> Dataset:
-        return cls(store, store.roles, folder, bin_folder=store.bin_folder)
+    def _opened(cls, saved: SavedFolder, folder: Path | None) -> Dataset:
+        reopen = None if folder is None else partial(cls.open, str(folder.resolve()))
+        return cls(saved, saved.roles, folder, reopen, bin_folder=saved.bin_folder)
 
     def save(self, folder: Any, progress: Any = None) -> Dataset:
-        """Writes it to a folder and returns the Dataset there.
+        """Write the Dataset to a folder and return the Dataset there.
 
-        All or nothing is written; a Dataset that is in the folder is replaced at the end. The
-        first fit of the Dataset there keeps its bins in the folder, and later ones (other losses,
-        optimizers and degrees of freedom, folds, tuning) start from them at once: those of fits to
-        all rows, and those of the last split into training and validation rows.
+        Either all of it is written or nothing; a Dataset that the folder holds already is replaced
+        at the end. The first fit stores its bins in the folder, and later fits (other losses,
+        optimizers and degrees of freedom, folds, tuning) read them. The folder keeps the bins of
+        fits to all rows and those of the latest split into training and validation rows.
 
         Parameters
         ----------
         folder : path
         progress : None, bool or Progress
         """
-        _write(folder, self._tables(), self.names, self.roles, as_progress(progress), self.n_rows)
+        _write(
+            folder,
+            self._source.tables(self.names),
+            self.names,
+            self.roles,
+            as_progress(progress),
+            self.n_rows,
+        )
         return self.open(folder)
 
-    def _tables(self) -> Iterator[tuple[Table, str]]:
-        found = getattr(self._source, "tables", None)
-        if found is not None:
-            yield from found(self.names)
-        else:
-            assert isinstance(self._source, SavedFolder)
-            for table in self._source.batches(self.names):
-                yield table, str(self._source.folder)
-
-    # --- what is in it ----------------------------------------------------------------------------
+    # --- contents ---------------------------------------------------------------------------------
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its columns."""
+        """Names of the columns."""
         return self.table.names
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         return self.table.n_rows
 
     @property
@@ -343,16 +356,13 @@ class Dataset:
         return self.n_rows
 
     def __reduce__(self) -> Any:
-        """To other processes goes where the rows are."""
-        if self.folder is not None:
-            return Dataset.open, (str(self.folder.resolve()),)
-        if isinstance(self._source, SavedFolder):
+        """Pickle the place of the rows, not the rows."""
+        if self._reopen is None:
             raise TypeError(
                 "a Dataset of a stream is in a temporary folder of this process; save it to use it "
-                "in another"
+                "in another process"
             )
-        files = [str(file.resolve()) for file in self._source.files]  # type: ignore[attr-defined]
-        return _from_files, (files, self.names, self._source.filters, self.roles)  # type: ignore[attr-defined]
+        return self._reopen, ()
 
     def _read(self, name: str) -> Column:
         for notify in self.table.on_read or ():
@@ -382,7 +392,7 @@ def _roles(*names: str | None) -> dict[str, str]:
 
 
 def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
-    """Features and columns with a role; None: all that there are."""
+    """Return the names of features and of columns with a role; None for all columns."""
     if columns is None:
         return None
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
@@ -391,7 +401,7 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
 
 
 def _is_one_table(given: Any) -> bool:
-    """Whether it is one of what should come one after the other."""
+    """Return whether an object is a table, not an iterable of tables."""
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
         return True
     return hasattr(given, "columns") or getattr(given, "ndim", 1) == 2
@@ -401,7 +411,7 @@ def _check_there(names: Iterable[str], there: Sequence[str]) -> None:
     for name in names:
         if name not in there:
             shown = ", ".join(map(repr, there[:10])) + ", ..." * (len(there) > 10)
-            raise ValueError(f"column {name!r} is not in the rows; they have {shown}")
+            raise ValueError(f"column {name!r} is not in the table; it has {shown}")
 
 
 def _quoted(name: str) -> str:
@@ -409,7 +419,7 @@ def _quoted(name: str) -> str:
 
 
 def _arrow_batches(stream: Any, needed: Sequence[str] | None) -> Iterator[Any]:
-    """Record batches of whatever has them, with the needed columns."""
+    """Yield the record batches of a stream, with the needed columns."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
@@ -443,7 +453,7 @@ def _write(
     bar: Progress,
     n_rows: int | None = None,
 ) -> None:
-    """Lays tables out in a folder: all of them, or nothing is there."""
+    """Write tables to a folder; if that fails the folder is left as it was."""
     writer = None
     with replace_folder(folder, INDEX) as temporary:
         try:
@@ -457,7 +467,7 @@ def _write(
                     writer.add(table, where)
                     bar.step(writer.n_rows)
             if writer is None:
-                raise ValueError("there are no rows: not one batch came")
+                raise ValueError("the Dataset has no rows: the stream had no batch")
             writer.finish()
         finally:
             if writer is not None:

@@ -1,11 +1,11 @@
-"""Tables as files: CSV, JSON lines and Parquet, read and written; "-" is standard input and output.
+"""Table files: CSV, JSON lines and Parquet, read and written. "-" is standard input and output.
 
-Knows how cells are written and what they mean, and how a file is replaced whole or not at all;
-knows nothing of models. Parquet needs pyarrow (extra `parquet`). A folder is one table, too: of
-Parquet files, or a saved Dataset.
+Knows how cells are written and what they mean. Parquet needs pyarrow (extra `parquet`). A folder of
+Parquet files and a saved Dataset are tables, too.
+Does not know about models.
 
-A column of a CSV file is one of these, whichever first takes all its cells; an empty cell is
-missing, and in all but text NA, NaN, N/A, null and none are:
+A column of a CSV file has the first of these kinds that fits all its cells. An empty cell is
+missing; unless the column is text, NA, NaN, N/A, null and none are missing, too:
 
 - numbers: 12, -0.5, 1e6;
 - booleans: true, false in any case;
@@ -36,7 +36,7 @@ from .columns import Column, Numbers
 from .reading import read, read_column
 from .table import ComputedColumns, Table, check_finite
 
-Kind = Literal["numbers", "text"]  # what a column is known to be
+Kind = Literal["numbers", "text"]  # of a column, if the caller knows it
 ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".txt": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".parquet": "parquet", ".pq": "parquet",
@@ -44,7 +44,7 @@ ENDINGS = {
 MISSING = {"", "na", "nan", "n/a", "null", "none"}  # in lower case
 BOOLEANS = {"true": 1.0, "false": 0.0}
 DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
-SHOWN = 40  # characters of a cell in a message
+SHOWN_CHARACTERS = 40  # of a cell in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +59,14 @@ class FileTable:
 
 
 def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
-    """Reads a table; the format is that of the name's ending, else what the content looks like.
+    """Read a table file. The format follows from the name's ending, else from the content.
 
     Parameters
     ----------
     file : path, or "-" for standard input
     kinds : mapping of names of columns, optional
-        What columns are known to be, so that codes such as 007 stay text, and the place of a cell
-        that is no number is named.
+        Kinds of columns that are known. Codes such as 007 then stay text, and an error names the
+        line of a cell that should be a number.
 
     Examples
     --------
@@ -93,18 +93,18 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
 
 
 def is_folder(file: str) -> bool:
-    """Whether it names a folder of Parquet files, a pattern that means some, or a saved Dataset."""
+    """Return whether it names a folder of Parquet files, a pattern, or a saved Dataset."""
     path = Path(file)
     return file != STANDARD and (path.is_dir() or (glob.has_magic(file) and not path.exists()))
 
 
 def is_table_file(file: str) -> bool:
-    """Whether it names a file of a format that is known, or standard output."""
+    """Return whether it names a file in a known format, or standard output."""
     return file == STANDARD or Path(file).suffix.lower() in ENDINGS
 
 
 def _read_folder(folder: str) -> FileTable:
-    """A table whose columns are read when they are wanted."""
+    """Return a table whose columns are read on demand."""
     from .dataset import Dataset
 
     saved = (Path(folder) / "dataset.json").is_file()
@@ -113,7 +113,7 @@ def _read_folder(folder: str) -> FileTable:
 
 
 def standard_input() -> bytes:
-    """All of standard input; piece by piece, so that Ctrl-C is never missed."""
+    """Return all of standard input. It is read in pieces, so that Ctrl-C works at any time."""
     stream: Any = sys.stdin.buffer
     return b"".join(iter(lambda: stream.read1(2**16), b""))
 
@@ -137,19 +137,21 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
     try:
         header = next((cells for cells in lines if cells), None)
         if header is None:
-            raise ValueError(f"{name}: the file is empty; expected a line with the columns' names")
+            raise ValueError(
+                f"{name}: the file is empty; expected a header line with the names of the columns"
+            )
         twice = next((column for column in header if header.count(column) > 1), None)
         if twice is not None:
             raise ValueError(
-                f"{name}, line {lines.line_num}: column {twice!r} is there more than once; rename "
-                "one of them"
+                f"{name}, line {lines.line_num}: column {twice!r} occurs more than once; "
+                "rename one of them"
             )
         rows, places = [], []
         for cells in lines:
             if len(cells) == len(header):
                 rows.append(cells)
                 places.append(lines.line_num)
-            elif cells:  # a blank line is none
+            elif cells:  # blank lines are skipped
                 raise ValueError(
                     f"{name}, line {lines.line_num}: expected {len(header)} cells as in the "
                     f"header, got {len(cells)}"
@@ -176,17 +178,17 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
 
 
 class Cells(tuple[str, ...]):
-    """Cells of a CSV file as they were written."""
+    """The cells of a CSV column, as they were written."""
 
 
 def _delimiter(text: str) -> str:
-    """The one that splits the header most; a comma if none does."""
+    """Return the delimiter that splits the header into most cells; by default a comma."""
     head = text.lstrip("\r\n")[:100_000]
     return max(",;\t", key=lambda d: len(next(csv.reader(io.StringIO(head), delimiter=d), [])))
 
 
 def _parsed(cells: Sequence[str], name: str, kind: Kind | None) -> Column | int:
-    """The column that cells are, or the row of the first that is no number but should be one."""
+    """Return the column, or the row of the first cell that should be a number and is not."""
     distinct = dict.fromkeys(cells)
     if kind != "text":
         for parser in (_number, _boolean):
@@ -207,7 +209,7 @@ def _parsed(cells: Sequence[str], name: str, kind: Kind | None) -> Column | int:
 def _all(
     parser: Callable[[str], float | None], distinct: Mapping[str, Any]
 ) -> dict[str, float] | None:
-    """What a parser makes of all cells, None if it does not take one of them."""
+    """Return the parsed cells; None if the parser rejects one of them."""
     out = {}
     for cell in distinct:
         value = parser(cell)
@@ -234,13 +236,13 @@ def _is_whole(cell: str) -> bool:
 
 
 def _dates(cells: Sequence[str | None], name: str) -> Column | None:
-    """The column if all cells that are not missing are dates."""
+    """Return the column if all cells that are not missing are dates; else None."""
     distinct = set(cells) - {None}
     if not distinct or not all(DATE.fullmatch(c.strip()) for c in distinct if c is not None):
         return None
     try:
         stamps = np.array([c and c.strip() for c in cells], dtype="M8[us]")
-    except ValueError:  # the 31st of February
+    except ValueError:  # such as the 31st of February
         return None
     return read_column(stamps, name)
 
@@ -302,7 +304,7 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         reason = str(error).split(". ")[0].split("\n")[0]
         raise ValueError(f"{name}: not a Parquet file, or damaged ({reason})") from None
     kinds = pyarrow.types
-    fast = [  # text is read twenty times faster than the same text in a dictionary
+    fast = [  # plain text is read twenty times faster than a dictionary
         field.with_type(pyarrow.string())
         if kinds.is_dictionary(field.type)
         and kinds.is_string(field.type.value_type)
@@ -324,7 +326,7 @@ def _no_pyarrow() -> ModuleNotFoundError:
 
 
 def _located(make: Callable[[], Any], name: str) -> Any:
-    """What `make` returns; its errors say the file."""
+    """Return what `make` returns; name the file in its errors."""
     try:
         return make()
     except (TypeError, ValueError) as error:
@@ -333,27 +335,28 @@ def _located(make: Callable[[], Any], name: str) -> Any:
 
 def _shown(cell: Any) -> str:
     text = repr(cell)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
 def check_output(file: str, table: bool = True) -> None:
-    """Raises if a file could not be written, before the work for it is done."""
+    """Raise if a file cannot be written; call it before the work for the file is done."""
     if file == STANDARD:
         return
     path = Path(file)
     if table and path.suffix.lower() not in ENDINGS:
         raise ValueError(
-            f"{file}: expected a name that ends in {', '.join(ENDINGS)}, or '-' for standard output"
+            f"{file}: expected a name ending in {', '.join(ENDINGS)}, or '-' for standard output"
         )
     check_file(file)
 
 
 def write_table(file: str, columns: Mapping[str, Any]) -> None:
-    """Writes columns (arrays, or cells of a FileTable) as CSV, JSON lines or Parquet, by the
-    name's ending; to standard output as CSV.
+    """Write columns (arrays, or cells of a FileTable) as CSV, JSON lines or Parquet.
+
+    The format follows from the name's ending. Standard output gets CSV.
 
     Examples
     --------
@@ -370,7 +373,7 @@ def write_table(file: str, columns: Mapping[str, Any]) -> None:
         else:
             with temporary.open("w", encoding="utf-8", newline="") as stream:
                 if form == "jsonl":
-                    for row in zip(*map(_natural, columns.values()), strict=True):
+                    for row in zip(*map(_plain_values, columns.values()), strict=True):
                         line = dict(zip(columns, row, strict=True))
                         stream.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
                 else:
@@ -378,24 +381,24 @@ def write_table(file: str, columns: Mapping[str, Any]) -> None:
                         stream, delimiter="\t" if form == "tsv" else ",", lineterminator="\n"
                     )
                     writer.writerow(columns)
-                    writer.writerows(zip(*map(_written, columns.values()), strict=True))
+                    writer.writerows(zip(*map(_csv_cells, columns.values()), strict=True))
 
 
-def _written(column: Any) -> Sequence[Any]:
-    """Cells for CSV: those of a CSV file as they were."""
-    return column if isinstance(column, Cells) else _natural(column)
+def _csv_cells(column: Any) -> Sequence[Any]:
+    """Return cells for CSV; cells that were read from CSV stay as they were."""
+    return column if isinstance(column, Cells) else _plain_values(column)
 
 
-def _natural(column: Any) -> list[Any]:
-    """Plain values, None where missing."""
+def _plain_values(column: Any) -> list[Any]:
+    """Return plain Python values, None where missing."""
     if isinstance(column, Cells):
-        return _unwritten(column)
+        return _parse_cells(column)
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in values]
 
 
-def _unwritten(cells: Cells) -> list[Any]:
-    """Values of CSV cells: numbers and booleans, unless that would lose something (007)."""
+def _parse_cells(cells: Cells) -> list[Any]:
+    """Return the values of CSV cells: numbers and booleans, unless that loses digits (007)."""
     distinct = dict.fromkeys(cells)
     if not any(re.match(r"\s*[+-]?0\d", cell) for cell in distinct):
         for parser in (_number, _boolean):
@@ -421,7 +424,7 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
     arrays = {
         name: column
         if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray)
-        else pyarrow.array(_natural(column), from_pandas=True)
+        else pyarrow.array(_plain_values(column), from_pandas=True)
         for name, column in columns.items()
     }
     pyarrow.parquet.write_table(pyarrow.table(arrays), path)

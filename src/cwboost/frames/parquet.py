@@ -1,7 +1,8 @@
-"""Parquet files larger than memory: columns and batches of rows, read where they lie.
+"""Parquet files that need not fit into memory: columns and batches of rows, read in place.
 
-Knows files, row groups and pyarrow (extra `parquet`); knows nothing of Datasets or models. A file
-that cannot be read is named with row group and column.
+Knows files, row groups and pyarrow (extra `parquet`). Errors name the file, the row group and the
+column.
+Does not know about Datasets or models.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from .reading import read, read_chunk
 from .table import Table
 
 ENDINGS = (".parquet", ".pq")
-BATCH = 2**18  # rows that are decoded at a time
+BATCH_ROWS = 2**18  # rows that are decoded at a time
 
 
 def pyarrow_parquet() -> Any:
-    """The module pyarrow.parquet."""
+    """Return the module pyarrow.parquet; raise a clear error if it is not installed."""
     try:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
@@ -42,8 +43,10 @@ def pyarrow_parquet() -> Any:
 
 
 def find_files(given: Any) -> list[Path]:
-    """The files that a path, a folder (with folders in it), a pattern or a list of them means, in
-    the order of their names; those of a list in its order."""
+    """Return the files of a path, a folder (and its subfolders), a pattern or a list of these.
+
+    Files of a folder or a pattern are sorted by name; a list keeps its order.
+    """
     if isinstance(given, list | tuple):
         files = [file for one in given for file in find_files(one)]
         if not files:
@@ -66,18 +69,20 @@ def find_files(given: Any) -> list[Path]:
         else:
             files = sorted(map(Path, glob.glob(text, recursive=True)))  # noqa: PTH207
         if not files:
-            what = "no file in it ends in .parquet" if path.is_dir() else "no file fits the pattern"
+            what = (
+                "the folder has no .parquet file" if path.is_dir() else "no file fits the pattern"
+            )
             raise FileNotFoundError(f"{given}: {what}")
     twice = (
         {file for file in files if files.count(file) > 1} if len(set(files)) < len(files) else ()
     )
     if twice:
-        raise ValueError(f"{min(twice)}: the file is named twice")
+        raise ValueError(f"{min(twice)}: the file is listed more than once")
     return files
 
 
 def _is_hidden(path: Path) -> bool:
-    """Whether writers have left it there for themselves: _temporary, .part.crc."""
+    """Return whether it is a writer's own file, such as _temporary or .part.crc."""
     return any(part.startswith(("_", ".")) for part in path.parts)
 
 
@@ -86,12 +91,12 @@ class Group(NamedTuple):
 
     file: int  # number of its file
     number: int  # in the file
-    n_rows: int  # that are wanted
-    rows: NDArray[np.bool_] | None  # marks them; None: all
+    n_rows: int  # rows that fit the filters
+    rows: NDArray[np.bool_] | None  # marks of these rows; None if all rows fit
 
 
 class ParquetFiles:
-    """Rows of some files, one below the other."""
+    """The rows of several files, in the order of the files."""
 
     def __init__(self, given: Any, columns: Sequence[str] | None = None, filters: Any = None):
         self._parquet = pyarrow_parquet()
@@ -113,6 +118,11 @@ class ParquetFiles:
         self._ends = list(accumulate(group.n_rows for group in self.groups))
         self.n_rows = self._ends[-1] if self._ends else 0
 
+    @property
+    def paths(self) -> list[str]:
+        """Absolute paths of the files."""
+        return [str(file.resolve()) for file in self.files]
+
     # --- opening ----------------------------------------------------------------------------------
 
     @staticmethod
@@ -126,33 +136,36 @@ class ParquetFiles:
     def _open(self, file: Path, footer: Any = None) -> Any:
         if file.is_dir():
             raise IsADirectoryError(f"{file}: this is a folder; expected a Parquet file")
-        if not file.is_file():  # a pipe would be waited for
-            raise ValueError(f"{file}: this is no file on a disk; expected a Parquet file")
+        if not file.is_file():  # reading a pipe would block
+            raise ValueError(f"{file}: not a regular file; expected a Parquet file")
         try:
             return self._parquet.ParquetFile(file, metadata=footer, page_checksum_verification=True)
         except PermissionError:
             raise
-        except Exception as error:  # pyarrow has many kinds for a file that is none of its own
+        except Exception as error:  # pyarrow raises many types for damaged files
             raise ValueError(
                 f"{file}: not a Parquet file, or cut off or damaged ({_reason(error)})"
             ) from None
 
     def _find_groups(self) -> list[Group]:
-        """The row groups that have wanted rows."""
+        """Return the row groups that have rows which fit the filters."""
         every = []
         for f, footer in enumerate(self._footers):
             counts = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
             if min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
                 raise ValueError(
-                    f"{self.files[f]}: damaged: its row groups have {sum(counts)} rows, the file "
+                    f"{self.files[f]}: damaged: its row groups have {sum(counts)} rows, its footer "
                     f"says {footer.num_rows}"
                 )
             every += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
         return every if self.filters is None else list(self._fitting(every))
 
     def _fitting(self, groups: Sequence[Group]) -> Iterator[Group]:
-        """Row groups with rows that fit the filters. Most that have none are known by the ranges
-        in the footer; of the others the columns of the filters are read."""
+        """Yield the row groups that have rows which fit the filters.
+
+        The ranges in the footer rule out most others. For the rest the columns of the filters are
+        read.
+        """
         import pyarrow
         import pyarrow.dataset
         import pyarrow.fs
@@ -161,7 +174,7 @@ class ParquetFiles:
             expression = self._parquet.filters_to_expression(self.filters)
             self._schema.empty_table().filter(expression)
         except (pyarrow.ArrowException, TypeError, ValueError) as error:
-            raise ValueError(f"filters: {self.filters!r} cannot be: {error}") from None
+            raise ValueError(f"filters: {self.filters!r} cannot be applied: {error}") from None
         names, form = _filtered(self.filters), pyarrow.dataset.ParquetFileFormat()
         made: dict[int, set[int]] = {}
         for group in groups:
@@ -175,7 +188,8 @@ class ParquetFiles:
                 marks = self._marks(group, expression, names)
             except pyarrow.ArrowException as error:
                 raise ValueError(
-                    f"{self.place(group)}: filters: {self.filters!r} cannot be: {_reason(error)}"
+                    f"{self.place(group)}: filters: {self.filters!r} cannot be applied: "
+                    f"{_reason(error)}"
                 ) from None
             n = int(np.count_nonzero(marks))
             if n:
@@ -183,14 +197,14 @@ class ParquetFiles:
 
     @staticmethod
     def _possible(fragment: Any, expression: Any, names: Sequence[str]) -> set[int]:
-        """Row groups of a file whose ranges in the footer do not rule out the filters."""
+        """Return the row groups of a file that the ranges in its footer do not rule out."""
         schema = fragment.physical_schema
-        if all(_sort(schema.field(name).type) for name in names):
+        if all(_kind(schema.field(name).type) for name in names):
             fragment = fragment.subset(expression, schema=schema)
         return {each.id for each in fragment.row_groups}
 
     def _marks(self, group: Group, expression: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Which rows of a row group fit the filters."""
+        """Return marks of the rows of a row group that fit the filters."""
         import pyarrow
 
         marks, begin = np.zeros(group.n_rows, np.bool_), 0
@@ -199,8 +213,9 @@ class ParquetFiles:
             columns: dict[str, Any] = {"": pyarrow.array(np.arange(begin, begin + n))}
             for name in names:
                 column = batch.column(name)
-                known = self._schema.field(name).type  # a file may know no type: all are missing
-                columns[name] = column if _sort(column.type) else pyarrow.nulls(n, known)
+                # A file in which all cells are missing may lack the type.
+                known = self._schema.field(name).type
+                columns[name] = column if _kind(column.type) else pyarrow.nulls(n, known)
             table = pyarrow.table(columns).filter(expression)
             marks[table.column("").to_numpy()] = True
             begin += n
@@ -211,7 +226,7 @@ class ParquetFiles:
     def batches(
         self, names: Sequence[str], groups: Sequence[Group] | None = None
     ) -> Iterator[tuple[Any, Group]]:
-        """Record batches of some columns, with the row group that each is from."""
+        """Yield record batches of some columns, with the row group of each."""
         opened: tuple[int, Any] | None = None
         try:
             for group in self.groups if groups is None else groups:
@@ -221,7 +236,8 @@ class ParquetFiles:
                         opened[1].close()
                     if self._stamp(file) != self._stamps[group.file]:
                         raise ValueError(
-                            f"{file}: the file has changed since the Dataset was made; make it anew"
+                            f"{file}: the file has changed since the Dataset was made; make the "
+                            "Dataset again"
                         )
                     opened = group.file, self._open(file, self._footers[group.file])
                 yield from ((batch, group) for batch in self._batches_of(opened[1], names, group))
@@ -235,9 +251,12 @@ class ParquetFiles:
         begin = found = 0
         try:
             for batch in opened.iter_batches(
-                BATCH, row_groups=[group.number], columns=list(names), use_threads=len(names) > 1
+                BATCH_ROWS,
+                row_groups=[group.number],
+                columns=list(names),
+                use_threads=len(names) > 1,
             ):
-                batch.validate(full=True)  # levels that there are, text that is text
+                batch.validate(full=True)  # levels exist, and text is valid
                 end = begin + batch.num_rows
                 if group.rows is not None:
                     batch = batch.filter(pyarrow.array(group.rows[begin:end]))
@@ -245,7 +264,7 @@ class ParquetFiles:
                 if batch.num_rows:
                     yield batch
         except (pyarrow.ArrowException, OSError) as error:
-            for name in names if len(names) > 1 else ():  # which of them is it?
+            for name in names if len(names) > 1 else ():  # find the damaged column
                 with self._open(self.files[group.file]) as again:
                     for _ in self._batches_of(again, [name], group):
                         pass
@@ -259,33 +278,33 @@ class ParquetFiles:
             )
 
     def column(self, name: str) -> Column:
-        """All rows of a column."""
+        """Return all rows of a column."""
         import pyarrow
 
-        column = gather(name, self.n_rows, self._pieces(name))
-        pyarrow.default_memory_pool().release_unused()  # what decoding took
+        column = gather(name, self.n_rows, self._chunks(name))
+        pyarrow.default_memory_pool().release_unused()  # memory that decoding took
         return column
 
     def head(self, name: str) -> Column:
-        """The first rows of a column."""
-        with closing(self._pieces(name)) as pieces:
-            first = list(islice(pieces, 1))
-        return gather(name, sum(len(piece.cells) for piece, _ in first), first)
+        """Return the first rows of a column."""
+        with closing(self._chunks(name)) as chunks:
+            first = list(islice(chunks, 1))
+        return gather(name, sum(len(chunk.cells) for chunk, _ in first), first)
 
-    def _pieces(self, name: str) -> Generator[tuple[Chunk, str]]:
+    def _chunks(self, name: str) -> Generator[tuple[Chunk, str]]:
         for batch, group in self.batches([name]):
             where = self.place(group)
             with _located(where):
-                piece = read_chunk(batch.column(name), name)
-            yield piece, where
+                chunk = read_chunk(batch.column(name), name)
+            yield chunk, where
 
     def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:
-        """Some columns of all rows, batch by batch, with the place that each is from."""
+        """Yield some columns of all rows, batch by batch, with the name of each batch's place."""
         for batch, group in self.batches(names):
             yield read(batch), self.place(group)
 
     def no_rows(self) -> Any:
-        """A record batch of all columns, without rows."""
+        """Return a record batch of all columns, without rows."""
         import pyarrow
 
         return pyarrow.RecordBatch.from_pylist(
@@ -293,10 +312,11 @@ class ParquetFiles:
         )
 
     def place(self, group: Group) -> str:
+        """Return the name of a row group for messages."""
         return f"{self.files[group.file]}, row group {group.number}"
 
     def where(self, row: int) -> str:
-        """Where a row is."""
+        """Return the place of a row for messages."""
         at = bisect_right(self._ends, row)
         group = self.groups[at]
         number = row - (self._ends[at] - group.n_rows)
@@ -312,8 +332,11 @@ def rewrite(
     make: Callable[[Any], Mapping[str, NDArray[Any]]],
     bar: Progress,
 ) -> None:
-    """Writes a folder with a file for each of the source's, of the same name: the columns of
-    `keep`, and those that `make` makes of every batch. The folder is there at the end, or not."""
+    """Write a folder with one file per source file, of the same name.
+
+    The files have the columns of `keep` and those that `make` returns for every batch. If writing
+    fails there is no folder.
+    """
     import pyarrow
 
     parquet, done = pyarrow_parquet(), 0
@@ -357,7 +380,7 @@ def rewrite(
 
 
 def _filtered(filters: Any) -> list[str]:
-    """The columns of filters: [(column, operator, value), ...], or a list of such lists."""
+    """Return the columns of filters: [(column, operator, value), ...], or a list of such lists."""
     try:
         flat = [f for each in filters for f in ([each] if isinstance(each, tuple) else each)]
         return list(dict.fromkeys(str(name) for name, _, _ in flat))
@@ -370,7 +393,7 @@ def _filtered(filters: Any) -> list[str]:
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Errors say where."""
+    """Name the place in error messages."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -395,24 +418,25 @@ def _names(schema: Any, file: Path) -> list[str]:
     return names
 
 
-def _sort(kind: Any) -> str:
-    """What a type is to us; numbers of different widths are one."""
+def _kind(dtype: Any) -> str:
+    """Return the kind of a type; "" for a column in which all cells are missing."""
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-        return "text" if types.is_string(kind) or types.is_large_string(kind) else f"{kind} levels"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+        is_text = types.is_string(dtype) or types.is_large_string(dtype)
+        return "text" if is_text else f"{dtype} levels"
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
         return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
         return "text"
-    if types.is_date(kind) or types.is_timestamp(kind):
+    if types.is_date(dtype) or types.is_timestamp(dtype):
         return "dates"
-    return "" if types.is_null(kind) else str(kind)
+    return "" if types.is_null(dtype) else str(dtype)
 
 
 def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, first: Path) -> None:
-    """Raises where a file lacks a column, or has another type of it than those before."""
+    """Raise if a file lacks a column, or has it in another type than the files before."""
     for name in names:
         if found.names.count(name) != 1:
             if name not in found.names:
@@ -420,17 +444,17 @@ def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, firs
                 raise ValueError(f"{file}: column {name!r} is not in the file; it has {has}")
             _names(found, file)
         new, old = found.field(name).type, known.field(name).type
-        sorts = _sort(new), _sort(old)
-        if all(sorts) and sorts[0] != sorts[1]:
+        kinds = _kind(new), _kind(old)
+        if all(kinds) and kinds[0] != kinds[1]:
             raise TypeError(
-                f"{file}: column {name!r} is {sorts[0]} ({new}), but {sorts[1]} ({old}) in "
+                f"{file}: column {name!r} is {kinds[0]} ({new}), but {kinds[1]} ({old}) in "
                 f"{first}; make it one type in all files"
             )
 
 
 def _known_types(found: Any, known: Any) -> Any:
-    """The schema, with the types of columns that had none (all cells missing) so far."""
+    """Return the schema; columns in which all cells were missing so far get a type."""
     for k, field in enumerate(known):
-        if not _sort(field.type) and field.name in found.names:
+        if not _kind(field.type) and field.name in found.names:
             known = known.set(k, found.field(field.name))
     return known

@@ -227,13 +227,13 @@ class SavedFolder:
             )
         self._verified.add(name)
 
-    def batches(self, names: Sequence[str]) -> Iterator[Table]:
-        """Yield some columns of all rows, piece by piece."""
+    def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:
+        """Yield some columns of all rows, piece by piece, with the folder's name."""
         iterators = [self._pieces(name) for name in names]
         for _, n in next(iter(self._said.values()))["pieces"] if self._said else ():
             cells = dict(zip(names, map(next, iterators), strict=True))
             made = {name: self._column(name, each) for name, each in cells.items()}
-            yield Table(names, n, ComputedColumns(made.__getitem__))
+            yield Table(names, n, ComputedColumns(made.__getitem__)), str(self.folder)
         for pieces in iterators:
             next(pieces, None)  # compares the checksum
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.weights import as_part
 from cwboost.frames.table import Floats
+from cwboost.frames.weights import as_part
 
 if TYPE_CHECKING:
     from .base import Loss

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_whole, threads_for
-from cwboost.fitting.input_data import read_offset
+from cwboost.frames.aligned import read_offset
 from cwboost.frames.table import Floats, Table, read
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
@@ -358,7 +358,7 @@ class Model:
                 "the model was fitted with an offset (or exposure) for every row; pass offset= or "
                 "exposure= for these rows, or offset=0 for none"
             )
-        return read_offset(data, chosen[0], chosen[1], self.loss, self.n_outputs)
+        return read_offset(data, chosen[0], chosen[1], self.loss)
 
     def intervals(
         self,
@@ -673,13 +673,13 @@ class Model:
         return to_onnx(self, **options)
 
     def to_csv(self, folder: Any) -> None:
-        """Score tables as CSV files in a folder; see `cwboost.tables`."""
+        """Write score tables as CSV files; see `cwboost.export.tables.to_csv`."""
         from cwboost.export.tables import to_csv
 
         to_csv(self, folder)
 
     def to_excel(self, file: Any) -> None:
-        """Score tables as an Excel file (extra `excel`); see `cwboost.tables`."""
+        """Write score tables to Excel (extra `excel`); see `cwboost.export.tables.to_excel`."""
         from cwboost.export.tables import to_excel
 
         to_excel(self, file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,6 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._core import StopReason as StopReason
 from cwboost.frames.table import Floats
-
-if TYPE_CHECKING:
-    pass
-
 
 Ints = NDArray[np.int32]
 # A path that ended for one of these cannot go on.

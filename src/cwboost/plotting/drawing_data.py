@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cwboost._utils.text import readable_number
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
@@ -46,24 +47,6 @@ def one_line(name: Any, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def number(value: float, digits: int = 3) -> str:
-    """Return a number as text with a given number of significant digits.
-
-    Examples
-    --------
-    >>> number(12345.6), number(-0.01234), number(2.0), number(3.2e9)
-    ('12,346', '−0.0123', '2', '3.2e9')
-    """
-    size = abs(value)
-    if size >= 1e7 or 0 < size < 1e-4 or not np.isfinite(value):
-        text = re.sub(r"e([+-])0*", lambda found: "e" + found[1].strip("+"), f"{value:.{digits}g}")
-    else:
-        places = 0 if size == 0 else max(0, digits - 1 - int(np.floor(np.log10(size))))
-        text = f"{value:,.{places}f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
-    return text.replace("-", "−")
-
-
 def on_axis(value: float, low: float, high: float, digits: int = 6) -> str:
     """Return a number of an axis as text. Below 10,000 digits are not grouped: it may be years.
 
@@ -72,7 +55,7 @@ def on_axis(value: float, low: float, high: float, digits: int = 6) -> str:
     >>> on_axis(2003, 2003, 2009), on_axis(2500, 0, 10_000)
     ('2003', '2,500')
     """
-    text = number(value, digits)
+    text = readable_number(value, digits)
     return text.replace(",", "") if max(abs(low), abs(high)) < 10_000 else text
 
 
@@ -123,12 +106,12 @@ def short_numbers(text: str) -> str:
     'lon = −122.4'
     """
     found = r"-?\d+\.\d{4,}(e[+-]?\d+)?"
-    return re.sub(found, lambda match: number(float(match[0]), 4), text)
+    return re.sub(found, lambda match: readable_number(float(match[0]), 4), text)
 
 
 def signed(value: float) -> str:
     """Return a number with its sign as text."""
-    return ("+" if value > 0 else "") + number(value)
+    return ("+" if value > 0 else "") + readable_number(value)
 
 
 # --- scales ---------------------------------------------------------------------------------------
@@ -195,11 +178,11 @@ class Scaled:
         per = "" if exposure is None else f" per unit of {one_line(exposure, 20)}"
         if self.scale == "score":
             return f"effect on {self.score}{per}"
-        if self.link in ("logit", "softmax"):
-            what = "odds ratio" if self.scale == "ratio" else "probability"
-            return what + (self._of_class if self.link == "logit" else "")
         if self.scale == "ratio":
-            return f"factor of {self._y}{per}"
+            is_odds = self.link == "logit"
+            return f"odds ratio{self._of_class}" if is_odds else f"factor of {self._y}{per}"
+        if self.model.loss.target == "classes":
+            return f"probability{self._of_class}"
         return ("prediction" if self._y == "the prediction" else f"expected {self._y}") + per
 
     @property
@@ -216,7 +199,9 @@ class Scaled:
 
     @property
     def _of_class(self) -> str:
-        return f" of {one_line(self.model.classes[-1], 20)}"
+        """The class that one score is about; several scores are about one class each."""
+        about_one = self.model.n_outputs == 1 and self.model.classes
+        return f" of {one_line(self.model.classes[-1], 20)}" if about_one else ""
 
 
 # --- lines of an effect ---------------------------------------------------------------------------
@@ -258,10 +243,10 @@ def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
 def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
     """Return the band of an output on the scale, and the band of a missing cell.
 
-    Probabilities of several classes do not have a band, because each depends on all effects.
+    Responses with several outputs do not have a band, because each depends on all effects.
     """
     band = drawn.band
-    if band is None or (scaled.scale == "response" and scaled.link == "softmax"):
+    if band is None or (scaled.scale == "response" and scaled.model.n_outputs > 1):
         return None, None
     ends = tuple(scaled.values(end)[..., o] for end in (band.lower, band.upper))
     if band.missing is None:

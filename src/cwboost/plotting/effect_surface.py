@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cwboost._utils.text import readable_number
 from cwboost.explain.shapes import Shape
 from cwboost.frames.table import Numbers, Table
 from cwboost.model.model import Model
 
-from .drawing_data import column_of, factors, number, on_axis
+from .drawing_data import column_of, factors, on_axis
 from .effect_drawing import EffectDrawing, describe_hidden_ends, is_whole_axis
 from .mpl import Axes, FuncFormatter, MaxNLocator, TwoSlopeNorm
 from .style import (
@@ -141,8 +142,8 @@ class SurfaceDrawing(EffectDrawing):
     def _format_value(self, value: float) -> str:
         """Return the effect that a colour or a contour stands for."""
         if self.display.scale == "ratio":
-            return number(float(np.exp(value)))
-        return number(value + (self.display.middle or 0.0))
+            return readable_number(float(np.exp(value)))
+        return readable_number(value + (self.display.middle or 0.0))
 
 
 def _is_listed(axis: Any) -> bool:

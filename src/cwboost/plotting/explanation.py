@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.text import readable_number
 from cwboost.explain.explanation import explain
 from cwboost.frames.result_table import ResultTable
 
@@ -14,7 +15,6 @@ from .display import Display
 from .drawing_data import (
     Bar,
     Scaled,
-    number,
     one_line,
     short_numbers,
     signed,
@@ -165,9 +165,9 @@ class ExplanationDisplay(Display):
 
     def _format_score(self, score: float) -> str:
         """Return a score as text, with its response."""
-        model, text = self.scaled.model, number(score)
+        model, text = self.scaled.model, readable_number(score)
         if self.scaled.link not in ("logit", "log"):
             return text
         response = float(model.loss.response(np.array([[score]]))[0])
         as_percent = self.scaled.link == "logit"
-        return f"{text}  ({format_percent(response) if as_percent else number(response)})"
+        return f"{text}  ({format_percent(response) if as_percent else readable_number(response)})"

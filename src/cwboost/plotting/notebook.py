@@ -10,6 +10,7 @@ from html import escape
 
 import numpy as np
 
+from cwboost._utils.text import readable_number as number
 from cwboost.explain.shapes import Shape, shape, view
 from cwboost.explain.sizes import panels
 from cwboost.frames.table import Floats
@@ -20,7 +21,6 @@ from .drawing_data import (
     Series,
     histogram,
     level_lines,
-    number,
     on_axis,
     one_line,
     series_of,

@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cwboost._utils.text import readable_number
+
 from .drawing_data import (
     factors,
     lines_of,
-    number,
     on_axis,
     one_line,
 )
@@ -184,7 +185,7 @@ def set_ratio_ticks(axis: Any, n: int) -> None:
     """Set about n ticks at round factors on a logarithmic axis."""
     low, high = axis.get_view_interval()
     axis.set_major_locator(FixedLocator(factors(low, high, n)))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: number(v, 3)))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: readable_number(v, 3)))
     axis.set_minor_locator(FixedLocator([]))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+import cwboost
 from cwboost.model.model import Model
 
 
@@ -31,13 +33,13 @@ def fit_code(model: Model) -> str:
     )
     """
     settings = model.settings
-    learners = list(dict.fromkeys(_learner_code(t.learner) for t in model.terms.values()))
+    learners = list(dict.fromkeys(_code(t.learner) for t in model.terms.values()))
     lines = ["table", "y" if settings.target is None else repr(settings.target), "learners=["]
     lines += [f"    {learner}," for learner in learners]
     lines += [
         "]",
         f"loss={model.loss.code()}",
-        f"optimizer=cb.{model.optimizer!r}",
+        f"optimizer={_code(model.optimizer)}",
         f"n_iter={model.n_iter if model.bags is None else max(model.bags.n_iter)}",
         f"bins={_bins_code(settings.bins)}",
     ]
@@ -67,13 +69,14 @@ def fit_code(model: Model) -> str:
 
 
 def _bins_code(bins: Any) -> str:
-    return repr(bins.n) if bins.points == "equal" else f"cb.{bins!r}"
+    return repr(bins.n) if bins.points == "equal" else _code(bins)
 
 
-def _learner_code(learner: Any) -> str:
-    """Return the learner as code, with cb. before every class, also in a Tensor's margins."""
-    text = f"cb.{learner!r}"
-    for margin in (getattr(learner, "a", None), getattr(learner, "b", None)):
-        if margin is not None and not isinstance(margin, str):
-            text = text.replace(repr(margin), f"cb.{margin!r}", 1)
-    return text.replace("bins=Bins(", "bins=cb.Bins(")
+def _code(item: Any) -> str:
+    """Return a learner, optimizer or rule as code: with cb. before every class of cwboost."""
+    text = repr(item)
+    for entry in fields(item):
+        part = getattr(item, entry.name)
+        if is_dataclass(part):
+            text = text.replace(repr(part), _code(part), 1)
+    return f"cb.{text}" if getattr(cwboost, type(item).__name__, None) is type(item) else text

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cwboost._utils.text import format_table
+from cwboost._utils.text import format_table, readable_number
 from cwboost.frames.table import Floats
-from cwboost.plotting.drawing_data import number
 
 if TYPE_CHECKING:
     from .cv import CV
@@ -80,7 +79,7 @@ def html(found: CV) -> str:
 
 def _cell(value: Any) -> str:
     value = _known(value)
-    return escape(value) if isinstance(value, str) else number(float(value), 5)
+    return escape(value) if isinstance(value, str) else readable_number(float(value), 5)
 
 
 def _picture(found: CV) -> str:
@@ -113,8 +112,8 @@ def _picture(found: CV) -> str:
         f'<text x="{left:.0f}" y="{top:.0f}" text-anchor="{side}" font-size="10" '
         f'fill="currentColor">{text}</text>'
         for left, top, side, text in (
-            (LEFT - 4, 12, "end", number(high, 3)),
-            (LEFT - 4, HEIGHT - FOOT, "end", number(low, 3)),
+            (LEFT - 4, 12, "end", readable_number(high, 3)),
+            (LEFT - 4, HEIGHT - FOOT, "end", readable_number(low, 3)),
             (LEFT, HEIGHT - 2, "start", "0"),
             (WIDTH - 4, HEIGHT - 2, "end", f"{found.n_iter:,} iterations"),
         )

@@ -83,7 +83,7 @@ def deselect(
     """
     bar = as_progress(progress)
     _check(model, threshold, method, n_iter, n_threads)
-    given = FitInput(table, y, weights, offset, exposure, validation)
+    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure, validation=validation)
     check_again(model, given, "deselect", n_threads)
     rows = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
     known = {"table": None} if model.shares is not None else {"table": table, **rows}

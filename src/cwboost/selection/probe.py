@@ -192,7 +192,7 @@ def probe(
 
 
 def _path(
-    problem: FitProblem,
+    problem: FitProblem[PreparedRows],
     n_iter: int,
     seed: list[int],
     n_threads: int,
@@ -200,9 +200,9 @@ def _path(
     halt: Halt,
 ) -> Path:
     """Return the path of a fit that chooses among n terms and their shadows, numbered from n."""
-    binned, n_terms = problem.binned, len(problem.plans)
+    binned, n_terms = problem.prepared, len(problem.plans)
     sets = shuffle_sets(binned, np.random.default_rng(seed))
-    systems, w = problem.systems, problem.split.training
+    systems, w = problem.systems, binned.split.training
     if w.min() < w.max():  # with equal weights a shadow has the bin weights of its column
         systems = binned.systems(bin_weights(sets, w, ArrayPool()))
     begin = len(binned.core_sets)
@@ -211,7 +211,7 @@ def _path(
     both = replace(binned, core_sets=[*binned.core_sets, *map(core_set, sets)])
     among = replace(
         problem,
-        rows=both.rows(problem.split, n_threads),
+        rows=both.rows(n_threads),
         training=[*problem.training, *shadows],
     )
     return among.choose(n_iter, lambda term: term >= n_terms, halt, bar)
@@ -232,7 +232,7 @@ def shuffle_sets(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSe
     return [shuffle(number, bins) for number, bins in enumerate(binned.sets.sets)]
 
 
-def _make_probe(problem: FitProblem, paths: Sequence[Path], by: By) -> Probe:
+def _make_probe(problem: FitProblem[PreparedRows], paths: Sequence[Path], by: By) -> Probe:
     names = [plan.name for plan in problem.plans]
     last = [int(path.choices[-1]) if path.n_iter else -1 for path in paths]
     shadows = [names[k - len(names)] if k >= len(names) else None for k in last]
@@ -256,4 +256,4 @@ def _make_probe(problem: FitProblem, paths: Sequence[Path], by: By) -> Probe:
     first: dict[str, int] = {}
     for m, k in enumerate(paths[longest].choices[: stops[longest]], 1):
         first.setdefault(groups[k], m)
-    return Probe(problem.made(template, path), stops, shadows, first, by)
+    return Probe(problem.finish(template, path), stops, shadows, first, by)

@@ -19,6 +19,7 @@ from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
+from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats
@@ -357,7 +358,7 @@ class RandomHalves:
 
 
 def _first_iterations(
-    problem: FitProblem, ids: Sequence[int], q: int, n_iter: int, halt: Halt
+    problem: FitProblem[PreparedRows], ids: Sequence[int], q: int, n_iter: int, halt: Halt
 ) -> NDArray[np.int64]:
     """Run a fit until it has chosen q columns; return when it chose each first, 0 for never."""
     chosen: set[int] = set()

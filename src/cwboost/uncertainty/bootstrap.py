@@ -63,7 +63,7 @@ def with_bands(
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     model._refuse_edited("with_bands")
-    given = FitInput(table, y, weights, offset, exposure)
+    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     check_again(model, given, "with_bands", n_threads)
     binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
     optimizer, m = _bootstrap_optimizer(model, nested)

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
+from cwboost._core import SLOT_F, TRAINING_PART
 from cwboost.fitting.input_data import FitInput, Split
+from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
-from cwboost.fitting.slots import SLOT_F, TRAINING
 from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.fitting.systems import core_learner
 from cwboost.frames.table import Floats
@@ -159,8 +160,8 @@ def aic(
     small = replace(model, terms=_some_terms(model, used))
     if df == "trace":
         _check_trace(small)
-    given = FitInput(table, y, weights, offset, exposure, validation)
-    rows = _FittedRows.of(small, pose_again(small, given, "aic", n_threads))
+    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure, validation=validation)
+    rows = _FittedRows.make(small, pose_again(small, given, "aic", n_threads))
     counted = _active(model) if df == "active" else _trace(model, rows, used, bar)
     found = Information(rows.criterion(criterion, model, counted), counted, criterion, df)
     if (
@@ -235,15 +236,15 @@ def _some_terms(model: Model, numbers: list[int]) -> Mapping[str, Any]:
 class _FittedRows:
     """The training rows of a fit with the scores of the model."""
 
-    problem: FitProblem
+    problem: FitProblem[PreparedRows]
     score: Floats  # (q, n) at the bins
     n: float  # the number of rows that the weights represent
 
     @classmethod
-    def of(cls, model: Model, problem: FitProblem) -> _FittedRows:
-        rows = problem.rows
-        check_rows(model, problem.binned, rows, "aic")
-        w = problem.split.of_training(problem.split.training)
+    def make(cls, model: Model, problem: FitProblem[PreparedRows]) -> _FittedRows:
+        rows = problem.local_rows
+        check_rows(model, problem.prepared, rows, "aic")
+        w = problem.prepared.split.of_training(problem.prepared.split.training)
         whole = bool(np.all(w == np.round(w)))
         return cls(problem, rows.read(SLOT_F), float(w.sum()) if whole else float(len(w)))
 
@@ -265,7 +266,7 @@ class _FittedRows:
 
     def _likelihood_constant(self, loss: Loss) -> float:
         """Return minus the mean log likelihood, less the mean loss."""
-        y, split = self.problem.binned.data.y, self.problem.split
+        y, split = self.problem.prepared.data.y, self.problem.prepared.split
         return float(np.average(loss.likelihood_constant(y), weights=split.training))
 
 
@@ -332,14 +333,14 @@ class _ScoreMatrices:
         rotations = [_Rotation.make(system) for system in problem.systems]
 
         def gram_of(weighted: _core.LocalRows) -> Floats:
-            return _rotate(_core.gram(weighted, problem.training, TRAINING), rotations)
+            return _rotate(_core.gram(weighted, problem.training, TRAINING_PART), rotations)
 
-        gram = gram_removed = gram_of(problem.rows)
+        gram = gram_removed = gram_of(problem.local_rows)
         if not loss.linear:
-            w = problem.split.training.astype(np.float64)
+            w = problem.prepared.split.training.astype(np.float64)
             used = w > 0
-            w[used] *= loss.curvature(problem.binned.data.y[used], rows.score[0, used])
-            gram = gram_of(problem.binned.rows(Split(w, None, w)))
+            w[used] *= loss.curvature(problem.prepared.data.y[used], rows.score[0, used])
+            gram = gram_of(problem.prepared.with_split(Split(w, None, w)).rows())
         return cls(gram, gram_removed, [rotation.h for rotation in rotations])
 
     def plain(self, k: int, step: float) -> None:

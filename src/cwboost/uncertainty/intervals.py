@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._core import SLOT_F
 from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
@@ -24,7 +25,6 @@ from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.fitting.scores import score_batch
-from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Floats, Table, read
 from cwboost.losses import Quantile, risk
@@ -217,7 +217,7 @@ def intervals(
     """See Model.intervals."""
     _check(model, level, kind, folds, n_threads)
     bar, seed = as_progress(progress), as_seed(random_state)
-    given = FitInput(table, y, weights, offset, exposure)
+    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     check_again(model, given, "intervals", n_threads)
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
     fits = IntervalFits(model, binned, seed)
@@ -301,7 +301,7 @@ def _calibrate_bags(fits: IntervalFits) -> CalibratedModels:
     assert model.bags is not None
     old = model.settings
     held = draw_bags(len(model.bags), old.fraction, data, old.seed).held
-    times, rows = held.sum(axis=0), fits.binned.rows(data.split)
+    times, rows = held.sum(axis=0), fits.binned.rows()
     total, at_bins = np.zeros((len(data.y), 1)), np.zeros((len(data.y), 1))
     for b, marks in enumerate(held):
         betas = {name: coef[b] for name, coef in model.bags.coef.items()}

@@ -24,7 +24,7 @@ from cwboost.cli.command import INTERRUPTED, SUCCESS, Command
 from cwboost.cli.fit_request import check_target, is_classification, read_fit_request
 from cwboost.cli.text import model_summary
 from cwboost.fitting.callbacks import Interrupted
-from cwboost.fitting.input_data import read_weights
+from cwboost.frames.aligned import read_weights
 from cwboost.frames.files import check_output
 from cwboost.frames.table import Column, Labels, Numbers, Table
 from cwboost.model.model import Model

@@ -83,8 +83,8 @@ class Group {
     const packed = this.kind === "surface" || !data.bands ? null : data.bands.of[this.columns[0]];
     const levels = this.kind === "levels";
     if (!packed || (packed.levels !== null) !== levels) return null;
-    // A probability depends on the effects on all classes.
-    if (state.scale === "response" && data.link === "softmax") return null;
+    // A response depends on the effects on all outputs.
+    if (state.scale === "response" && model.q > 1) return null;
     const ends = [packed.lower, packed.upper].map((text) => decode(text));
     const pair = (i, from = ends) =>
       from.map((end) => shown(Array.from(end.slice(i * model.q, (i + 1) * model.q))));
@@ -199,15 +199,15 @@ const scaleNames = {
   softmax: "effect on the score",
 };
 const hasResponse = ["log", "logit", "softmax"].includes(data.link);
+const isProbability = data.classes.length > 0 && data.link !== null;
 
 function outputName() {
   if (model.q > 1) return data.outputs[state.output];
-  return data.link === "logit" && data.classes.length ? data.classes[1] : "";
+  return data.classes.length ? data.classes[1] : "";
 }
 
 function responseName() {
-  if (data.link === "logit" || data.link === "softmax")
-    return `probability of ${cut(outputName(), 40)}`;
+  if (isProbability) return `probability of ${cut(outputName(), 40)}`;
   if (data.link === "log" && data.exposure) return "prediction per unit of exposure";
   return "prediction";
 }

@@ -11,7 +11,7 @@ function overview() {
   const at = (risks) => path.riskAt(risks, path.best);
   const [before, after] = bags ? bags.risk : [path.risk[0], at(path.risk)];
   const tiles = [
-    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, from the start to the model"),
+    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, start to model"),
   ];
   if (bags) tiles.push(tile(format(bags.left_out, 3), "out-of-bag risk"));
   else if (path.validation_risk)
@@ -84,7 +84,7 @@ function formula() {
   listeners.push(show);
   const links = {
     log: "prediction = exp(score)",
-    logit: "probability = 1 / (1 + exp(−score))",
+    logit: `${isProbability ? "probability" : "prediction"} = 1 / (1 + exp(−score))`,
     softmax: "probabilities = softmax of the scores",
   };
   return h(
@@ -131,7 +131,7 @@ function columnsTable() {
 
 function calibrationCard() {
   const axis = () =>
-    ["logit", "softmax"].includes(data.link)
+    isProbability
       ? responseName()
       : data.judged.per_exposure
         ? "per unit of exposure"
@@ -143,7 +143,7 @@ function calibrationCard() {
       groups: data.judged.calibration[state.output],
       xLabel: `predicted ${axis()}`,
       yLabel: "observed",
-      probability: ["logit", "softmax"].includes(data.link),
+      probability: isProbability,
       about: `Observed against predicted values in ${data.judged.calibration[state.output].predicted.length} groups of rows; the table below has the numbers`,
     }),
   );

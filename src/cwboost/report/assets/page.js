@@ -150,9 +150,9 @@ function classPicker() {
 function subtitle() {
   const what = data.target ? cut(data.target, 80) : "the target";
   const of =
-    data.link === "logit" && data.classes.length
+    isProbability && model.q === 1
       ? `the probability that ${what} is ${cut(data.classes[1], 60)}`
-      : data.link === "softmax"
+      : isProbability
         ? `the probabilities of ${data.outputs.length} classes of ${what}`
         : data.aim === "prediction"
           ? what

@@ -174,17 +174,16 @@ function answerOf(score) {
     ];
   const found = model.response(score);
   const main = found[state.output];
-  const probability = data.link === "logit" || data.link === "softmax";
   const words =
     data.link === null
       ? "score (the response is a Python function)"
-      : probability
+      : isProbability
         ? responseName()
         : data.target
           ? `predicted ${cut(data.target, 40)}`
           : "prediction";
   const out = [
-    h("b", { text: probability ? percentOf(main) : format(main, 5), "data-value": main }),
+    h("b", { text: isProbability ? percentOf(main) : format(main, 5), "data-value": main }),
     h("span", { dir: "auto", text: words }),
   ];
   if (data.link !== "identity" && data.link !== null)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._core import SLOT_F
 from cwboost._utils.checks import is_number, threads_for
 from cwboost.explain.trajectory import coefficients_at
 from cwboost.fitting.callbacks import Interrupted
@@ -21,7 +22,6 @@ from cwboost.fitting.parallel_fits import Halt
 from cwboost.fitting.preparation import read_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
-from cwboost.fitting.slots import SLOT_F
 from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
@@ -171,7 +171,7 @@ class Evaluator:
     def fit(self, arguments: Mapping[str, Any]) -> Model:
         """Return a fit to all rows."""
         rows = {name: self.given[name] for name in ("table", "y", "weights", "offset", "exposure")}
-        target = self.default.settings.target
+        target = self.data.source.target
         if target is not None:
             rows["y"] = target  # a formula would add its own learners
         return fit(**{**rows, **arguments})
@@ -261,7 +261,7 @@ def _rebuild(state: dict[str, Any], n_threads: int) -> Evaluator:
 def scores_at(prepared: PreparedRows, model: Model, iterations: Iterations) -> Iterator[Floats]:
     """Yield the (q, n) scores of all rows, at their bins, after some iterations of a path."""
     data, of_term = prepared.data, prepared.sets.of_term
-    rows = prepared.rows(Split(data.weights, None, data.weights), 1)
+    rows = prepared.with_split(Split(data.weights, None, data.weights)).rows(1)
     effects = {}  # (iterations, q, bins) by number of term, for terms that were chosen
     for k, beta in enumerate(coefficients_at(model, iterations).values()):
         if beta.any():

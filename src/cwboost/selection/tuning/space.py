@@ -229,7 +229,7 @@ def _distribution(name: Any, given: Any) -> Distribution:
     if isinstance(given, tuple):
         if len(given) != 2 or not all(map(is_number, given)) or given[0] > given[1]:
             raise ValueError(
-                f"space, {name!r}: expected a tuple (low, high), or choices as a list; got {given!r}"
+                f"space, {name!r}: expected a tuple (low, high) or a list of choices, got {given!r}"
             )
         return Uniform(*map(float, given))
     values = tuple(given) if isinstance(given, list) else (given,)

@@ -293,7 +293,7 @@ def identity(search: SuccessiveHalving) -> dict[str, str]:
         "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
         "learners": fingerprint(learners),
         "loss": data.loss.identity(),
-        "bins": repr(evaluator.default.settings.bins),
+        "bins": repr(evaluator.data.source.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in evaluator.space.parameters.items()),
         "folds": fingerprint(
             x for fold in evaluator.folds for x in (fold.training_counts, fold.test_counts)

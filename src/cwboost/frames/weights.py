@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.table import Floats
+from .columns import Floats
 
 # (n,) floats; booleans where all weights are 0 or 1; or `ones`.
 RowWeights = NDArray[Any]

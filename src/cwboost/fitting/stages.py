@@ -1,0 +1,82 @@
+"""The stages of a fit: main effects, and then, if pairs were asked for, main effects and pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from cwboost import _core
+from cwboost._utils.memory import garbage_collection_paused
+from cwboost.model.model import Model
+from cwboost.model.records import Ranking
+from cwboost.progress import Progress
+
+from .callbacks import Interrupted, RunContext
+from .interactions import Pairs, how_many, pair_learners, rank
+from .options import FitOptions
+from .prepared import PreparedRows, PreparedTerms
+from .problem import FitProblem
+from .starting_point import StartingPoint
+from .term_plans import plan_terms, summarize_columns
+
+P = TypeVar("P", bound=PreparedTerms)
+
+
+def run_stages(
+    prepared: PreparedTerms,
+    begin: StartingPoint,
+    options: FitOptions,
+    interactions: int | str | Pairs | None,
+    context: RunContext,
+) -> Model:
+    """Fit prepared rows. With interactions, main effects get half of the time limit."""
+    history = _core.Path()
+    with garbage_collection_paused():
+        problem = FitProblem.make(prepared, options.optimizer, begin)
+        model = problem.template(options.patience)
+    if interactions is None:
+        return problem.boost(model, history, options, context)
+    half = None if options.time_limit is None else options.time_limit / 2
+    main = problem.boost(model, history, options._replace(time_limit=half), context)
+    with garbage_collection_paused():
+        try:
+            prepared, ranking = with_pairs(prepared, main, interactions, context.progress)
+        except KeyboardInterrupt:
+            raise Interrupted(main) from None
+        if len(prepared.plans) == len(main.terms):
+            return replace(main, interactions=ranking)
+        problem = FitProblem.make(prepared, options.optimizer, begin)
+        model = replace(problem.template(options.patience), interactions=ranking)
+    model, history = problem.continue_from(model, main)
+    more = options._replace(n_iter=options.n_iter + model.n_iter)
+    return problem.boost(model, history, more, context)
+
+
+def with_pairs(
+    prepared: P, main: Model, interactions: int | str | Pairs, bar: Progress
+) -> tuple[P, Ranking | None]:
+    """Return the rows with pairs as further terms, and the ranking of all pairs.
+
+    The pairs are the named ones (without a ranking), or the best on the residuals of a model of
+    main effects.
+    """
+    data, seen, threads = prepared.data, prepared.seen, prepared.n_threads
+    ranking = None
+    if not isinstance(interactions, list):
+        if not isinstance(prepared, PreparedRows):
+            raise ValueError(
+                f"interactions: {interactions!r} requires rows in one process, where pairs can be "
+                "ranked; name the pairs, for instance [('a', 'b')]"
+            )
+        rows, seed = prepared.data, data.source.seed
+        ranking = rank(main, rows, prepared.columns, seen, seed, threads, bar)
+        ranking = replace(ranking, chosen=how_many(interactions, ranking))
+        interactions = ranking.pairs[: ranking.chosen]
+    learners = pair_learners(interactions, prepared.plans)
+    if not learners:
+        return prepared, ranking
+    names = dict.fromkeys(name for learner in learners for name in learner.columns)
+    new = [name for name in names if name not in seen]
+    seen = {**summarize_columns(new, data.table, data.sample, threads), **seen}
+    plans = plan_terms(learners, data.table, data.sample, seen, threads, prepared.plans)
+    return prepared.with_more(plans, seen), ranking
