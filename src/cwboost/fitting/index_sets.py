@@ -42,23 +42,19 @@ def shared_axes(
 ) -> tuple[dict[tuple[Axis, ...], list[Basis]], list[int]]:
     """Return the distinct axes of the terms with the bases on each, and the number of each term's
     axes. The axes of a pair are two."""
-    bases: dict[tuple[Axis, ...], list[Basis]] = {}
     numbers: dict[tuple[Axis, ...], int] = {}
-    of_term = []
-    for plan in plans:
-        axes = _axes(plan, default)
-        bases.setdefault(axes, []).append(plan.basis)
-        of_term.append(numbers.setdefault(axes, len(numbers)))
-    return bases, of_term
+    of_term = [numbers.setdefault(_axes(plan, default), len(numbers)) for plan in plans]
+    bases: list[list[Basis]] = [[] for _ in numbers]
+    for plan, number in zip(plans, of_term, strict=True):
+        bases[number].append(plan.basis)
+    return dict(zip(numbers, bases, strict=True)), of_term
 
 
 def _axes(plan: Plan, default: Bins) -> tuple[Axis, ...]:
     """Return what the bins of a term depend on; terms with the same axes share their bins."""
-    rules, of_pair = plan.learner.axis_rules(default), len(plan.columns) > 1
-    return tuple(
-        Axis(name, encoder, None if encoder.is_coded else rule, of_pair)
-        for name, encoder, rule in zip(plan.columns, plan.encoders, rules, strict=True)
-    )
+    columns, rules = plan.columns, plan.learner.axis_rules(default)
+    axes = zip(columns, plan.encoders, rules, strict=True)
+    return tuple([Axis(c, e, None if e.is_coded else r, len(columns) > 1) for c, e, r in axes])
 
 
 def make_sets(

@@ -243,15 +243,6 @@ class Basis:
         """Return the basis with its mean row over bins of the given values and weights."""
         return self if self.mean is not None else replace(self, mean=self._mean(values, weights))
 
-    def with_mean_row(self, mean: Floats) -> Self:
-        """Return a copy of the basis with this mean row.
-
-        A fit calls it for every term, of which there may be many thousands: hence not `replace`.
-        """
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__, mean=mean)
-        return new
-
     def _mean(self, values: Floats, weights: Floats) -> Floats:
         known = self.known(values) & (weights != 0)
         rows = self.rows(values[known], ArrayPool())
