@@ -14,7 +14,7 @@ from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.problem import FitProblem
-from cwboost.uncertainty.bootstrap import draw
+from cwboost.uncertainty.bootstrap import draw_counts
 
 mpl.use("agg")
 
@@ -37,7 +37,7 @@ def test_bands_are_made_of_fits_to_draws(banded):
     table, y, model = banded
     binned = prepare(table, y)
     seeds = np.random.SeedSequence(0).generate_state(25, np.uint64).tolist()
-    counts = [draw(binned.data, s) for s in seeds]
+    counts = [draw_counts(binned.data, s) for s in seeds]
     assert all(c.sum() == 300 for c in counts)
     curves = []
     for weights in (np.ones(300), *counts):
