@@ -1,7 +1,7 @@
-"""A headless Chromium for tests, driven over its DevTools pipe: no driver, no further package.
+"""A headless Chromium for tests, driven over its DevTools pipe without further packages.
 
-Knows how to start it, open a file, run JavaScript, press keys and take pictures; keeps what the
-page complained of and what it asked the network for. Knows nothing of the report.
+Starts the browser, opens files, runs JavaScript, presses keys and takes screenshots. Records the
+errors of the page and its network requests. Does not know about the report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATIENCE = 60.0  # seconds for an answer
 
 
 def find_browser() -> str | None:
-    """The browser: what the environment variable CHROMIUM says, else the first of the names."""
+    """Return the program in the environment variable CHROMIUM, else the first of the names."""
     named = os.environ.get("CHROMIUM")
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
@@ -52,7 +52,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the DevTools protocol and its answer."""
+        """Send a command of the DevTools protocol and return its answer."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -107,7 +107,7 @@ class Page:
         self.wait("document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
-        """The value of an expression, promises awaited."""
+        """Return the value of an expression; promises are awaited."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True,
                           awaitPromise=True, userGesture=True)  # fmt: skip
         if "exceptionDetails" in found:
@@ -123,7 +123,7 @@ class Page:
             time.sleep(0.05)
 
     def press(self, key: str, code: int = 0, text: str = "") -> None:
-        """A key, as if it was pressed."""
+        """Press a key."""
         about = {"key": key, "windowsVirtualKeyCode": code, "text": text}
         self.call("Input.dispatchKeyEvent", type="keyDown", **about)
         self.call("Input.dispatchKeyEvent", type="keyUp", **about)
@@ -141,7 +141,7 @@ class Page:
 
 @contextmanager
 def browser(program: str) -> Iterator[Page]:
-    """A browser with a profile of its own; ended with all that it started."""
+    """Start a browser with a new profile, and end it with all its processes."""
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
     with tempfile.TemporaryDirectory(prefix="browser", ignore_cleanup_errors=True) as profile:

@@ -1,8 +1,8 @@
-"""Models and rows that the tests of the exports share: every kind of term, every loss, offsets, and
-names and levels that are out to break things.
+"""Models and rows that the tests of the exports share.
 
-Knows how the models are made and which rows are hard for them (missing cells, levels never seen,
-values beyond the range, at every break and one float beside it). Does not know any export.
+The models have every kind of term, every loss, offsets, and hostile names and levels. The rows have
+missing cells, unseen levels, values beyond the training range, at every break and next to it. Does
+not know about any export.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HOSTILE_COLUMNS = ['q"u"ote', "new\nline -- ", "sélect", "'; DROP TABLE rows; -
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CosineBasis(Basis):
-    """A basis of a user's own, which is not a piecewise polynomial."""
+    """A user-defined basis that is not a piecewise polynomial."""
 
     period: float
     kind: ClassVar[str] = "cosine"
@@ -65,7 +65,7 @@ class CosineBasis(Basis):
 
 @dataclass(frozen=True, repr=False)
 class Cosine(Learner):
-    """A learner of a user's own."""
+    """A user-defined learner."""
 
     column: str
     df: float | None = None
@@ -101,7 +101,7 @@ def kind_model(kind: str) -> cb.Model:
 
 
 def with_all_terms(model: cb.Model) -> cb.Model:
-    """The model, terms that were never chosen given some coefficients."""
+    """Return the model with random coefficients for terms that were never chosen."""
     rng = np.random.default_rng(9)
     terms = {
         name: term if term.chosen else replace(term, beta=rng.normal(0, 0.2, term.beta.shape))
@@ -129,7 +129,7 @@ def loss_model(loss: str) -> cb.Model:
 
 @cache
 def hostile_model() -> cb.Model:
-    """One category column for each hostile name, all with the hostile levels."""
+    """Return a model with a category column for each hostile name, with the hostile levels."""
     table = hostile_table()
     y = np.random.default_rng(5).normal(size=len(table["x"]))
     learners = [
@@ -150,7 +150,7 @@ def hostile_table() -> dict[str, np.ndarray]:
 
 @cache
 def wide_model() -> tuple[cb.Model, dict[str, np.ndarray]]:
-    """200 curves and a column of 100 levels, all chosen."""
+    """Return a model with 200 curves and a column of 100 levels, all chosen, and its table."""
     rng = np.random.default_rng(0)
     n = 1500
     table: dict[str, Any] = {f"column {j}": rng.uniform(size=n) for j in range(200)}
@@ -161,7 +161,7 @@ def wide_model() -> tuple[cb.Model, dict[str, np.ndarray]]:
 
 
 def hard_rows(model: cb.Model, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Rows of the table, and rows with one cell (and with all cells) replaced by a hard value."""
+    """Return rows of the table, and rows with one cell or all cells replaced by hard values."""
     rng = np.random.default_rng(6)
     special = {name: _hard_values(model, name, table[name]) for name in table}
     parts = [{name: column[:80] for name, column in table.items()}]
@@ -200,7 +200,7 @@ def _hard_values(model: cb.Model, name: str, column: np.ndarray) -> np.ndarray:
 
 
 def predict(model: cb.Model, rows: Any, kind: str, **fixed: Any) -> np.ndarray:
-    """Predictions, as (n, q), without the warning of levels never seen."""
+    """Return predictions (n, q) without the warning about unseen levels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         out = model.predict(rows, kind=kind, **fixed)
@@ -215,6 +215,6 @@ def contributions(model: cb.Model, rows: Any) -> dict[str, np.ndarray]:
 
 
 def assert_same(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> None:
-    """Equal, by the larger of the absolute and the relative deviation."""
+    """Check equality up to the larger of the absolute and the relative tolerance."""
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

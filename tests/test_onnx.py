@@ -1,6 +1,6 @@
-"""The ONNX graph of a model, run in onnxruntime, gives the model's own numbers.
+"""The ONNX graph of a model, run in onnxruntime, computes what the model predicts.
 
-Knows how a session is fed; the models and the hard rows are export_cases'.
+The models and the difficult rows are in export_cases.py.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_the_policy_allows_its_own_script_and_style_only(adult, tmp_path):
 
 
 def test_terms_are_exact(adult, tmp_path):
-    """Coefficients, means and the polynomials of the basis are those of the model."""
+    """The page has the coefficients, means and basis polynomials of the model."""
     model, _ = adult
     _, data = written(model, tmp_path)
     assert [t["name"] for t in data["terms"]] == list(model.terms)

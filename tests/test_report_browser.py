@@ -1,7 +1,8 @@
-"""The report in a real browser: it opens without complaint, moves, and predicts as the model does.
+"""The report in a real browser: it opens without errors, reacts to input, and predicts as the model
+does.
 
-Marked slow; skipped where there is no Chromium, but for continuous integration (variable CI), which
-installs one (.ci/run) and fails without.
+Marked slow. Skipped if Chromium is not installed, except in continuous integration (variable CI),
+which fails without it.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def opened(page: Page, model, tmp_path, *arguments, width=1200, **options) -> Pa
 
 
 def quiet(page: Page) -> None:
-    """Nothing was complained of, nothing was asked of the network."""
+    """Check that there were no errors and no network requests."""
     assert page.complaints == []
     assert [url for url in page.requests if not url.startswith("file:")] == []
 
 
 def cells(rows, i):
-    """A row as JSON has it."""
+    """Return a row as JSON has it."""
     out = {}
     for name, column in rows.items():
         value = column[i]
@@ -75,7 +76,7 @@ def cells(rows, i):
 
 
 def predicted(page: Page, rows, n, fixed=None):
-    """Scores and responses of all rows, by the page's own functions."""
+    """Return scores and responses of all rows, computed by the page."""
     script = "%s.map((cells, i) => cwboostReport.predict(cells, %s[i]))"
     given = [{} for _ in range(n)] if fixed is None else fixed
     found = page.run(script % (as_json([cells(rows, i) for i in range(n)]), json.dumps(given)))
@@ -86,7 +87,7 @@ def predicted(page: Page, rows, n, fixed=None):
 
 
 def as_json(value) -> str:
-    """An expression for the value; written out, a key __proto__ would be none."""
+    """Return an expression for the value; a literal could not have the key __proto__."""
     return f"JSON.parse({json.dumps(json.dumps(value))})"
 
 
@@ -175,7 +176,7 @@ def test_edited_models(page, tmp_path):
 
 
 def test_inputs_move_the_prediction(page, tmp_path):
-    """Typed, chosen and moved by keys: what is shown is the prediction of the row in the inputs."""
+    """Typed, selected or moved by keys: the page shows the prediction of the row in the inputs."""
     model = loss_model("squared")
     opened(page, model, tmp_path)
 
@@ -222,7 +223,7 @@ def test_inputs_move_the_prediction(page, tmp_path):
 
 
 def test_odd_columns(page, tmp_path):
-    """One value and missing cells, booleans on a line, a column of which only missing counts."""
+    """One value and missing cells, booleans with a line, a column where only missing counts."""
     rng = np.random.default_rng(0)
     n = 300
     gone = rng.uniform(size=n) < 0.3
@@ -486,7 +487,7 @@ def test_scale_class_and_theme(page, tmp_path):
 
 
 def test_text_is_legible_in_both_themes(page, tmp_path):
-    """Contrast of the colours of text with what they stand on is at least 4.5."""
+    """The contrast of text with its background is at least 4.5."""
     opened(page, loss_model("squared"), tmp_path)
     script = """(pairs => {
         const style = getComputedStyle(document.documentElement);

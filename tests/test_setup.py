@@ -1,7 +1,7 @@
-"""The kernels of a fit's set-up against the NumPy and SciPy that they replace.
+"""Test the kernels that set up a fit against the NumPy and SciPy code that they replace.
 
-Knows the kernels (setup.hpp, system.hpp), their plain versions and what is built around them: room,
-threads, columns that are not copied. Runs under sanitizers beside test_core.
+Covers setup.hpp and system.hpp: results, room in arrays, threads, columns that are not copied.
+Sanitizer builds run this file as well.
 """
 
 from __future__ import annotations

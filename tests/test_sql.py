@@ -1,6 +1,6 @@
-"""The SQL of a model, run in DuckDB and SQLite, gives the model's own numbers.
+"""The SQL of a model, run in DuckDB and SQLite, computes what the model predicts.
 
-Knows how to load rows into the databases; the models and the hard rows are export_cases'.
+The models and the difficult rows are in export_cases.py.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ RUN = {"duckdb": run_duckdb, "sqlite": run_sqlite}
 
 
 def check(model: cb.Model, rows: dict[str, np.ndarray], dialect: str, **fixed: Any) -> None:
-    """Effects, scores and responses are the model's."""
+    """Check that effects, scores and responses equal the model's."""
     names = fixed.pop("names", {})
     numbered = rows | {"row_number": np.arange(len(next(iter(rows.values()))), dtype=float)}
     found = RUN[dialect](
@@ -145,7 +145,7 @@ def test_offset_of_several_classes(dialect):
 
 @pytest.mark.parametrize("dialect", RUN)
 def test_scores_far_out(dialect):
-    """Scores beyond what exp can take."""
+    """Scores for which exp overflows."""
     table = {"x": np.linspace(0, 1, 50)}
     for loss, y in (("binomial", table["x"] > 0.5), ("multinomial", np.arange(50) % 3)):
         model = cb.fit(table, y, [cb.Linear("x")], loss=loss, n_iter=30)
@@ -161,7 +161,7 @@ def test_nothing_chosen_and_many_chosen(dialect):
 
 @cache
 def many_terms() -> tuple[cb.Model, dict[str, np.ndarray]]:
-    """More terms than the depth of an expression may be."""
+    """Return a model with more terms than the allowed depth of an expression."""
     rng = np.random.default_rng(0)
     table = {f"x{j}": rng.normal(size=10) for j in range(1100)}
     model = cb.fit(table, table["x0"], [cb.Linear(name) for name in table], n_iter=1)
@@ -169,7 +169,7 @@ def many_terms() -> tuple[cb.Model, dict[str, np.ndarray]]:
 
 
 def test_steps_at_floats_that_sqlite_misreads():
-    """Literals of 16 and 17 digits must be exact where a float beside them falls elsewhere."""
+    """Literals with 16 and 17 digits must be exact, or the next float is on the wrong side."""
     x = np.array([-0.2635315478341341, 374.6883973654719, 5750329.194416421, 9e9])
     x = np.sort(np.concatenate([np.repeat(x, 5), np.random.default_rng(0).normal(size=200)]))
     model = cb.fit({"x": x}, np.sin(40 * x), [cb.Step("x", bins=100)], n_iter=50)
@@ -178,7 +178,7 @@ def test_steps_at_floats_that_sqlite_misreads():
 
 
 def test_unknown_column_is_an_error():
-    """SQLite would take an unknown name in double quotes for text."""
+    """SQLite reads an unknown name in double quotes as text, unless it is qualified."""
     query = to_sql(cases.kind_model("spline"), table=TABLE, dialect="sqlite")
     with pytest.raises(sqlite3.OperationalError, match="no such column"):
         run_sqlite({"other": np.zeros(3)}, query)
@@ -202,7 +202,7 @@ def test_table_names():
 
 
 def test_readable():
-    """Cuts read as people would write them."""
+    """Cuts are written with few digits."""
     gain = np.repeat([0.0, 7298.0, 15024.0, 99999.0], 25)
     model = cb.fit({"gain": gain}, np.sqrt(gain), [cb.Step("gain", bins=4)], n_iter=10)
     query = to_sql(model, dialect="sqlite")

@@ -1,8 +1,8 @@
-"""The exact tables of a model, and nothing else, give the model's own numbers; the tables for
-reading come close. As dicts, from CSV files and from an Excel workbook.
+"""The exact tables of a model are enough to compute its predictions; the tables for reading agree
+with them.
 
-Knows how people would use the tables (`predict_from_tables`); the models and the hard rows are
-export_cases'.
+`predict_from_tables` uses only the tables. The models and the difficult rows are in
+export_cases.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def from_csv(file: Path) -> Rows:
 
 
 def from_sheet(sheet: Any) -> list[Rows]:
-    """The tables of a sheet, parted by empty rows."""
+    """Return the tables of a sheet, which are separated by empty rows."""
 
     def unescaped(value: Any) -> Any:
         if not isinstance(value, str):
@@ -68,7 +68,7 @@ def number(cell: Any, empty: float) -> float:
 
 
 def position(rows: Rows, column: str, value: Any) -> int:
-    """The row of a table of one column that a value falls in."""
+    """Return the number of the row that a value of one column falls in."""
     kinds = [row[f"{column} is"] for row in rows]
     numeric = not isinstance(value, str) and value is not None
     if value is None or (numeric and np.isnan(value)):
@@ -81,7 +81,7 @@ def position(rows: Rows, column: str, value: Any) -> int:
             if kinds[i] == "level" and (row[column] or "") == text:
                 return i
         return kinds.index("other")
-    if "other" in kinds:  # only missing cells are told apart
+    if "other" in kinds:  # the table distinguishes only missing cells
         return kinds.index("other")
     for i, row in enumerate(rows):
         low, high = number(row[f"{column} from"], -np.inf), number(row[f"{column} to"], np.inf)
@@ -129,7 +129,7 @@ def columns_of(rows: Rows) -> list[str]:
 def predict_from_tables(
     intercept: Rows, terms: list[Rows], link: str, table: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """(n, q) scores and responses by nothing but the tables."""
+    """Return scores and responses (n, q), computed only from the tables."""
     outputs = [row.get("output", "") for row in intercept]
     n = len(next(iter(table.values())))
     score = np.tile([float(row["intercept"]) for row in intercept], (n, 1))
@@ -155,7 +155,7 @@ def link_of(model: cb.Model) -> str:
 
 
 def some(rows: dict[str, np.ndarray], n: int = 250) -> dict[str, np.ndarray]:
-    """Some of the rows: looking them up one by one takes its time."""
+    """Return some of the rows, because looking them up one by one is slow."""
     at = np.random.default_rng(0).permutation(len(next(iter(rows.values()))))[:n]
     return {name: column[at] for name, column in rows.items()}
 

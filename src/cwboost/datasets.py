@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def adult() -> dict[str, NDArray[np.float64] | NDArray[np.object_]]:
-    """Return the Adult table (UCI, CC BY 4.0): 48,842 people, and who earns more than 50,000 a year.
+    """Return the Adult table (UCI, CC BY 4.0): which of 48,842 people earn more than 50,000 a year.
 
     Numeric columns are floats. The others are text, with None for missing cells. The target is
     "class".

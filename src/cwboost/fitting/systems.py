@@ -8,6 +8,7 @@ Pairs without main effects have their own file (`pair_systems`). Does not know a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def with_means(plans: Sequence[Plan], systems: Sequence[System], anew: bool = Fa
     With `anew` means that are known are replaced: those of other training rows.
     """
     return [
-        plan.with_basis(plan.basis.with_mean_row(system.mean))
+        plan.with_basis(replace(plan.basis, mean=system.mean))
         if anew or plan.basis.mean is None
         else plan
         for plan, system in zip(plans, systems, strict=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
@@ -101,16 +102,16 @@ def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Lea
     kept: list[Learner] = []
     dropped: list[str] = []
     for learner in learners:
-        columns = [training[name] for name in learner.columns]
-        for column in columns:
-            learner.check_column(column)
-        constant = [c.name for c in columns if learner.is_constant(c.summary)]
-        if constant:
-            dropped += [name for name in constant if name not in dropped]
-        elif all(c.summary.varies for c in columns):
+        learner.check_columns(training)
+        summaries = [training.summaries[name] for name in learner.columns]
+        constant = [learner.is_constant(summary) for summary in summaries]
+        if any(constant):
+            names = compress(learner.columns, constant)
+            dropped += [name for name in names if name not in dropped]
+        elif all(summary.varies for summary in summaries):
             kept.append(learner)
-        else:
-            kept.append(learner.when_constant())
+        elif (other := learner.when_constant()) is learner or other not in kept:
+            kept.append(other)
     if dropped:
         warnings.warn(
             "constant in the training rows and therefore left out: " + ", ".join(dropped),

@@ -11,7 +11,7 @@ function overview() {
   const at = (risks) => path.riskAt(risks, path.best);
   const [before, after] = bags ? bags.risk : [path.risk[0], at(path.risk)];
   const tiles = [
-    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, from the start to the model"),
+    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, start to model"),
   ];
   if (bags) tiles.push(tile(format(bags.left_out, 3), "out-of-bag risk"));
   else if (path.validation_risk)

@@ -75,11 +75,12 @@ class Pieces:
         """Return the pieces followed by one for missing cells, whose row is (n_coef,)."""
         last = np.zeros((1, *self.blocks.shape[1:]))
         last[0, 0] = row
-        return replace(
-            self,
-            origin=np.append(self.origin, 0.0),
-            width=np.append(self.width, 1.0),
-            blocks=np.concatenate([self.blocks, last]),
+        return Pieces(
+            self.breaks,
+            np.append(self.origin, 0.0),
+            np.append(self.width, 1.0),
+            np.concatenate([self.blocks, last]),
+            self.closed_above,
         )
 
 
@@ -178,7 +179,7 @@ class Basis:
         return None
 
     def pieces(self, codes: Floats | None = None) -> Pieces | None:
-        """Return the exact form, missing cells included; None if there is none.
+        """Return the exact form, missing cells included; None if the basis does not have one.
 
         Parameters
         ----------
@@ -243,15 +244,6 @@ class Basis:
         """Return the basis with its mean row over bins of the given values and weights."""
         return self if self.mean is not None else replace(self, mean=self._mean(values, weights))
 
-    def with_mean_row(self, mean: Floats) -> Self:
-        """Return a copy of the basis with this mean row.
-
-        A fit calls it for every term, of which there may be many thousands: hence not `replace`.
-        """
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__, mean=mean)
-        return new
-
     def _mean(self, values: Floats, weights: Floats) -> Floats:
         known = self.known(values) & (weights != 0)
         rows = self.rows(values[known], ArrayPool())
@@ -276,7 +268,7 @@ class Basis:
 
     @property
     def has_levels(self) -> bool:
-        """Whether every code has a coefficient of its own, missing cells the last if any."""
+        """Whether there is one coefficient per code, the last one for missing cells if any."""
         return False
 
     def ordered(self) -> NDArray[np.intp] | None:

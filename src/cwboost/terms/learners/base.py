@@ -58,7 +58,7 @@ class Learner:
     - `plans`: the terms that it makes (default: one).
     - `df_beside`, `df_range`, `takes_df`: what df means, and which df tuning tries.
     - `can_be_margin`, `has_constant`: whether it can be a margin of a Tensor.
-    - `sorts_column`, `flat_beyond`, `check_parameters`, `check_column`.
+    - `sorts_column`, `flat_beyond`, `check_parameters`, `check_columns`.
 
     Everything else (formulas, tuning, files, exports, plots, reports) follows.
     """
@@ -117,6 +117,8 @@ class Learner:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
+        if len(self.column_fields) == 1:  # there may be many thousands
+            return (getattr(self, self.column_fields[0]),)
         return tuple(getattr(self, name) for name in self.column_fields)
 
     @property
@@ -151,7 +153,7 @@ class Learner:
     @property
     def states_smoothing(self) -> bool:
         """Whether the user gave df or smoothing."""
-        return self.smoothing is not None or self.target_df is not None
+        return self.smoothing is not None or getattr(self, "df", None) is not None
 
     @property
     def takes_df(self) -> bool:
@@ -160,8 +162,8 @@ class Learner:
 
     # --- from the training rows to a term ---------------------------------------------------------
 
-    def check_column(self, column: TrainingColumn) -> None:
-        """Raise if the learner cannot take the column, before anything is made of it."""
+    def check_columns(self, training: TrainingTable) -> None:
+        """Raise if the learner cannot take its columns, even if they are constant."""
 
     def is_constant(self, summary: ColumnSummary) -> bool:
         """Whether all training rows would have the same effect, so that the term is left out."""

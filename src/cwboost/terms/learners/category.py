@@ -63,7 +63,8 @@ class Category(Learner):
     def can_be_margin(self) -> bool:
         return self.kind == "ridge"
 
-    def check_column(self, column: TrainingColumn) -> None:
+    def check_columns(self, training: TrainingTable) -> None:
+        column = training[self.column]
         if column.summary.kind == "numbers":
             column.column.labels()  # refuses integers that are equal as floats
 
