@@ -478,7 +478,7 @@ def damaged(content):
     return {
         "damaged": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
         "incomplete": content[:middle],
-        "damaged or cut": content[:25],
+        "damaged or inc": content[:25],
         "damaged or": b"",
         "is not a checkpoint": b"# my notes\n",
         "by a later version": content.replace(b"checkpoint 2 ", b"checkpoint 3 ", 1),
