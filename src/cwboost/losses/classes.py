@@ -28,7 +28,7 @@ def code_classes(
     ----------
     y : Column
     classes : tuple, optional
-        The known classes; by default those of y, sorted. A class of y that is not among them raises
+        The known classes, by default the sorted classes of y. A class of y that is not known raises
         ValueError.
 
     Examples
