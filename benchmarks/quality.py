@@ -182,7 +182,7 @@ PAIRS += [
 
 def differences(results: dict[tuple[str, int, str], dict[str, Any]]) -> str:
     """AUC minus that of a rival on the folds that both have, and the CPU seconds as a share."""
-    head = ["AUC minus that of", *TABLES]
+    head = ["difference in AUC", *TABLES]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for who, rival in PAIRS:
         cells = []

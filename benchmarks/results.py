@@ -250,6 +250,6 @@ def footer(results: list[Result]) -> str:
     repeats = max(r.repeat for r in results) + 1
     least = "" if repeats == 1 else f"; times and memory are the least of {repeats}"
     return (
-        f"{machine.sentence(last)}. Every fit had a process of its own{least}. Predictions and "
+        f"{machine.sentence(last)}. Every fit ran in its own process{least}. Predictions and "
         f"errors (root mean squares) are of the test rows ({rows}).{mixed}"
     )
