@@ -231,7 +231,7 @@ def test_exception_in_a_callback_comes_back():
 
 
 @pytest.mark.parametrize("optimizer", [cb.Plain(1e-4), cb.Accelerated(1e-4)])
-@pytest.mark.filterwarnings("ignore:the training risk was least:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:the fit diverges:RuntimeWarning")
 def test_time_limit_stops(optimizer):
     began = time.perf_counter()
     model = small_fit(FOREVER, optimizer=optimizer, time_limit=0.2)

@@ -23,7 +23,7 @@ from problems import (
 )
 
 # Rates and momentum are large here, so that much happens in few iterations; some fits diverge.
-pytestmark = pytest.mark.filterwarnings("ignore:the training risk was least")
+pytestmark = pytest.mark.filterwarnings("ignore:the fit diverges")
 
 OPTIMIZERS = {
     "plain": cb.Plain(0.3),

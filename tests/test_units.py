@@ -46,7 +46,7 @@ def test_units_of_numbers(loss, unit):
     assert share_explained(model) > 0.9
 
 
-@pytest.mark.filterwarnings("ignore:the training risk was least:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:the fit diverges:RuntimeWarning")
 def test_without_the_scale_counts_run_away():
     """What the scale is for; a step that makes the risk leap is halved and recorded."""
     y = np.random.default_rng(1).poisson(500 * np.exp(SHAPE)).astype(float)
