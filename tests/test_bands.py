@@ -14,7 +14,7 @@ from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.problem import FitProblem
-from cwboost.uncertainty.bootstrap import draw
+from cwboost.uncertainty.bootstrap import draw_counts
 
 mpl.use("agg")
 
@@ -37,7 +37,7 @@ def test_bands_are_made_of_fits_to_draws(banded):
     table, y, model = banded
     binned = prepare(table, y)
     seeds = np.random.SeedSequence(0).generate_state(25, np.uint64).tolist()
-    counts = [draw(binned.data, s) for s in seeds]
+    counts = [draw_counts(binned.data, s) for s in seeds]
     assert all(c.sum() == 300 for c in counts)
     curves = []
     for weights in (np.ones(300), *counts):
@@ -138,8 +138,8 @@ def test_an_average_of_bags_can_have_bands_as_well():
     spread = model.band("x")
     made = model.with_bands(table, y, n_boot=10)
     assert np.any(made.band("x")["lower"] != spread["lower"])
-    assert "bootstrap" in made.plot("x")._key()[0]
-    assert "3 bags" in model.plot("x")._key()[0]
+    assert "bootstrap" in made.plot("x").notes[0]
+    assert "3 bags" in model.plot("x").notes[0]
 
 
 def test_what_the_fit_knew_by_name_is_found_again():
@@ -202,10 +202,10 @@ def test_pictures_show_them(banded, tmp_path):
     table, y, model = banded
     display = model.plot("x")
     assert list(display.data) == ["x", "effect", "lower", "upper"]
-    assert "95% bootstrap band at each point" in display._key()[0]
+    assert "95% bootstrap band at each point" in display.notes[0]
     np.testing.assert_allclose(display.data["lower"], model.band("x")["lower"])
     whole = model.plot("x", band="simultaneous", level=0.8)
-    assert "80% bootstrap band of the whole curve" in whole._key()[0]
+    assert "80% bootstrap band of the whole curve" in whole.notes[0]
     assert "lower" not in model.plot("x", band=None).data
     np.testing.assert_allclose(
         cb.fit(table, y > 0, loss="binomial", n_iter=10)
@@ -226,12 +226,12 @@ def test_pictures_say_why_an_effect_is_outside(tmp_path):
     table, y = make_table()
     early = cb.fit(table, y, n_iter=3, optimizer=cb.Plain(0.05)).with_bands(table, y, n_boot=10)
     why = "outside the shade: the fit stopped early; the shade is of fits 8 times as long"
-    assert why in early.plot("x")._key()
+    assert why in early.plot("x").notes
     assert any(why in text.get_text() for text in early.plot().figure_.texts)
     early.report(tmp_path / "r.html")
     assert why in (tmp_path / "r.html").read_text()
     late = cb.fit(table, y, n_iter=300).with_bands(table, y, n_boot=10, longer=1.5)
-    assert not any("outside" in text for text in late.plot("x")._key())
+    assert not any("outside" in text for text in late.plot("x").notes)
     mpl.pyplot.close("all")
 
 
@@ -304,7 +304,7 @@ def test_the_band_of_bags_has_no_level_and_no_kind():
         model.plot("x", band="simultaneous")
     with pytest.raises(ValueError, match="level: the band of an average"):
         model.plot(level=0.5)
-    with pytest.raises(ValueError, match="band=None asks for none"):
+    with pytest.raises(ValueError, match="level= is the level of a band"):
         model.plot("x", band=None, level=0.5)
     both = model.with_bands(table, y, n_boot=10, longer=1)
     assert np.all(both.band("x", level=0.5)["upper"] < both.band("x", level=0.9)["upper"])

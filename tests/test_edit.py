@@ -402,3 +402,26 @@ def test_docs(tmp_path, monkeypatch):
     scope = {}
     for block in re.findall(r"^```python\n(.*?)^```", DOCS.read_text("utf-8"), re.M | re.S):
         exec(compile(block, str(DOCS), "exec"), scope)
+
+
+def test_an_edit_of_ones_own(tmp_path, monkeypatch):
+    """A function and a line in the registry: it is applied, recorded, stored and loaded."""
+    model = fitted("spline")
+
+    def halved(model, term):
+        found = model.terms[term]
+        change = edit.Change({}, found.mean / 2, {term: found.beta / 2}, f"{term!r} halved")
+        return edit.apply_change(model, "halved", term, change)
+
+    monkeypatch.setitem(edit.EDITS, "halved", halved)
+    edited = model.edit("halved", "u")
+    np.testing.assert_allclose(
+        edited.effect("u")["effect"], model.effect("u")["effect"] / 2, atol=1e-12
+    )
+    assert edited.intercept == pytest.approx(model.intercept)
+    edited.save(tmp_path / "model.json")
+    again = cb.load(tmp_path / "model.json")
+    assert again.edits == edited.edits
+    monkeypatch.delitem(edit.EDITS, "halved")
+    with pytest.raises(ValueError, match="expected one of zero, rounded"):
+        cb.load(tmp_path / "model.json")

@@ -33,7 +33,7 @@ LEARNERS = [
 @pytest.fixture(autouse=True)
 def _least_at_the_end_is_fine():
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the .* is least at the last iteration")
+        warnings.filterwarnings("ignore", "the .* is smallest at the last iteration")
         yield
 
 
@@ -351,7 +351,7 @@ def test_repr_says_what_it_is_and_where_it_is_least(squared):
 
 def test_least_at_the_end_is_told(squared):
     table, y, model = squared
-    with pytest.warns(UserWarning, match="corrected AIC is least at the last iteration, 3"):
+    with pytest.warns(UserWarning, match="corrected AIC is smallest at the last iteration, 3"):
         cb.aic(model.at(3), table, y)
 
 
@@ -400,7 +400,7 @@ def test_what_a_loss_has_not_is_refused():
     for loss in ("binomial", "multinomial"):
         y = make_target(4, table, loss)
         model = cb.fit(table, y, LEARNERS, loss, n_iter=2)
-        with pytest.raises(ValueError, match=f"'corrected' is for the squared loss, got {loss}"):
+        with pytest.raises(ValueError, match=f"only to the squared loss, not to the {loss}"):
             cb.aic(model, table, y, "corrected")
     with pytest.raises(ValueError, match="needs second derivatives"):
         cb.aic(model, table, y, df="trace")
@@ -410,6 +410,6 @@ def test_too_many_coefficients_are_refused():
     g = np.array([f"level {i}" for i in range(5001)] * 2)
     y = np.random.default_rng(0).normal(size=len(g))
     model = cb.fit({"g": g}, y, n_iter=1)
-    with pytest.raises(ValueError, match="have 5001 coefficients, 'trace' takes at most 5000"):
+    with pytest.raises(ValueError, match="have 5001 coefficients, 'trace' allows at most 5000"):
         cb.aic(model, {"g": g}, y)
     assert cb.aic(model, {"g": g}, y, df="active").df[1] == pytest.approx(model.terms["g"].net_df)

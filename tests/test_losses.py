@@ -179,7 +179,7 @@ def test_an_object_may_be_a_loss_on_classes(tmp_path):
     share = calibration(rows)
     assert np.all((share["low"] <= share["observed"]) & (share["observed"] <= share["high"]))
     assert np.all((share["low"] > -1e-12) & (share["high"] < 1 + 1e-12))  # Wilson's interval
-    with pytest.raises(TypeError, match="has the link 'probit', which cannot be exported"):
+    with pytest.raises(TypeError, match="has the link 'probit', which cannot be written"):
         model.to_sql()
     assert "FROM" in model.to_sql(kind="score")
     model.report(tmp_path / "report.html", TABLE, LABELS)

@@ -134,7 +134,7 @@ def test_tuning(rows):
         cb.tune(table, y, {"share": (0.2, 0.9)}, schedule=cb.RandomSearch(2, 20))
 
 
-@pytest.mark.filterwarnings("ignore:the corrected AIC is least at the last")
+@pytest.mark.filterwarnings("ignore:the corrected AIC is smallest at the last")
 def test_uncertainty(rows):
     table, y = rows
     model = cb.fit(table, y, optimizer=Careful(0.5), n_iter=40)

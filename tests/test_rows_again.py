@@ -43,7 +43,7 @@ ASKED = [bands, cv_plus, split, quantiles, cb.deselect, cb.aic]
 
 
 @pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.filterwarnings("ignore:the corrected AIC is least at the last iteration")
+@pytest.mark.filterwarnings("ignore:the corrected AIC is smallest at the last iteration")
 def test_other_rows_are_refused(asked):
     table, y = make()
     model = cb.fit(table, y, LEARNERS, n_iter=20)

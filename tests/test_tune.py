@@ -377,7 +377,7 @@ def test_terms_without_df_are_left_alone(rows):
     terms = tuning.fit().terms
     assert {"x", "missing(x)"} & set(terms)
     for name in ("df", "df.group", "df.Missing"):
-        with pytest.raises(ValueError, match="whose df can be chosen"):
+        with pytest.raises(ValueError, match="whose df can be tuned"):
             cb.tune(table, y, {name: 2.0}, learners, schedule=SMALL)
 
 
@@ -415,17 +415,17 @@ def test_draws_stay_inside(rows, seed):
         ({}, "expected a mapping"),
         ({"speed": (0, 1)}, "expected rate, momentum, optimizer, bins, df"),
         ({"rate": (0.0, 1.0)}, "'rate': expected positive numbers, got 0.0"),
-        ({"rate": (0.5, 0.1)}, r"a tuple is \(low, high\)"),
+        ({"rate": (0.5, 0.1)}, r"expected a tuple \(low, high\)"),
         ({"rate": (0.1, 0.2, 0.3)}, "choices are a list"),
-        ({"rate": []}, "nothing to choose from"),
-        ({"rate": [0.1, 0.1]}, "in the list twice"),
+        ({"rate": []}, "the list of choices is empty"),
+        ({"rate": [0.1, 0.1]}, "the list has a value twice"),
         ({"rate": "fast"}, "expected positive numbers, got 'fast'"),
         ({"momentum": (0, 0.1)}, "momentum is a parameter of cb.Accelerated, cb.Hybrid"),
         ({"optimizer": ["newton"]}, "expected 'plain', 'accelerated', 'hybrid'"),
         ({"bins": (10, 20)}, "expected a list of rules"),
         ({"bins": ["many"]}, "bins"),
         ({"df.Step": (2, 5)}, "no term of the kind Step .* the terms are Category, Spline"),
-        ({"df.age": (2, 5)}, "no term 'age' whose df can be chosen"),
+        ({"df.age": (2, 5)}, "no term 'age' whose df can be tuned"),
         ({"df": (-1, 5)}, "expected positive numbers"),
     ],
 )

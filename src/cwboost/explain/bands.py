@@ -120,8 +120,8 @@ def _replicates(
 def _simultaneous_reach(model: Model, bands: Bands, terms: Sequence[Term], level: float) -> Floats:
     """Return (q,) how many standard deviations hold a share `level` of the draws at all points.
 
-    Each draw is compared with the mean and the deviation of the other draws, as the truth is
-    compared with those of all draws.
+    Each draw is compared with the mean and the deviation of the other draws, in the same way as
+    the truth is compared with the mean and the deviation of all draws.
     """
     _, draws = _replicates(model, bands, terms, effect_grid(model, terms, REACH_POINTS))
     k = len(draws)

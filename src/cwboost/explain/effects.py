@@ -46,7 +46,7 @@ def effect_grid(model: Model, terms: Sequence[Term], n: int) -> list[Any]:
 
 
 def cross(a: Any, b: Any) -> list[Any]:
-    """Return the values of both columns at all pairs of points, those of b varying fastest."""
+    """Return the values of both columns at all pairs of points; b varies fastest."""
     i, j = np.divmod(np.arange(len(a) * len(b)), len(b))
     return [a[i], b[j]]
 

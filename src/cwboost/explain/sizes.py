@@ -70,7 +70,7 @@ def _is_other_term(model: Model, term: Term) -> bool:
 def term_points(model: Model, term: Term) -> RowShares:
     """Return encoded values that stand for the training rows, and their shares.
 
-    For two columns the shares are those of independent columns.
+    For two columns the shares are multiplied, as if the columns were independent.
     """
     margins = zip(term.columns, term.plan.encoders, term.plan.basis.margins, strict=True)
     axes = [_axis_points(model.columns[c], encoder, basis) for c, encoder, basis in margins]

@@ -9,8 +9,8 @@ The model keeps no rows, so edits weigh by the mean row of the basis. For Catego
 holds the shares of the levels. For splines it holds the mass of each B-spline, B'W1 / sum(w), and
 stands for the Gram matrix B'WB, whose rows add up to it.
 
-To add an edit, write a function here and add it to `EDITS`. What an edit may do to a basis is
-asked of the basis (terms/bases/base.py).
+To add an edit, write a function that returns `apply_change(...)` and add it to `EDITS`. What may be
+done to a basis is asked of the basis (terms/bases/base.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,8 @@ def zero(model: Model, term: str) -> Model:
     terms = find_terms(model.terms, term)
     shift = sum((t.mean for t in terms), np.zeros(model.n_outputs))
     betas = {t.name: np.zeros_like(t.beta) for t in terms}
-    return _edited(model, "zero", term, {}, shift, betas, f"{term!r} set to zero")
+    change = Change({}, shift, betas, f"{term!r} set to zero")
+    return apply_change(model, "zero", term, change)
 
 
 def rounded(model: Model, term: str, digits: int = 2) -> Model:
@@ -101,7 +102,8 @@ def rounded(model: Model, term: str, digits: int = 2) -> Model:
     shift, beta = _centred(found)
     beta = found.plan.basis.rounded(beta, digits)
     words = f"{term!r} rounded to {digits} decimal{'s' * (digits != 1)}"
-    return _edited(model, "rounded", term, {"digits": digits}, shift, {found.name: beta}, words)
+    change = Change({"digits": digits}, shift, {found.name: beta}, words)
+    return apply_change(model, "rounded", term, change)
 
 
 def smoothed(model: Model, term: str, df: float) -> Model:
@@ -155,7 +157,8 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     else:
         beta = np.asarray(cho_solve((factor, True), gram @ beta))
     words = f"{term!r} smoothed to df {df:g}"
-    return _edited(model, "smoothed", term, {"df": float(df)}, shift, {found.name: beta}, words)
+    change = Change({"df": float(df)}, shift, {found.name: beta}, words)
+    return apply_change(model, "smoothed", term, change)
 
 
 def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
@@ -179,7 +182,8 @@ def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
     beta = core_learner(0, rows, system).fit(sums)[0].T
     words = f"{term.name!r} smoothed to df {df:g}"
     edits = {term.name: np.ascontiguousarray(beta)}
-    return _edited(model, "smoothed", term.name, {"df": float(df)}, term.mean, edits, words)
+    change = Change({"df": float(df)}, term.mean, edits, words)
+    return apply_change(model, "smoothed", term.name, change)
 
 
 def monotone(
@@ -234,7 +238,8 @@ def monotone(
         masses = np.maximum(_mean_row(basis)[at], LEAST_SHARE * _mean_row(basis).max())
         beta[at, 0] = isotonic_regression(beta[at, 0], weights=masses, increasing=increasing).x
     words = f"{term!r} made {'increasing' if increasing else 'decreasing'}"
-    return _edited(model, "monotone", term, parameters, shift, {found.name: beta}, words)
+    change = Change(parameters, shift, {found.name: beta}, words)
+    return apply_change(model, "monotone", term, change)
 
 
 def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
@@ -281,7 +286,8 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
     words = f"{term!r}: effect of {which} set from {_shown(old)} to {_shown(new)}"
     value = float(new[0]) if len(new) == 1 else tuple(map(float, new))
     parameters = {"level": level, "effect": value}
-    return _edited(model, "set_level", term, parameters, shift, {found.name: beta}, words)
+    change = Change(parameters, shift, {found.name: beta}, words)
+    return apply_change(model, "set_level", term, change)
 
 
 def unedited(model: Model) -> Model:
@@ -317,27 +323,28 @@ EDITS: dict[str, Callable[..., Model]] = {
 # --- shared by the edits --------------------------------------------------------------------------
 
 
-def _edited(
-    model: Model,
-    what: str,
-    term: str,
-    parameters: dict[str, Any],
-    shift: Floats,
-    betas: dict[str, Floats],
-    words: str,
-) -> Model:
-    """Return the model with new coefficients and a record of the edit."""
+class Change(NamedTuple):
+    """What an edit changes."""
+
+    parameters: dict[str, Any]  # of the edit, as the record stores them
+    shift: Floats  # (q,) what moves from the terms to the start
+    betas: dict[str, Floats]  # new coefficients by term
+    words: str  # what was done
+
+
+def apply_change(model: Model, what: str, term: str, change: Change) -> Model:
+    """Return the model with new coefficients, and a record of the edit `what` of a term."""
     terms = dict(model.terms)
-    for name, beta in betas.items():
+    for name, beta in change.betas.items():
         terms[name] = replace(terms[name], beta=np.ascontiguousarray(beta + 0.0))  # no -0.0
-    edited = replace(
-        model, terms=MappingProxyType(terms), start_vector=model.start_vector + shift, shares=None
-    )
+    start = model.start_vector + change.shift
+    edited = replace(model, terms=MappingProxyType(terms), start_vector=start, shares=None)
     before, after = _scores(model, term), _scores(edited, term)
     moved = float(np.max(np.abs(after - before), initial=0.0))
     still = moved <= 1e-12 * float(np.max(np.abs(before), initial=0.0))
     by = "no score moves" if still else f"scores move by up to {moved:.3g}"
-    record = Edit(what, term, tuple(parameters.items()), tuple(map(float, shift)), f"{words}; {by}")
+    parameters, shift = tuple(change.parameters.items()), tuple(map(float, change.shift))
+    record = Edit(what, term, parameters, shift, f"{change.words}; {by}")
     return replace(edited, edits=(*model.edits, record))
 
 
@@ -415,7 +422,7 @@ def _effect_of(term: Term, level: Any) -> Floats:
 
 
 def _own_coef(term: Term, level: Any) -> int | None:
-    """Return the position of the coefficient that is the level's own; None if there is none."""
+    """Return the position of the coefficient of one level alone; None if others share it."""
     encoder = term.plan.encoders[0]
     if len(term.columns) > 1 or (encoder.is_numeric and level is not None and not is_number(level)):
         return None

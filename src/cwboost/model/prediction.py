@@ -139,7 +139,7 @@ def _closed_below(axis: Axis) -> Axis:
 
 
 def merge(terms: Sequence[Sum]) -> list[Sum]:
-    """Return the terms, those of one column added up: curves, and effects of the same levels."""
+    """Return the terms, with curves of one column, and effects of the same levels, added up."""
     groups: dict[Any, list[Sum]] = {}
     for k, (axes, coef) in enumerate(terms):
         key: Any = k

@@ -1,13 +1,11 @@
-"""Bootstrap draws of the rows, each fitted as the model was: how certain its effects are.
-
-Knows how draws are made and how long their fits run; knows nothing of the bands that are made of
-them (effects.py).
+"""Bootstrap fits, Model.with_bands: the model fitted again to random draws of the rows, which shows
+how uncertain its effects are. The bands are computed from these fits in the package explain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,23 +25,23 @@ from cwboost.optimizers import Optimizer, Plain
 from cwboost.progress import as_progress
 from cwboost.selection.folds import draw_with_replacement
 
-LEAST = 10  # draws that a standard deviation takes
-MOST_NESTED = 2000  # iterations that a draw is looked at for its best
-PATIENCE = 50  # without a better one
+MIN_DRAWS = 10  # for a standard deviation
+MAX_NESTED_ITER = 2000  # iterations in which a draw is searched for its best one
+PATIENCE = 50  # iterations without a better one that end the search
 
 
 class BootstrapFit(NamedTuple):
-    """What is kept of the fit to a draw.
+    """The part of a bootstrap fit that is kept.
 
-    Residuals of rows that a fit has seen are too small, those of others too large. If df are a
-    share d of the rows, of which 0.632 are in a draw, the ratio of their squares is 1 + 3.16 d to
-    first order, while the variance between draws lacks a factor of 1 + d: about the sixth root of
-    the ratio is what the standard deviation lacks.
+    Residuals are too small for rows in the draw and too large for the others. Let df be a share d
+    of the number of rows. A draw contains 0.632 of the rows, so the ratio of mean squared residuals
+    is 1 + 3.16 d to first order, while the variance between draws is too small by the factor 1 + d.
+    The standard deviation is therefore multiplied by about the sixth root of the ratio.
     """
 
     n_iter: int
-    coef: dict[str, Floats]  # of the chosen terms
-    ratio: float  # mean squared residual of the rows that were not drawn, by that of the others
+    coef: dict[str, Floats]  # coefficients of the chosen terms
+    ratio: float  # mean squared residual of rows outside the draw / of rows inside
 
 
 def with_bands(
@@ -68,15 +66,15 @@ def with_bands(
     given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     check_again(model, given, "with_bands", n_threads)
     binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
-    optimizer, m = _how(model, nested)
+    optimizer, m = _bootstrap_optimizer(model, nested)
 
-    def job(number: int) -> Callable[[Halt], BootstrapFit]:
-        return lambda halt: _fit(binned, draw(binned.data, number), optimizer, m, longer, halt)
+    def fit_draw(draw_seed: int, halt: Halt) -> BootstrapFit:
+        return _fit(binned, draw_counts(binned.data, draw_seed), optimizer, m, longer, halt)
 
     seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
-    found = run_all([job(s) for s in seeds], threads_for(n_threads), bar, "draw")
+    found = run_all([partial(fit_draw, s) for s in seeds], threads_for(n_threads), bar, "draw")
     iterations = tuple(one.n_iter for one in found)
-    # In the middle: all rows, for as long as the draws were fitted.
+    # The center of the bands: a fit to all rows with the median number of iterations.
     usual = max(1, round(float(np.median(iterations)) / longer))
     whole = np.ones(len(binned.data.y))
     middle = _fit(binned, whole, optimizer, usual, longer, lambda: False).coef
@@ -92,9 +90,11 @@ def with_bands(
     return replace(model, bands=Bands(*maps, iterations, float(longer), max(1.0, inflation)))
 
 
-def _how(model: Model, nested: bool) -> tuple[Optimizer, int | None]:
-    """The optimizer of the draws, and its iterations to where the model is; None: each finds its
-    own. Momentum would run away if it went on, so that they are all Plain."""
+def _bootstrap_optimizer(model: Model, nested: bool) -> tuple[Optimizer, int | None]:
+    """Return the optimizer of the draws and their number of iterations; None: each finds its best.
+
+    The optimizer is Plain, because momentum would diverge in the additional iterations.
+    """
     rate = model.optimizer.rate
     fast = Plain(max(rate, model.loss.bootstrap_rate))
     if nested or model.optimizer.has_momentum:
@@ -111,38 +111,40 @@ def _fit(
     longer: float,
     halt: Halt,
 ) -> BootstrapFit:
-    """The fit to rows that count so often, `longer` times as long as it should be to predict."""
+    """Fit a draw, given by counts of rows, for `longer` times the best number of iterations."""
     w = binned.data.weights
     held = None if n_iter is not None else np.where(counts == 0, w, 0.0)
     problem = FitProblem.pose(binned, Split(counts * w, held, w), optimizer)
     model = None
     if n_iter is None:
-        model = problem.fit(MOST_NESTED, patience=PATIENCE, halt=halt)
+        model = problem.fit(MAX_NESTED_ITER, patience=PATIENCE, halt=halt)
         n_iter = max(1, model.best_iteration)
     m = round(longer * n_iter)
     if model is None or model.n_iter < m:
         model = problem.fit(m, after=model, halt=halt)
     model = model.at(min(m, model.n_iter))
     coef = {name: term.beta for name, term in model.terms.items() if term.chosen}
-    return BootstrapFit(model.n_iter, coef, _ratio(problem.residuals(model), w, counts))
+    return BootstrapFit(model.n_iter, coef, _residual_ratio(problem.residuals(model), w, counts))
 
 
-def _ratio(residuals: Floats, w: Floats, counts: Floats) -> float:
+def _residual_ratio(residuals: Floats, w: Floats, counts: Floats) -> float:
+    """Return the mean squared residual outside the draw / inside it, or 1 if it is undefined."""
     squares, others = (residuals**2).sum(axis=0), w * (counts == 0)
-    seen = float(np.average(squares, weights=w * counts))
-    return float(np.average(squares, weights=others)) / seen if others.any() and seen > 0 else 1.0
+    inside = float(np.average(squares, weights=w * counts))
+    if not (others.any() and inside > 0):
+        return 1.0
+    return float(np.average(squares, weights=others)) / inside
 
 
 def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
     check_threads(n_threads)
-    if not is_whole(n_boot) or n_boot < LEAST:
-        raise ValueError(f"n_boot must be a whole number of at least {LEAST}, got {n_boot!r}")
+    if not is_whole(n_boot) or n_boot < MIN_DRAWS:
+        raise ValueError(f"n_boot must be a whole number of at least {MIN_DRAWS}, got {n_boot!r}")
     if not is_number(longer) or longer < 1:
         raise ValueError(f"longer must be a number of at least 1, got {longer!r}")
 
 
-def draw(data: FitData, seed: int) -> Floats:
-    """(n,) how often each row is drawn: as many rows as there are, with replacement, of every class
-    its own number."""
-    kinds = data.y if data.classes else np.zeros(len(data.y))
-    return draw_with_replacement(kinds, np.random.default_rng(seed)).astype(np.float64)
+def draw_counts(data: FitData, seed: int) -> Floats:
+    """(n,) how often each row is drawn: n rows in total, with replacement, stratified by class."""
+    strata = data.y if data.classes else np.zeros(len(data.y))
+    return draw_with_replacement(strata, np.random.default_rng(seed)).astype(np.float64)

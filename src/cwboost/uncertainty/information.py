@@ -1,13 +1,13 @@
-"""Degrees of freedom along the path of a model, and information criteria made of them.
+"""Information criteria, cb.aic: degrees of freedom (df) along the path of a model, and the AIC and
+similar criteria that follow from them.
 
-Knows what boosting makes of y once the choices are fixed; knows nothing of how they are made.
-
-With the squared loss every score is then linear in y: f = start + Z K Z'W (y - offset - start), Z
-the bases of all terms ever chosen, side by side. An iteration that chooses term k takes its sums
-Z_k'W r = (E_k - G_k K) Z'W y with G = Z'WZ (of it and of the unit matrix E the rows of k), solves,
-and adds to the rows k of K. The degrees of freedom are tr(Z K Z'W) = tr(K G). So all that is as
-long as the rows is one pass that makes G. With another likelihood y - mean is D (z - f) near the
-model, D the second derivative of the loss and z linear in y: the same, with G = Z'WDZ.
+Given the choices of the fit, the scores of the squared loss are linear in y:
+f = start + Z K Z'W (y - offset - start), where Z are the bases of all chosen terms side by side. An
+iteration that chooses term k computes the sums Z_k'W r = (E_k - G_k K) Z'W y, where G = Z'WZ and
+E_k, G_k are the rows of term k of the unit matrix and of G. It solves for the coefficients and adds
+them to the rows of term k of K. The df are tr(Z K Z'W) = tr(K G), so only G needs a pass over the
+rows. For other likelihoods, y - mean is about D (z - f) near the model, where D is the second
+derivative of the loss and z is linear in y; the same recursion then holds with G = Z'WDZ.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
     from cwboost.plotting.information import InformationDisplay
 
 CRITERIA = {"corrected": "corrected AIC", "classical": "AIC", "gmdl": "gMDL"}
-RANK = 1e-12  # eigenvalues of a Gram below that share of the largest are zero
-MAX_COEF = 5000  # of all terms ever chosen; their Gram takes 200 MB
+RANK = 1e-12  # eigenvalues of a Gram matrix below this share of the largest count as zero
+MAX_COEF = 5000  # coefficients of all chosen terms; their Gram matrix takes 200 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """An information criterion along the path of a model; `aic` makes it.
+    """An information criterion along the path of a model, the result of `cb.aic`.
 
     Attributes
     ----------
     path : (M + 1,) array
         The criterion after 0, 1, ... iterations; infinite where it is not defined.
     df : (M + 1,) array
-        Degrees of freedom.
+        The degrees of freedom after 0, 1, ... iterations.
     best_iteration : int
-        Where the criterion is least.
+        The iteration with the smallest criterion.
     value : float
-        The least.
+        The smallest value of the criterion.
     criterion : "corrected", "classical" or "gmdl"
     df_kind : "trace" or "active"
     """
@@ -76,7 +76,7 @@ class Information:
         return float(self.path[self.best_iteration])
 
     def plot(self, **options: Any) -> InformationDisplay:
-        """Draws the criterion and the df along the path (extra `plot`); see InformationDisplay."""
+        """Draw the criterion and the df along the path (extra `plot`); see InformationDisplay."""
         from cwboost.plotting.information import InformationDisplay
 
         return InformationDisplay.from_information(self, **options)
@@ -103,30 +103,31 @@ def aic(
     n_threads: int | None = None,
     progress: Any = None,
 ) -> Information:
-    """An information criterion along the path of a model, given the rows of its fit again.
+    """Compute an information criterion along the path of a model from its training data.
 
     With n rows, sigma2 the mean squared residual, S = n sigma2 / (n - df) and T the sum of squares
     around the start:
 
-    - "corrected": log(sigma2) + (1 + df / n) / (1 - (df + 2) / n), the default of the squared loss;
-    - "classical": -2 log likelihood + 2 df, the default of the binomial, multinomial and poisson
-      losses; with the squared loss n (log(2 pi sigma2) + 1) + 2 df;
-    - "gmdl": log(S) + df / n log((T - n sigma2) / (df S)), of the squared loss.
+    - "corrected": log(sigma2) + (1 + df / n) / (1 - (df + 2) / n), default of the squared loss;
+    - "classical": -2 log likelihood + 2 df, default of the binomial, multinomial and poisson
+      losses; for the squared loss it is n (log(2 pi sigma2) + 1) + 2 df;
+    - "gmdl": log(S) + df / n log((T - n sigma2) / (df S)), for the squared loss only.
 
-    Other losses are no likelihoods, or leave a dispersion open, and are refused.
+    Other losses are refused, because they are not likelihoods or their dispersion is unknown.
 
     Parameters
     ----------
     model : Model
     table, y, weights, offset, exposure, validation
-        As in the fit; what it was given by the name of a column need not be given again.
-        Whole weights are repetitions; others are rescaled to a mean of one.
+        The training data, passed again. Arguments that were names of columns can be omitted.
+        Whole weights count as repetitions; others are rescaled to a mean of one.
     criterion : "corrected", "classical" or "gmdl", optional
     df : "trace" or "active", optional
-        "trace": the trace of the matrix that makes the scores of y, all choices being as they were.
-        With the binomial and poisson losses near the model, whose second derivatives it takes.
-        "active": the net df of all terms chosen so far, per free output; the default of the
-        multinomial loss. Neither counts the start or what was spent on choosing.
+        "trace": the trace of the matrix that maps y to the scores, given the choices of the fit;
+        for losses other than the squared loss a linearisation near the model by the second
+        derivatives of the loss. "active": the net df of all terms chosen so far, times the number
+        of free outputs; the default for the multinomial loss. Neither counts the start or the
+        search among terms.
     n_threads : int, optional
     progress : None, bool or Progress
 
@@ -152,7 +153,7 @@ def aic(
         )
     model._refuse_bags("aic")
     model._refuse_edited("aic")
-    criterion, df = _what(model.loss, criterion, df)
+    criterion, df = _check_criterion(model.loss, criterion, df)
     bar, path = as_progress(progress), model.path
     used = list(dict.fromkeys(np.column_stack([path.choices, path.corrections]).ravel().tolist()))
     used = [k for k in used if k >= 0]
@@ -160,7 +161,7 @@ def aic(
     if df == "trace":
         _check_trace(small)
     given = FitInput.of(table, y, weights, offset=offset, exposure=exposure, validation=validation)
-    rows = _Rows.of(small, pose_again(small, given, "aic", n_threads))
+    rows = _FittedRows.make(small, pose_again(small, given, "aic", n_threads))
     counted = _active(model) if df == "active" else _trace(model, rows, used, bar)
     found = Information(rows.criterion(criterion, model, counted), counted, criterion, df)
     if (
@@ -168,7 +169,7 @@ def aic(
         and model.stopped != StopReason.nothing_left_to_gain
     ):
         warnings.warn(
-            f"the {CRITERIA[criterion]} is least at the last iteration, {model.n_iter}: it may "
+            f"the {CRITERIA[criterion]} is smallest at the last iteration, {model.n_iter}, and may "
             "fall further; use model.extend",
             UserWarning,
             stacklevel=2,
@@ -179,8 +180,8 @@ def aic(
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
-    """The criterion and the kind of df, or what speaks against them."""
+def _check_criterion(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
+    """Return the criterion and the kind of df; raise if the loss does not allow them."""
     normal = loss.likelihood == "normal"
     if loss.likelihood is None:
         raise ValueError(
@@ -195,7 +196,8 @@ def _what(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
         raise ValueError(f"df: expected 'trace' or 'active', got {df!r}")
     if not normal and criterion in ("corrected", "gmdl"):
         raise ValueError(
-            f"criterion: {criterion!r} is for the squared loss, got {loss.name}; use 'classical'"
+            f"criterion: {criterion!r} applies only to the squared loss, not to the {loss.name} "
+            "loss; use 'classical'"
         )
     if df == "trace" and not loss.has_curvature:
         raise ValueError(
@@ -217,7 +219,7 @@ def _check_trace(model: Model) -> None:
     n_coef = sum(term.plan.basis.n_coef for term in model.terms.values())
     if n_coef > MAX_COEF:
         raise ValueError(
-            f"df: the terms chosen have {n_coef} coefficients, 'trace' takes at most {MAX_COEF}; "
+            f"df: the chosen terms have {n_coef} coefficients, 'trace' allows at most {MAX_COEF}; "
             "use df='active'"
         )
 
@@ -231,15 +233,15 @@ def _some_terms(model: Model, numbers: list[int]) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """The training rows of a fit, and what the model says of them."""
+class _FittedRows:
+    """The training rows of a fit with the scores of the model."""
 
     problem: FitProblem[PreparedRows]
     score: Floats  # (q, n) at the bins
-    n: float  # how many rows the weights stand for
+    n: float  # the number of rows that the weights represent
 
     @classmethod
-    def of(cls, model: Model, problem: FitProblem[PreparedRows]) -> _Rows:
+    def make(cls, model: Model, problem: FitProblem[PreparedRows]) -> _FittedRows:
         rows = problem.local_rows
         check_rows(model, problem.prepared, rows, "aic")
         w = problem.prepared.split.of_training(problem.prepared.split.training)
@@ -249,7 +251,7 @@ class _Rows:
     def criterion(self, which: str, model: Model, df: Floats) -> Floats:
         n, risk = self.n, model.risk
         if model.loss.likelihood != "normal":
-            return 2.0 * n * (risk + self._constant(model.loss)) + 2.0 * df
+            return 2.0 * n * (risk + self._likelihood_constant(model.loss)) + 2.0 * df
         mean = 2.0 * risk
         with np.errstate(divide="ignore", invalid="ignore"):
             if which == "classical":
@@ -262,8 +264,8 @@ class _Rows:
                 out = np.where(df < n, np.log(s) + more, np.inf)
         return np.where(np.isnan(out), np.inf, out)
 
-    def _constant(self, loss: Loss) -> float:
-        """What the mean loss lacks of minus the mean log likelihood."""
+    def _likelihood_constant(self, loss: Loss) -> float:
+        """Return minus the mean log likelihood, less the mean loss."""
         y, split = self.problem.prepared.data.y, self.problem.prepared.split
         return float(np.average(loss.likelihood_constant(y), weights=split.training))
 
@@ -272,7 +274,7 @@ class _Rows:
 
 
 def _active(model: Model) -> Floats:
-    """Net df of the terms chosen so far, those that a rewind left behind not among them."""
+    """Return the net df of the terms chosen so far, without choices that a rewind discarded."""
     path, net = model.path, [term.net_df for term in model.terms.values()]
     chosen: list[frozenset[int]] = [frozenset()]
     for m in range(model.n_iter):
@@ -283,14 +285,14 @@ def _active(model: Model) -> Floats:
     return free * np.array([sum(net[k] for k in terms) for terms in chosen])
 
 
-def _trace(model: Model, rows: _Rows, used: list[int], bar: Progress) -> Floats:
-    """tr(K G) after 0, 1, ... iterations."""
+def _trace(model: Model, rows: _FittedRows, used: list[int], bar: Progress) -> Floats:
+    """Return tr(K G) after 0, 1, ... iterations."""
     path, optimizer, number = model.path, model.optimizer, {k: i for i, k in enumerate(used)}
     rate = optimizer.rate * model.scale
     momentum = optimizer.momentum if optimizer.has_momentum else 0.0
     if not used:
         return np.zeros(1)
-    scores = _Scores.of(rows, model.loss)
+    scores = _ScoreMatrices.make(rows, model.loss)
     df, kept = [0.0], scores.f
     with one_blas_thread(), bar.work(model.n_iter, "iteration"):
         for m in range(1, model.n_iter + 1):
@@ -309,16 +311,16 @@ def _trace(model: Model, rows: _Rows, used: list[int], bar: Progress) -> Floats:
     return np.array(df)
 
 
-class _Scores:
-    """The scores of the optimizers (boost.hpp) as functions of the sums of y: matrices K (D, D).
+class _ScoreMatrices:
+    """The scores of the optimizers (boost.hpp) as linear maps of the sums of y: matrices K (D, D).
 
-    The residual of corrections is `share` y - D Z c y - Z removed y. Terms come in the order in
-    which they are first used, so that only the first n rows and columns are not zero.
+    The residual of the corrections is `share` y - D Z c y - Z removed y. Terms are sorted by their
+    first use, so that only the first n rows and columns can differ from zero.
     """
 
     def __init__(self, gram: Floats, gram_removed: Floats, solvers: list[Floats]) -> None:
         self.gram, self.gram_removed = gram, gram_removed  # Z'WDZ, Z'WZ
-        self.solvers = solvers  # (d,) of each term
+        self.solvers = solvers  # (d,) eigenvalues of the smoother of each term
         self.f, self.h, self.c, self.removed = (np.zeros_like(gram) for _ in range(4))
         self.df, self.df_h, self.share = 0.0, 0.0, 0.0
         ends = np.cumsum([0, *map(len, solvers)]).tolist()
@@ -326,12 +328,12 @@ class _Scores:
         self.n = 0
 
     @classmethod
-    def of(cls, rows: _Rows, loss: Loss) -> _Scores:
+    def make(cls, rows: _FittedRows, loss: Loss) -> _ScoreMatrices:
         problem = rows.problem
-        turns = [_Turn.of(system) for system in problem.systems]
+        rotations = [_Rotation.make(system) for system in problem.systems]
 
-        def gram_of(weighed: _core.LocalRows) -> Floats:
-            return _turned(_core.gram(weighed, problem.training, TRAINING_PART), turns)
+        def gram_of(weighted: _core.LocalRows) -> Floats:
+            return _rotate(_core.gram(weighted, problem.training, TRAINING_PART), rotations)
 
         gram = gram_removed = gram_of(problem.local_rows)
         if not loss.linear:
@@ -339,7 +341,7 @@ class _Scores:
             used = w > 0
             w[used] *= loss.curvature(problem.prepared.data.y[used], rows.score[0, used])
             gram = gram_of(problem.prepared.with_split(Split(w, None, w)).rows())
-        return cls(gram, gram_removed, [turn.h for turn in turns])
+        return cls(gram, gram_removed, [rotation.h for rotation in rotations])
 
     def plain(self, k: int, step: float) -> None:
         self.n = max(self.n, self.place[k].stop)
@@ -365,34 +367,34 @@ class _Scores:
         removed[self.place[j]] += correction
 
     def _sums(self, gram: Floats, k: int, score: Floats) -> Floats:
-        """Sums of term k over a score."""
+        """Return the sums of term k over a score."""
         return np.asarray(gram[self.place[k], : len(score)] @ score)
 
     def _solve(self, k: int, share: float, lost: Floats) -> Floats:
-        """Coefficients of term k at the residual whose sums are `share` those of y - `lost`."""
+        """Return the coefficients of term k for a residual with sums share * (sums of y) - lost."""
         at = self.place[k]
         sums = -lost
         sums[:, at] += share * np.eye(len(lost))
         return self.solvers[k][:, None] * sums
 
     def _add(self, score: Floats, k: int, step: float, update: Floats) -> float:
-        """Adds an update of term k to a score; what that adds to the df."""
+        """Add an update of term k to a score; return the increase of the df."""
         at = self.place[k]
         score[at] += step * update
         return step * float(np.sum(update * self.gram[at, : len(score)]))
 
 
-class _Turn(NamedTuple):
+class _Rotation(NamedTuple):
     """Coordinates of a term in which its basis is orthonormal and its smoother diagonal.
 
-    Whatever the smoothing, all numbers are then of the order of one.
+    All numbers are then of the order of one, whatever the smoothing.
     """
 
-    basis: Floats  # (d, r), or (d,) if all is diagonal anyway
+    basis: Floats  # (d, r), or (d,) if the system is diagonal already
     h: Floats  # (r,) eigenvalues of the smoother
 
     @classmethod
-    def of(cls, system: System) -> _Turn:
+    def make(cls, system: System) -> _Rotation:
         gram = system.gram
         if gram.ndim == 1 and not system.n_b:
             root = np.sqrt(gram)
@@ -405,19 +407,19 @@ class _Turn(NamedTuple):
         back = gram @ basis
         d = len(gram)
         each = BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
-        learner = core_learner(0, each, system)  # sums of the basis are all it needs to see
+        learner = core_learner(0, each, system)  # it only uses sums of the basis
         h, turn = np.linalg.eigh(back.T @ learner.fit(np.ascontiguousarray(back.T))[0].T)
         return cls(basis @ turn, h)
 
     def __call__(self, block: Floats) -> Floats:
-        """T' block."""
+        """Return basis' block."""
         return self.basis[:, None] * block if self.basis.ndim == 1 else self.basis.T @ block
 
 
-def _turned(gram: Floats, turns: list[_Turn]) -> Floats:
-    """The Gram of all terms in these coordinates."""
-    ends = np.cumsum([len(turn.basis) for turn in turns])[:-1]
-    for _ in range(2):  # first its rows, then, it being symmetric, its columns
+def _rotate(gram: Floats, rotations: list[_Rotation]) -> Floats:
+    """Return the Gram matrix of all terms in the coordinates of the rotations."""
+    ends = np.cumsum([len(rotation.basis) for rotation in rotations])[:-1]
+    for _ in range(2):  # first the rows, then, because the matrix is symmetric, the columns
         blocks = np.split(gram, ends)
-        gram = np.vstack([turn(block) for turn, block in zip(turns, blocks, strict=True)]).T
+        gram = np.vstack([rotate(b) for rotate, b in zip(rotations, blocks, strict=True)]).T
     return np.ascontiguousarray(gram)

@@ -1,8 +1,8 @@
-"""Prediction intervals: between which ends a new y lies, with a given probability.
+"""Prediction intervals, Model.intervals: ends between which a new y lies with a given probability.
 
-Knows quantile models and conformal calibration: by rows that were left out (split), by folds (CV+,
-Barber et al. 2021; with quantile models the conformalised quantile regression of Romano et al.
-2019), or by the rows that bags left out. Knows nothing of effects and their bands.
+The intervals come from quantile models or from conformal calibration with held-out rows ("split"),
+with folds (CV+, Barber et al. 2021; with quantile models conformalised quantile regression, Romano
+et al. 2019), or with the rows that bags left out. Bands around effects are in bootstrap.py.
 """
 
 from __future__ import annotations
@@ -35,47 +35,47 @@ from cwboost.progress import as_progress
 Marks = NDArray[np.bool_]
 Kind = Literal["cv+", "split", "cqr", "quantiles", "bags"]
 KINDS = ("cv+", "split", "cqr", "quantiles", "bags")
-FOLDED = ("cv+", "cqr")
-N_FOLDS = 10  # if nothing else is said
-LEFT_OUT = 0.2  # share of the rows that a fit is watched by
-SPLIT = 0.25  # share of the rows that "split" calibrates with
-QUANTILE_ITER, PATIENCE = 2000, 50  # of quantile models; they stop where they are best
-HALVINGS = 64  # of the range in which an end is sought
+KINDS_WITH_FOLDS = ("cv+", "cqr")
+N_FOLDS = 10  # by default
+VALIDATION = 0.2  # default share of validation rows for early stopping
+CALIBRATION = 0.25  # share of the rows that "split" calibrates with
+QUANTILE_ITER, PATIENCE = 2000, 50  # limits of quantile models, which are stopped early
+HALVINGS = 64  # bisection steps for an end of an interval
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
-    """Models for both ends, and how far off they were in rows that they had not seen."""
+class CalibratedModels:
+    """The models of both ends, and how far off they were for rows that they were not fitted to."""
 
     lower: Model
-    upper: Model  # may be the same
-    # Increasing: how far y lay beyond the nearer end (inside: negative) ...
+    upper: Model  # may be the same model
+    # Sorted distances by which y lay outside of the nearer end, negative if it lay inside.
     scores: Floats = field(repr=False)
-    reached: Floats = field(repr=False)  # ... and the weight of the rows up to each
+    cumulative_weights: Floats = field(repr=False)  # the weight of the rows up to each score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Intervals:
-    """Between which ends a new y lies; made by `Model.intervals`.
+    """Prediction intervals, made by `Model.intervals`.
 
     Attributes
     ----------
     kind : "cv+", "split", "cqr", "quantiles" or "bags"
     level : float
-        The share of new rows whose y is to lie in between.
-    members : tuple of Member
+        The share of new rows whose y should lie inside.
+    members : tuple of CalibratedModels
         One, or one per fold.
     """
 
     kind: Kind
     level: float
-    members: tuple[Member, ...]
-    positive: bool = False  # no y lies below 0
+    members: tuple[CalibratedModels, ...]
+    positive: bool = False  # y is never negative, so the lower end is not either
 
     def predict(
         self, table: Any, *, offset: Any = None, exposure: Any = None, n_threads: int | None = None
     ) -> ResultTable:
-        """The ends for every row of a table: a table with the columns lower and upper.
+        """Return the ends for every row of a table, as columns lower and upper.
 
         Examples
         --------
@@ -100,7 +100,7 @@ class Intervals:
     def __repr__(self) -> str:
         n = sum(len(m.scores) for m in self.members)
         parts = [f"{100 * self.level:g}% of new y by {self.kind}"]
-        if self.kind in FOLDED:
+        if self.kind in KINDS_WITH_FOLDS:
             parts.append(f"{len(self.members)} folds")
         if n:
             beyond = float(self._end(np.zeros((len(self.members), 1)))[0])
@@ -109,15 +109,17 @@ class Intervals:
         return f"<cwboost.Intervals: {', '.join(parts)}>"
 
     def _end(self, shift: Floats) -> Floats:
-        """(n,) the least t below which so much of the calibration rows lies, were each of them
-        shifted to where its member (rows of `shift`) predicts."""
+        """(n,) the smallest t such that the calibration scores at or below t have enough weight.
+
+        The scores of member k are shifted by its predictions, shift[k].
+        """
         members = self.members
         if len(members[0].scores) == 0:  # not calibrated
             return np.asarray(shift[0])
-        total = sum(float(m.reached[-1]) for m in members)
+        total = sum(float(m.cumulative_weights[-1]) for m in members)
         need = self.level * (total + 1.0)
         if need > total * (1 + 1e-12):
-            return np.full(shift.shape[1], np.inf)  # too few rows to promise so much
+            return np.full(shift.shape[1], np.inf)  # too few rows for this level
         low = np.min([s + m.scores[0] for s, m in zip(shift, members, strict=True)], axis=0)
         high = np.max([s + m.scores[-1] for s, m in zip(shift, members, strict=True)], axis=0)
         for _ in range(HALVINGS):
@@ -125,69 +127,72 @@ class Intervals:
             weight = np.zeros(shift.shape[1])
             for s, m in zip(shift, members, strict=True):
                 place = np.searchsorted(m.scores, middle - s, side="right")
-                weight += np.append(0.0, m.reached)[place]
+                weight += np.append(0.0, m.cumulative_weights)[place]
             enough = weight >= need * (1 - 1e-12)
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return np.asarray(high)
 
 
 def _ends(lower: Model, upper: Model, rows: Table, fixed: dict[str, Any]) -> Floats:
-    """(2, n) predictions of both models; where they cross, they are exchanged."""
+    """(2, n) predictions of both models, swapped where they cross."""
     first = lower.predict(rows, **fixed)
     second = first if upper is lower else upper.predict(rows, **fixed)
     return np.array([np.minimum(first, second), np.maximum(first, second)])
 
 
-# --- making them ----------------------------------------------------------------------------------
+# --- fitting and calibration ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalTask:
-    """The rows, and how models are fitted to parts of them."""
+class IntervalFits:
+    """Fits and calibrates models on parts of the training data."""
 
     model: Model
     binned: PreparedRows
     seed: int
 
     def fit(self, inside: Marks, tau: float | None, halt: Halt) -> Model:
-        """The model of some rows: as the model was fitted, or of a quantile."""
+        """Fit a model to some rows: like the given model, or for the quantile tau."""
         model, binned = self.model, self.binned
         optimizer, n_iter, patience = model.optimizer, model.n_iter, model.settings.patience
-        watched = model.settings.validation != "none"
+        stops_early = model.settings.validation != "none"
         if tau is not None:
             binned = replace(binned, data=replace(binned.data, loss=Quantile(tau)))
             optimizer = Plain() if optimizer.has_momentum else optimizer
-            n_iter, patience, watched = QUANTILE_ITER, PATIENCE, True
-        elif watched:
-            n_iter *= 2  # it may take longer; patience ends it
+            n_iter, patience, stops_early = QUANTILE_ITER, PATIENCE, True
+        elif stops_early:
+            n_iter *= 2  # it may need more iterations; patience ends it
         w, held = np.where(inside, binned.data.weights, 0.0), None
-        if watched:
-            share = model.settings.fraction or LEFT_OUT
+        if stops_early:
+            share = model.settings.fraction or VALIDATION
             marks = hold_out(share, w, None, self.seed, "intervals")
             held, w = np.where(marks, w, 0.0), np.where(marks, 0.0, w)
         split = Split(w, held, w if held is None else w + held)
         return FitProblem.pose(binned, split, optimizer).fit(n_iter, patience=patience, halt=halt)
 
-    def member(self, inside: Marks, taus: Sequence[float | None], halt: Halt) -> Member:
-        """Models of some rows, calibrated by all others."""
+    def fit_and_calibrate(
+        self, inside: Marks, taus: Sequence[float | None], halt: Halt
+    ) -> CalibratedModels:
+        """Fit models to some rows and calibrate them with all others."""
         made = [self.fit(inside, tau, halt) for tau in taus]
         first, second = self.predict(made[0]), self.predict(made[-1])
         low, high = np.minimum(first, second), np.maximum(first, second)
-        return self.judged(made[0], made[-1], low, high, ~inside)
+        return self.calibrate(made[0], made[-1], np.array([low, high]), ~inside)
 
-    def judged(self, lower: Model, upper: Model, low: Floats, high: Floats, rows: Marks) -> Member:
-        """Models with the scores of rows, given what they predict for all."""
+    def calibrate(self, lower: Model, upper: Model, ends: Floats, rows: Marks) -> CalibratedModels:
+        """Return models with the scores of some rows, given the predicted ends (2, n) of all."""
         data = self.binned.data
-        beyond = np.maximum(low - data.y, data.y - high)[rows]
-        order = np.argsort(beyond, kind="stable")
-        return Member(lower, upper, beyond[order], np.cumsum(data.weights[rows][order]))
+        distances = np.maximum(ends[0] - data.y, data.y - ends[1])[rows]
+        order = np.argsort(distances, kind="stable")
+        weights = np.cumsum(data.weights[rows][order])
+        return CalibratedModels(lower, upper, distances[order], weights)
 
     def predict(self, model: Model) -> Floats:
-        """(n,) of all rows, at their values."""
+        """(n,) responses of all rows, at their values rather than their bins."""
         return model.loss.response(self.scores(model))
 
     def scores(self, model: Model) -> Floats:
-        """(n, 1) of all rows."""
+        """(n, 1) scores of all rows, offsets included."""
         data = self.binned.data
         none = None if model.settings.exposure is None else 1.0
         found = model.predict(data.table, kind="score", offset=0.0, exposure=none)
@@ -215,20 +220,20 @@ def intervals(
     given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     check_again(model, given, "intervals", n_threads)
     binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
-    task = IntervalTask(model, binned, seed)
+    fits = IntervalFits(model, binned, seed)
     if kind == "bags":
-        bagged = (_bag_member(task),)
+        bagged = (_calibrate_bags(fits),)
         return Intervals(kind, float(level), bagged, model.loss.log_link)
     taus: list[float | None] = [None]
     if kind in ("cqr", "quantiles"):
         if binned.data.offset.any():
-            raise ValueError(f"kind={kind!r}: quantile models have no offset; use 'cv+'")
+            raise ValueError(f"kind={kind!r}: quantile models cannot have an offset; use 'cv+'")
         taus = [(1 - level) / 2, (1 + level) / 2]
 
-    def job(inside: Marks) -> Callable[[Halt], Member]:
-        return lambda halt: task.member(inside, taus, halt)
+    def job(inside: Marks) -> Callable[[Halt], CalibratedModels]:
+        return lambda halt: fits.fit_and_calibrate(inside, taus, halt)
 
-    jobs = [job(inside) for inside in _parts(task, kind, folds)]
+    jobs = [job(inside) for inside in _training_rows(fits, kind, folds)]
     members = run_all(jobs, threads_for(n_threads), bar, "fold")
     return Intervals(kind, float(level), tuple(members), model.loss.log_link)
 
@@ -239,36 +244,42 @@ def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> N
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(map(repr, KINDS))}, got {kind!r}")
-    if folds is not None and kind not in FOLDED:
-        raise ValueError(f"folds: kind={kind!r} has none; they are of {' and '.join(FOLDED)}")
-    if model.classes or model.n_outputs > 1:
-        raise ValueError(f"intervals are for numbers; the {model.loss.name} loss is for classes")
+    if folds is not None and kind not in KINDS_WITH_FOLDS:
+        names = " and ".join(f"kind={name!r}" for name in KINDS_WITH_FOLDS)
+        raise ValueError(f"folds= applies only to {names}, not to kind={kind!r}")
+    if model.loss.target == "classes" or model.n_outputs > 1:
+        raise ValueError(
+            f"intervals need y to be a number and one output; the {model.loss.name} loss is for "
+            f"{model.loss.target} and has {model.n_outputs} outputs"
+        )
     model._refuse_edited("intervals")
     drawn = model.bags is not None and model.settings.fraction is not None
     if kind in ("cv+", "split") and model.bags is not None:
         raise ValueError(
             f"kind={kind!r}: the model is an average of bags; "
-            + ("kind='bags' calibrates it by the rows that they left out" if drawn else "use 'cqr'")
+            + ("use kind='bags', which calibrates with left-out rows" if drawn else "use 'cqr'")
         )
     if kind == "bags" and not drawn:
         raise ValueError(
-            "kind='bags': expected a model fitted with a number of bags, whose rows can be drawn "
-            f"again; use {'cv+' if model.bags is None else 'cqr'!r}"
+            "kind='bags' needs a model that was fitted with bags drawn at random; use "
+            f"{'cv+' if model.bags is None else 'cqr'!r}"
         )
 
 
-def _parts(task: IntervalTask, kind: Kind, folds: Any) -> list[Marks]:
-    """The rows that each model is fitted to; it is calibrated by the others."""
-    data, seed = task.binned.data, task.seed
+def _training_rows(fits: IntervalFits, kind: Kind, folds: Any) -> list[Marks]:
+    """Return the rows that each model is fitted to; the others calibrate it."""
+    data, seed = fits.binned.data, fits.seed
     n = len(data.y)
     if kind == "quantiles":
         return [np.ones(n, dtype=bool)]
     if kind == "split":
-        return [~hold_out(SPLIT, data.weights, None, seed + 1, "intervals")]
+        return [~hold_out(CALIBRATION, data.weights, None, seed + 1, "intervals")]
     folds = N_FOLDS if folds is None else folds
     if is_whole(folds):
         if not 2 <= folds <= n:
-            raise ValueError(f"folds: expected 2 to {n} of {n} rows, got {folds}")
+            raise ValueError(
+                f"folds: expected a number from 2 to the number of rows, {n}; got {folds}"
+            )
         numbers = np.random.default_rng(seed).permutation(n) % folds
         return [numbers != k for k in range(folds)]
     labels = np.asarray(folds)
@@ -284,29 +295,29 @@ def _parts(task: IntervalTask, kind: Kind, folds: Any) -> list[Marks]:
     return [labels != k for k in found]
 
 
-def _bag_member(task: IntervalTask) -> Member:
-    """The average, calibrated by every row's mean score of the bags that left it out."""
-    model, data = task.model, task.binned.data
+def _calibrate_bags(fits: IntervalFits) -> CalibratedModels:
+    """Return the bagged model, calibrated with each row's mean score over the bags without it."""
+    model, data = fits.model, fits.binned.data
     assert model.bags is not None
     old = model.settings
     held = draw_bags(len(model.bags), old.fraction, data, old.seed).held
-    times, rows = held.sum(axis=0), task.binned.rows()
+    times, rows = held.sum(axis=0), fits.binned.rows()
     total, at_bins = np.zeros((len(data.y), 1)), np.zeros((len(data.y), 1))
     for b, marks in enumerate(held):
         betas = {name: coef[b] for name, coef in model.bags.coef.items()}
         terms = {n: replace(t, beta=betas.get(n, t.beta)) for n, t in model.terms.items()}
         start = model.bags.start[b]
         bag = replace(model, terms=MappingProxyType(terms), start_vector=start, bags=None)
-        total[marks] += task.scores(bag)[marks]
-        rows.run(score_batch(bag, task.binned))
+        total[marks] += fits.scores(bag)[marks]
+        rows.run(score_batch(bag, fits.binned))
         at_bins[marks] += rows.read(SLOT_F).T[marks]
     some, mean = times > 0, np.maximum(times, 1)[:, None]
-    watched = risk(data.loss, data.y[some], (at_bins / mean)[some], data.weights[some])
-    if not np.isclose(watched, model.path.validation_risk[0], rtol=1e-6, atol=0.0):
+    held_out_risk = risk(data.loss, data.y[some], (at_bins / mean)[some], data.weights[some])
+    if not np.isclose(held_out_risk, model.path.validation_risk[0], rtol=1e-6, atol=0.0):
         raise ValueError(
-            "intervals: these are the rows of the fit in another order, or it was interrupted, so "
-            "that the rows that a bag left out are not known; pass them as the fit had them, or "
-            "use kind='cqr'"
+            "intervals: the rows are not in the order of the fit, or the fit was interrupted, so "
+            "the rows that each bag left out are unknown; pass the rows as in the fit, or use "
+            "kind='cqr'"
         )
     found = model.loss.response(total / mean)
-    return task.judged(model, model, found, found, some)
+    return fits.calibrate(model, model, np.array([found, found]), some)

@@ -1,8 +1,8 @@
-"""What a configuration of a fit may be: the parameters to choose, where they come from, and what
-they make of learners and optimizers. Knows nothing of fits, rows or scores.
+"""The search space: which hyperparameters are tuned, how they are sampled, and which learners and
+optimizers they stand for. Does not know about fits and scores (see evaluation.py).
 
-A parameter is `rate`, `momentum`, `optimizer`, `bins`, or df: of all smooth terms (`df`), of a kind
-of them (`df.Spline`) or of one (`df.age`), the last one that fits.
+A parameter is `rate`, `momentum`, `optimizer`, `bins`, or the df of all smooth terms (`df`), of a
+kind of them (`df.Spline`) or of one term (`df.age`). The most specific df applies.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cwboost.optimizers import OPTIMIZERS, Optimizer, Plain, TuningRange, as_opt
 from cwboost.terms.learners import LEARNERS, Learner
 from cwboost.terms.plan import Plan
 
-ABOVE_FREE = 0.01  # df above what the penalty leaves free, at the least
+MIN_EXCESS_DF = 0.01  # smallest excess of df over the unpenalised dimension
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Any number from low to high, all as likely."""
+    """The uniform distribution from low to high."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class LogUniform:
-    """Any number from low to high whose logarithm is uniform: 0.01 to 0.1 as likely as 0.1 to 1.
+    """The log-uniform distribution from low to high: 0.01 to 0.1 is as likely as 0.1 to 1.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class LogUniform:
             )
 
     def draw(self, rng: np.random.Generator) -> float:
-        # clipped: exp(log(x)) may miss x by rounding
+        # clipped, because exp(log(x)) may differ from x by rounding
         drawn = np.exp(rng.uniform(np.log(self.low), np.log(self.high)))
         return float(np.clip(drawn, self.low, self.high))
 
@@ -74,7 +74,7 @@ class LogUniform:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values, all as likely; told by labels, which are plain text or numbers."""
+    """One of some values with equal probability; labels are the values as text or numbers."""
 
     values: tuple[Any, ...]
 
@@ -94,7 +94,7 @@ class Choice:
 
 
 Distribution = Uniform | LogUniform | Choice
-Configuration = dict[str, Any]  # name -> number or label
+Configuration = dict[str, Any]  # number or label by name of parameter
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,10 @@ class Space:
 
     @classmethod
     def make(cls, given: Any, plans: Sequence[Plan]) -> Space:
-        """What the user gave, checked against the terms; None: df of the kinds of terms that there
-        are, and the rate."""
+        """Return the space that the user gave, checked against the terms.
+
+        None is the default space: the df of every kind of term, and the rate.
+        """
         learners = [plan.learner for plan in plans]
         if given is None:
             ranges = {type(x).__name__: x.df_range for x in learners if _is_open(x)}
@@ -132,35 +134,38 @@ class Space:
         return made
 
     def optimizers(self) -> list[Optimizer]:
-        """All that a configuration can have, before rate and momentum."""
+        """Return all optimizers that a configuration can have, with their default parameters."""
         choice = self.parameters.get("optimizer")
         return (
             [_as_optimizer(v) for v in choice.values] if isinstance(choice, Choice) else [Plain()]
         )
 
     def draw(self, rng: np.random.Generator) -> Configuration:
-        """A configuration at random."""
+        """Draw a configuration at random."""
         drawn = {name: d.draw(rng) for name, d in self.parameters.items()}
         return {name: value for name, value in drawn.items() if self.matters(name, drawn)}
 
     def draw_all(self, seed: int, sizes: Sequence[int]) -> list[Configuration]:
-        """Configurations at random for several searches, of each so many (at most `size`) and all
-        different. The k-th of all depends on `seed` and k, unless it had been there before."""
+        """Draw configurations for several brackets, `sizes[i]` different ones for bracket i.
+
+        A bracket must not ask for more than `self.size`. The k-th configuration depends only on
+        `seed` and k, unless it repeats an earlier one of its bracket.
+        """
         out: list[Configuration] = []
         for size in sizes:
-            there: set[str] = set()
+            drawn_before: set[str] = set()
             for k in range(len(out), len(out) + size):
                 rng = np.random.default_rng([seed, k])
                 drawn = self.draw(rng)
-                while repr(drawn) in there:
+                while repr(drawn) in drawn_before:
                     drawn = self.draw(rng)
-                there.add(repr(drawn))
+                drawn_before.add(repr(drawn))
                 out.append(drawn)
         return out
 
     @property
     def size(self) -> float:
-        """How many different configurations there are."""
+        """The number of different configurations."""
         counts = {name: d.size for name, d in self.parameters.items()}
         counts.pop("optimizer", None)
         own = {name: counts.pop(name) for name in _optimizer_parameters() if name in counts}
@@ -168,11 +173,11 @@ class Space:
         return math.prod(counts.values()) * sum(each)
 
     def matters(self, name: str, parameters: Configuration) -> bool:
-        """Whether a parameter makes a difference beside others: Plain has no momentum."""
+        """Return whether a parameter has an effect, given the others: Plain ignores momentum."""
         return name not in _optimizer_parameters() or name in self.optimizer(parameters).tuned
 
     def value(self, parameters: Configuration, name: str, default: Any = None) -> Any:
-        """What a parameter stands for."""
+        """Return the value of a parameter; a choice is stored by its label."""
         if name not in parameters:
             return default
         distribution, value = self.parameters[name], parameters[name]
@@ -183,24 +188,25 @@ class Space:
         return made.with_params(**{n: parameters[n] for n in made.tuned if n in parameters})
 
     def learner(self, parameters: Configuration, plan: Plan) -> Learner:
-        """A term's learner with the df that the parameters give it, at least what it can have."""
+        """Return the learner of a term with the df of the configuration, raised to the smallest
+        possible."""
         learner = plan.learner
         for name in _df_names(learner):
             if name in parameters:
                 free = plan.basis.null_dim - learner.df_beside
-                df = max(self.value(parameters, name), free + ABOVE_FREE)
+                df = max(self.value(parameters, name), free + MIN_EXCESS_DF)
                 return replace(learner, df=df, smoothing=None)  # type: ignore[call-arg]
         return learner
 
 
 def _is_open(learner: Learner) -> bool:
-    """Whether its df is to be chosen when all are: it is smoothed, and did not say how much."""
+    """Return whether `df` applies to a learner: it is smooth, and the user gave no df."""
     tuned = learner.takes_df and learner.df_range is not None
     return tuned and not learner.states_smoothing
 
 
 def _df_names(learner: Learner) -> list[str]:
-    """Parameters that can give a learner its df, the most special first."""
+    """Return the parameters that can set the df of a learner, the most specific first."""
     if not learner.takes_df:
         return []
     own, kind = learner.name or ":".join(learner.columns), type(learner).__name__
@@ -223,22 +229,22 @@ def _distribution(name: Any, given: Any) -> Distribution:
     if isinstance(given, tuple):
         if len(given) != 2 or not all(map(is_number, given)) or given[0] > given[1]:
             raise ValueError(
-                f"space, {name!r}: a tuple is (low, high), got {given!r}; choices are a list"
+                f"space, {name!r}: expected a tuple (low, high) or a list of choices, got {given!r}"
             )
         return Uniform(*map(float, given))
     values = tuple(given) if isinstance(given, list) else (given,)
     if not values:
-        raise ValueError(f"space, {name!r}: an empty list has nothing to choose from")
+        raise ValueError(f"space, {name!r}: the list of choices is empty")
     return Choice(values)
 
 
 def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -> None:
-    """A parameter is known, and all its values are possible."""
+    """Raise unless the parameter is known and all its values are valid."""
     ends: Sequence[Any]
     if isinstance(distribution, Choice):
         ends = distribution.values
         if len(set(distribution.labels)) < len(ends):
-            raise ValueError(f"space, {name!r}: a value is in the list twice: {list(ends)}")
+            raise ValueError(f"space, {name!r}: the list has a value twice: {list(ends)}")
     else:
         ends = distribution.low, distribution.high
     if name == "bins":
@@ -271,5 +277,5 @@ def _check_df(name: str, learners: Sequence[Learner]) -> None:
     which = "" if name == "df" else f" of the kind {what}" if what in LEARNERS else f" {what!r}"
     kinds = ", ".join(sorted({type(learner).__name__ for learner in learners}))
     raise ValueError(
-        f"space, {name!r}: there is no term{which} whose df can be chosen; the terms are {kinds}"
+        f"space, {name!r}: there is no term{which} whose df can be tuned; the terms are {kinds}"
     )

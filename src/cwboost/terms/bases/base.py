@@ -75,11 +75,12 @@ class Pieces:
         """Return the pieces followed by one for missing cells, whose row is (n_coef,)."""
         last = np.zeros((1, *self.blocks.shape[1:]))
         last[0, 0] = row
-        return replace(
-            self,
-            origin=np.append(self.origin, 0.0),
-            width=np.append(self.width, 1.0),
-            blocks=np.concatenate([self.blocks, last]),
+        return Pieces(
+            self.breaks,
+            np.append(self.origin, 0.0),
+            np.append(self.width, 1.0),
+            np.concatenate([self.blocks, last]),
+            self.closed_above,
         )
 
 
@@ -178,7 +179,7 @@ class Basis:
         return None
 
     def pieces(self, codes: Floats | None = None) -> Pieces | None:
-        """Return the exact form, missing cells included; None if there is none.
+        """Return the exact form, missing cells included; None if the basis does not have one.
 
         Parameters
         ----------
@@ -267,7 +268,7 @@ class Basis:
 
     @property
     def has_levels(self) -> bool:
-        """Whether every code has a coefficient of its own, missing cells the last if any."""
+        """Whether there is one coefficient per code, the last one for missing cells if any."""
         return False
 
     def ordered(self) -> NDArray[np.intp] | None:
