@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import cloudpickle
 import numpy as np
@@ -13,6 +12,7 @@ from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.partitions import Partition
 from cwboost.distributed.shard import Shard
 from cwboost.distributed.shards import Shards
+from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import FitOptions
@@ -75,17 +75,8 @@ def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bin
     """Fit as `cb.fit` does; arrays are in the partitions."""
     given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
                   as_bins(bins))  # fmt: skip
-    how = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search)
+    options = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    asked = TermOptions(as_loss(loss), as_bins(bins), learners, interactions=interactions)
-    return fit_shards(
-        shards,
-        given,
-        asked,
-        how,
-        random_state,
-        callback,
-        as_progress(False),
-        kept,
-        time.perf_counter(),
-    )
+    terms = TermOptions(as_loss(loss), as_bins(bins), learners, interactions=interactions)
+    context = RunContext(callback, as_progress(False), kept)
+    return fit_shards(shards, given, terms, options, random_state, context)

@@ -68,22 +68,22 @@ def parts_of(table, ends):
     return dd.from_delayed([delayed(table.iloc[a:b]) for a, b in cuts], meta=table.iloc[:0])
 
 
-def assert_same(far, near, tolerance=1e-10):
-    assert far.choices == near.choices
-    assert far.best_iteration == near.best_iteration
-    assert far.stopped == near.stopped
-    assert list(far.terms) == list(near.terms)
-    for name, term in near.terms.items():
-        np.testing.assert_allclose(far.terms[name].coef, term.coef, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(far.start_vector, near.start_vector, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(far.risk, near.risk, rtol=1e-10)
+def assert_same(remote, local, tolerance=1e-10):
+    assert remote.choices == local.choices
+    assert remote.best_iteration == local.best_iteration
+    assert remote.stopped == local.stopped
+    assert list(remote.terms) == list(local.terms)
+    for name, term in local.terms.items():
+        np.testing.assert_allclose(remote.terms[name].coef, term.coef, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(remote.start_vector, local.start_vector, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(remote.risk, local.risk, rtol=1e-10)
 
 
-def compare(client, far, given, loss="squared", optimizer=None, n_iter=30, **more):
+def compare(client, remote, given, loss="squared", optimizer=None, n_iter=30, **more):
     """The fit on a cluster is that of the same rows here."""
     given = {"loss": make_loss(loss), "optimizer": optimizer, "n_iter": n_iter, **given}
-    near = cb.fit(far.compute().reset_index(drop=True), "y", **given)
-    assert_same(cd.fit(client, far, "y", **given, **more), near)
+    local = cb.fit(remote.compute().reset_index(drop=True), "y", **given)
+    assert_same(cd.fit(client, remote, "y", **given, **more), local)
 
 
 # --- the same model -------------------------------------------------------------------------------
@@ -95,8 +95,8 @@ def test_fit(client):
 
 def test_a_formula(client):
     table = frame().drop(columns=["w", "held"])
-    near = cb.fit(table, "y ~ u + g", n_iter=20)
-    assert_same(cd.fit(client, spread(table), "y ~ u + g", n_iter=20), near)
+    local = cb.fit(table, "y ~ u + g", n_iter=20)
+    assert_same(cd.fit(client, spread(table), "y ~ u + g", n_iter=20), local)
 
 
 def test_offset_and_exposure(client):
@@ -126,14 +126,14 @@ def test_arrays(client, known):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(N, 3))
     y = 2 * X[:, 0] + np.sin(9 * X[:, 1])
-    far, target = da.from_array(X, chunks=(250, 2)), da.from_array(y, chunks=250)
+    remote, target = da.from_array(X, chunks=(250, 2)), da.from_array(y, chunks=250)
     if not known:
-        far, target = far[da.ones(N, chunks=250) > 0], target[da.ones(N, chunks=250) > 0]
-        assert np.isnan(far.shape[0])
+        remote, target = remote[da.ones(N, chunks=250) > 0], target[da.ones(N, chunks=250) > 0]
+        assert np.isnan(remote.shape[0])
     own = cb.CWBRegressor(n_iter=30).fit(X, y)
-    regressor = cd.DaskCWBRegressor(n_iter=30).fit(far, target)
+    regressor = cd.DaskCWBRegressor(n_iter=30).fit(remote, target)
     assert_same(regressor.model_, own.model_)
-    predicted = regressor.predict(far)
+    predicted = regressor.predict(remote)
     assert isinstance(predicted, da.Array)
     np.testing.assert_allclose(predicted.compute(), own.predict(X), atol=1e-10)
 
@@ -141,17 +141,21 @@ def test_arrays(client, known):
 def columns_apart(table):
     """Table, y and weights, here and on the cluster."""
     X = table.drop(columns=["y", "w", "held"])
-    far = spread(table)
-    return (X, table["y"], table["w"]), (far[list(X.columns)], far["y"], far["w"]), far["held"]
+    remote = spread(table)
+    return (
+        (X, table["y"], table["w"]),
+        (remote[list(X.columns)], remote["y"], remote["w"]),
+        remote["held"],
+    )
 
 
 def test_regressor(client):
     table = frame()
-    near, far, _ = columns_apart(table)
-    own = cb.CWBRegressor().fit(*near)
-    regressor = cd.DaskCWBRegressor().fit(*far)
+    local, remote, _ = columns_apart(table)
+    own = cb.CWBRegressor().fit(*local)
+    regressor = cd.DaskCWBRegressor().fit(*remote)
     assert_same(regressor.model_, own.model_)
-    (X, y, w), (dX, dy, dw) = near, far
+    (X, y, w), (dX, dy, dw) = local, remote
     np.testing.assert_allclose(regressor.predict(dX).compute(), own.predict(X), atol=1e-10)
     np.testing.assert_allclose(regressor.predict(X), own.predict(X), atol=1e-10)
     np.testing.assert_allclose(regressor.transform(dX).compute(), own.transform(X), atol=1e-10)
@@ -185,16 +189,16 @@ def test_weighted_validation_table(client):
 
 def test_offsets_of_an_estimator(client):
     table = frame(loss="poisson").assign(o=np.linspace(0.5, 2, N)).drop(columns=["w", "held"])
-    X, far = table.drop(columns="y"), spread(table)
+    X, remote = table.drop(columns="y"), spread(table)
     own = cb.CWBRegressor(loss="poisson", exposure="o", n_iter=30).fit(X, table["y"])
     regressor = cd.DaskCWBRegressor(loss="poisson", exposure="o", n_iter=30)
-    regressor.fit(far[list(X.columns)], far["y"])
+    regressor.fit(remote[list(X.columns)], remote["y"])
     assert_same(regressor.model_, own.model_)
     np.testing.assert_allclose(
-        regressor.predict(far[list(X.columns)]).compute(), own.predict(X), atol=1e-10
+        regressor.predict(remote[list(X.columns)]).compute(), own.predict(X), atol=1e-10
     )
     beside = cd.DaskCWBRegressor(loss="poisson", n_iter=30)
-    beside.fit(far[list(X.columns[:-1])], far["y"], exposure=far["o"])
+    beside.fit(remote[list(X.columns[:-1])], remote["y"], exposure=remote["o"])
     own = cb.CWBRegressor(loss="poisson", n_iter=30).fit(X.iloc[:, :-1], table["y"], exposure=X.o)
     assert_same(beside.model_, own.model_)
 
@@ -218,8 +222,8 @@ def test_classifier(client, loss):
 def test_predictions_of_empty_partitions(client):
     (X, y, _), _, _ = columns_apart(frame())
     own = cb.CWBRegressor(n_iter=20).fit(X, y)
-    far = cd.DaskCWBRegressor(n_iter=20).fit(spread(X), spread(y.to_frame())["y"])
-    predicted = far.predict(parts_of(X, [0, 5, 5])).compute()
+    remote = cd.DaskCWBRegressor(n_iter=20).fit(spread(X), spread(y.to_frame())["y"])
+    predicted = remote.predict(parts_of(X, [0, 5, 5])).compute()
     np.testing.assert_allclose(predicted, own.predict(X), atol=1e-10)
 
 
@@ -263,7 +267,7 @@ def test_nothing_is_left_on_the_workers(client):
 
 def test_fits_of_two_threads(client):
     table = frame()
-    near, found = cb.fit(table, "y", n_iter=20), {}
+    local, found = cb.fit(table, "y", n_iter=20), {}
 
     def work(k):
         found[k] = cd.fit(client, spread(table, 3 + k), "y", n_iter=20)
@@ -274,7 +278,7 @@ def test_fits_of_two_threads(client):
     for thread in threads:
         thread.join(60)
     for k in range(2):
-        assert_same(found[k], near)
+        assert_same(found[k], local)
 
 
 @pytest.mark.parametrize("options", [{"set_as_default": False}, {"direct_to_workers": True}])
@@ -312,22 +316,26 @@ def refused(error, message, client, *given, **options):
 
 def test_what_is_no_collection(client):
     table = frame()
-    far = spread(table)
+    remote = spread(table)
     refused(TypeError, "the table: expected a dask .* got DataFrame; .* cwboost.fit", client, table)
-    refused(TypeError, "y: expected a dask .* got ndarray", client, far, table["y"].to_numpy())
-    refused(TypeError, "weights: expected a dask", client, far, "y", weights=table["w"])
-    refused(TypeError, "validation: expected a fraction", client, far, "y", validation=table["w"])
-    refused(TypeError, "the validation table: expected", client, far, "y", validation=(table, "y"))
-    refused(ValueError, "the table: expected two dimensions, .* got 1", client, far["u"], "y")
-    refused(TypeError, "y is missing", client, far)
-    refused(ValueError, "'nothing' is not in the table", client, far, "nothing")
+    refused(TypeError, "y: expected a dask .* got ndarray", client, remote, table["y"].to_numpy())
+    refused(TypeError, "weights: expected a dask", client, remote, "y", weights=table["w"])
+    refused(
+        TypeError, "validation: expected a fraction", client, remote, "y", validation=table["w"]
+    )
+    refused(
+        TypeError, "the validation table: expected", client, remote, "y", validation=(table, "y")
+    )
+    refused(ValueError, "the table: expected two dimensions, .* got 1", client, remote["u"], "y")
+    refused(TypeError, "y is missing", client, remote)
+    refused(ValueError, "'nothing' is not in the table", client, remote, "nothing")
 
 
 def test_partitions_that_do_not_match(client):
     table = frame()
-    far = spread(table)
+    remote = spread(table)
     refused(
-        ValueError, "weights has 3 partitions, the table has 5; repartition", client, far, "y",
+        ValueError, "weights has 3 partitions, the table has 5; repartition", client, remote, "y",
         weights=spread(table, 3)["w"],
     )  # fmt: skip
     other = parts_of(table, [10, 20, 30, 40])["w"]
@@ -335,7 +343,7 @@ def test_partitions_that_do_not_match(client):
         ValueError,
         r"partition \d: weights has \d+ rows, the table has 180",
         client,
-        far,
+        remote,
         "y",
         weights=other,
     )
@@ -345,13 +353,13 @@ def test_partitions_that_do_not_match(client):
 
 
 def test_clients_that_cannot_be_asked(client):
-    far = spread(frame())
-    refused(TypeError, "client: expected a distributed.Client, got str", "tcp://x:1", far, "y")
+    remote = spread(frame())
+    refused(TypeError, "client: expected a distributed.Client, got str", "tcp://x:1", remote, "y")
     for timeout in (0, -1.0, float("nan"), "1s"):
-        refused(ValueError, "timeout: expected a positive", client, far, "y", timeout=timeout)
+        refused(ValueError, "timeout: expected a positive", client, remote, "y", timeout=timeout)
     with Client(client.scheduler.address, set_as_default=False) as other:
         pass
-    refused(ConnectionError, "client was closed", other, far, "y")
+    refused(ConnectionError, "client was closed", other, remote, "y")
 
 
 def test_client_that_is_closed_meanwhile(client, monkeypatch):
@@ -414,14 +422,14 @@ def test_partition_that_cannot_be_computed(client):
         return table
 
     table, before = frame(), left_behind(client)
-    far = spread(table).map_partitions(broken, meta=table.iloc[:0])
+    remote = spread(table).map_partitions(broken, meta=table.iloc[:0])
     refused(
         ValueError, "^partition 2 could not be computed: FileNotFoundError: no such file: part-2",
-        client, far, "y",
+        client, remote, "y",
     )  # fmt: skip
     refused(
         ValueError, "partition 2 of the validation table could not be computed", client,
-        spread(table), "y", validation=(far, "y"),
+        spread(table), "y", validation=(remote, "y"),
     )  # fmt: skip
     assert left_behind(client, before) == 0
 
@@ -432,7 +440,7 @@ def test_settings_that_need_rows_in_one_place(client):
         ({"bags": 3}, "bags: not supported for rows on a cluster"),
         ({"warm_start": True}, "warm_start: not supported for rows on a cluster"),
         ({"validation": "last"}, "'last' is not supported for rows on a cluster"),
-        ({"interactions": 3}, "interactions: 3: pairs are ranked where the rows are in one place"),
+        ({"interactions": 3}, "interactions: 3: pairs cannot be ranked for rows on a cluster"),
     ):
         with pytest.raises(ValueError, match=message):
             cd.DaskCWBRegressor(n_iter=3, **settings).fit(dX, dy)
@@ -467,20 +475,20 @@ def processes(request):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_lossless(processes, loss, optimizer):
     table = frame(2000, loss)
-    far = spread(table, 6)
-    small, watched = far.drop(columns=["w", "held"]), OPTIMIZERS[optimizer]
+    remote = spread(table, 6)
+    small, watched = remote.drop(columns=["w", "held"]), OPTIMIZERS[optimizer]
     compare(processes, small, {"validation": 0.3, "patience": None}, loss, watched)
-    compare(processes, far, {"weights": "w", "validation": "held"}, loss, watched)
+    compare(processes, remote, {"weights": "w", "validation": "held"}, loss, watched)
     if optimizer not in HYBRIDS:
-        compare(processes, far.drop(columns="held"), {"weights": "w"}, loss, watched)
+        compare(processes, remote.drop(columns="held"), {"weights": "w"}, loss, watched)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4], indirect=True)
 def test_unequal_partitions_of_processes(processes):
     table = frame(2000, "binomial")
-    far = parts_of(table, [0, 3, 3, 1800, 1999, 1999])
-    compare(processes, far, {"validation": 0.3}, "binomial")
+    remote = parts_of(table, [0, 3, 3, 1800, 1999, 1999])
+    compare(processes, remote, {"validation": 0.3}, "binomial")
     compare(processes, spread(table, 1), {"validation": 0.3}, "binomial")
 
 

@@ -75,11 +75,11 @@ def within(work, limit=LIMIT):
     return out["returned"]
 
 
-def assert_same(far, near):
-    assert far.choices == near.choices
-    for name, term in near.terms.items():
-        np.testing.assert_allclose(far.terms[name].coef, term.coef, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(far.risk, near.risk, rtol=1e-10)
+def assert_same(remote, local):
+    assert remote.choices == local.choices
+    for name, term in local.terms.items():
+        np.testing.assert_allclose(remote.terms[name].coef, term.coef, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(remote.risk, local.risk, rtol=1e-10)
 
 
 @contextmanager
@@ -151,8 +151,8 @@ def kill(pid, number=signal.SIGKILL):
 def test_killed_in_the_middle(client, optimizer):
     given = {**GIVEN, "optimizer": OPTIMIZERS[optimizer]}
     callback = once(20, kill(pids(client)[0]))
-    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **given))
-    assert_same(far, cb.fit(TABLE, "y", **given))
+    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **given))
+    assert_same(remote, cb.fit(TABLE, "y", **given))
 
 
 @pytest.mark.parametrize("optimizer", ["plain", "accelerated"])
@@ -160,15 +160,15 @@ def test_killed_while_rows_are_not_needed(client, optimizer):
     table = frame("squared")
     given = {"n_iter": 60, "optimizer": OPTIMIZERS[optimizer]}
     callback = once(30, kill(pids(client)[0]))
-    far = within(lambda: cd.fit(client, spread(table), "y", callback=callback, **given))
-    assert_same(far, cb.fit(table, "y", **given))
+    remote = within(lambda: cd.fit(client, spread(table), "y", callback=callback, **given))
+    assert_same(remote, cb.fit(table, "y", **given))
 
 
 def test_killed_one_after_the_other(client):
     first, second = pids(client)
     callback = once(15, kill(first), lambda: None, lambda: None, kill(second))
-    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_all_are_killed(client):
@@ -177,8 +177,8 @@ def test_all_are_killed(client):
             os.kill(pid, signal.SIGKILL)
 
     callback = once(15, all_of_them)
-    far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 @pytest.mark.parametrize("at", [1, 3, 9])
@@ -192,9 +192,9 @@ def test_killed_during_set_up(client, monkeypatch, at):
         return call(self, method, arguments)
 
     monkeypatch.setattr(DaskShards, "call", counted)
-    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
     assert calls.index("begin_rows") > at
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_killed_between_partitions_and_shards(client, monkeypatch):
@@ -206,8 +206,8 @@ def test_killed_between_partitions_and_shards(client, monkeypatch):
         return found
 
     monkeypatch.setattr(DaskShards, "_by_worker", deadly)
-    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 @pytest.mark.parametrize("after", [0.1, 0.35])
@@ -221,9 +221,9 @@ def test_all_are_killed_while_partitions_are_computed(client, after):
     victims, table = pids(client), spread().map_partitions(slow, meta=TABLE.iloc[:0])
     killer = threading.Timer(after, lambda: [os.kill(pid, signal.SIGKILL) for pid in victims])
     killer.start()
-    far = within(lambda: cd.fit(client, table, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, table, "y", **GIVEN))
     killer.join()
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_killed_while_partitions_are_computed(client, tmp_path):
@@ -235,9 +235,9 @@ def test_killed_while_partitions_are_computed(client, tmp_path):
         return part
 
     table = spread().map_partitions(die_once, str(flag), meta=TABLE.iloc[:0])
-    far = within(lambda: cd.fit(client, table, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, table, "y", **GIVEN))
     assert flag.exists()
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_workers_that_come_are_harmless(client):
@@ -247,10 +247,10 @@ def test_workers_that_come_are_harmless(client):
 
     try:
         callback = once(10, one_more)
-        far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+        remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
     finally:
         client.cluster.scale(2)
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_rows_that_cannot_be_read_again(client, tmp_path):
@@ -292,8 +292,8 @@ def test_frozen_worker_is_reported(client):
             within(lambda: cd.fit(client, spread(), "y", callback=callback, timeout=4, **GIVEN))
     finally:
         os.kill(victim, signal.SIGCONT)
-    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))  # the cluster is usable
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))  # the cluster is usable
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_frozen_worker_that_the_scheduler_gives_up():
@@ -301,11 +301,11 @@ def test_frozen_worker_that_the_scheduler_gives_up():
         victim = pids(client)[0]
         callback = once(15, kill(victim, signal.SIGSTOP))
         try:
-            far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+            remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
         finally:
             with suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
-        assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+        assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def test_slow_worker_is_waited_for(client):
@@ -314,8 +314,8 @@ def test_slow_worker_is_waited_for(client):
         return part
 
     table = spread().map_partitions(slow, meta=TABLE.iloc[:0])
-    far = within(lambda: cd.fit(client, table, "y", timeout=60, **GIVEN))
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, table, "y", timeout=60, **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 def _cut_off():
@@ -341,8 +341,8 @@ def test_network_cut():
                 time.sleep(0.05)
 
         callback = once(15, cut)
-        far = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+        remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 # --- scheduler and client -------------------------------------------------------------------------
@@ -410,8 +410,8 @@ def test_client_is_taken_away(client, what):
         with pytest.raises(ConnectionError, match="client was closed or its work cancelled"):
             within(lambda: cd.fit(other, spread(), "y", callback=callback, **GIVEN))
     client.wait_for_workers(2, timeout=LIMIT)
-    far = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
-    assert_same(far, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
 
 
 # --- processes of their own: Ctrl-C and kill -9 ---------------------------------------------------
@@ -427,7 +427,7 @@ if __name__ == "__main__":
     table = pd.DataFrame({"x": rng.uniform(size=2000), "z": rng.normal(size=2000)})
     table["y"] = (np.sin(6 * table.x) + rng.normal(size=2000) > 0).astype(int)
     client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-    far = dd.from_pandas(table, npartitions=4, sort=False)
+    remote = dd.from_pandas(table, npartitions=4, sort=False)
     given = dict(loss="binomial", optimizer=cb.Accelerated(0.1))
 """
 CTRL_C = """
@@ -435,14 +435,14 @@ CTRL_C = """
         if iteration == 20:
             INTERRUPT
     try:
-        cd.fit(client, far, "y", n_iter=100_000, callback=stop, **given)
+        cd.fit(client, remote, "y", n_iter=100_000, callback=stop, **given)
     except cb.Interrupted as stopped:
         model = stopped.model
     assert model.stopped == "interrupted" and 20 <= model.n_iter < 1000, model.n_iter
     assert model.choices == cb.fit(table, "y", n_iter=model.n_iter, **given).choices
 """
 USABLE = """
-    again = cd.fit(client, far, "y", n_iter=30, **given)
+    again = cd.fit(client, remote, "y", n_iter=30, **given)
     assert again.choices == cb.fit(table, "y", n_iter=30, **given).choices
 """
 END = """
@@ -455,10 +455,10 @@ KILLED = """
     def stop(iteration):
         if iteration == int(sys.argv[1]):
             os.killpg(0, signal.SIGKILL)
-    model = cd.fit(client, far, "y", n_iter=60, checkpoint="kept", callback=stop, **given)
-    near = cb.fit(table, "y", n_iter=60, **given)
-    assert model.choices == near.choices
-    for name, term in near.terms.items():
+    model = cd.fit(client, remote, "y", n_iter=60, checkpoint="kept", callback=stop, **given)
+    local = cb.fit(table, "y", n_iter=60, **given)
+    assert model.choices == local.choices
+    for name, term in local.terms.items():
         assert np.abs(model.terms[name].coef - term.coef).max() < 1e-10
 """
 

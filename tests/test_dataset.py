@@ -1,7 +1,7 @@
 """Datasets: rows larger than memory give the model of the same rows in memory, bit by bit; bad
 files are named; nothing is half-written.
 
-Knows the folder format as far as it is damaged on purpose.
+Some tests damage files of the folder format on purpose.
 """
 
 from __future__ import annotations
@@ -449,7 +449,7 @@ def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
     assert peak / n < 2 * k + 56
 
 
-def test_columns_are_told_of(folder):
+def test_observers_hear_of_columns_that_are_read(folder):
     class Told(progress.Progress):
         every = 0.0
         seen: list = []  # noqa: RUF012
@@ -581,7 +581,7 @@ def test_batches_that_do_not_fit_together_are_named(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_changes_is_told(frame, folder, tmp_path):
+def test_a_file_that_changes_is_refused(frame, folder, tmp_path):
     rows = copied(folder, tmp_path)
     dataset = cb.Dataset.from_parquet(rows, y="n", columns=["x"])
     frame.iloc[:50].to_parquet(rows / "part-1.parquet")
@@ -629,7 +629,7 @@ def test_rows_are_named_by_file_and_row_group(frame, tmp_path):
         (lambda p: cb.Dataset.open(p), FileNotFoundError, "not a saved Dataset"),
     ],
 )
-def test_bad_arguments_are_told(tmp_path, make, error, message):
+def test_bad_arguments_are_refused(tmp_path, make, error, message):
     with pytest.raises(error, match=message):
         make(tmp_path)
 

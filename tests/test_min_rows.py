@@ -1,4 +1,4 @@
-"""Bins with few rows are merged: no sum is of fewer rows than asked for, here and elsewhere."""
+"""min_rows_per_bin: bins with few rows are merged, on local rows and on shards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 import cwboost as cb
 import sharding
+from cwboost.fitting.prepared import PreparedRows
 
 LEAST = 25
 pytestmark = pytest.mark.filterwarnings("ignore:.*count as unseen")
@@ -27,7 +28,7 @@ def problem(n=1500, seed=0):
 def sizes(monkeypatch, run):
     """Training rows in the bins of every set of a fit."""
     found = []
-    made = cb.fit.__globals__["PreparedRows"].make.__func__
+    made = PreparedRows.make.__func__
 
     def make(cls, data, *given):
         binned = made(cls, data, *given)
@@ -35,7 +36,7 @@ def sizes(monkeypatch, run):
         found.extend(np.bincount(s.index[rows], minlength=s.n_bins) for s in binned.sets.sets)
         return binned
 
-    monkeypatch.setattr(cb.fit.__globals__["PreparedRows"], "make", classmethod(make))
+    monkeypatch.setattr(PreparedRows, "make", classmethod(make))
     run()
     return found
 
@@ -118,11 +119,11 @@ def test_what_cannot_be_merged_is_refused():
                min_rows_per_bin=LEAST)  # fmt: skip
     with pytest.raises(ValueError, match="whole number >= 1"):
         cb.fit(table, y, n_iter=1, min_rows_per_bin=0)
-    with pytest.raises(ValueError, match="give both"):
+    with pytest.raises(ValueError, match="sites= requires min_rows_per_bin="):
         cb.fit(table, y, n_iter=1, sites="job")
     with pytest.raises(ValueError, match="sites: column 'y' is y"):
         cb.fit({**table, "y": y}, "y", n_iter=1, min_rows_per_bin=LEAST, sites="y")
-    with pytest.raises(ValueError, match="not with bags"):
+    with pytest.raises(ValueError, match="min_rows_per_bin and bags are mutually exclusive"):
         cb.fit(table, y, n_iter=1, bags=2, min_rows_per_bin=LEAST)
     with pytest.raises(ValueError, match="no two bins with min_rows_per_bin = 1000"):
         cb.fit({"x": table["smooth"]}, y, n_iter=1, min_rows_per_bin=1000)
@@ -141,10 +142,10 @@ class Mine:
         return float(np.average(y, weights=weights))
 
 
-def test_y_does_not_leave_its_place():
+def test_y_does_not_leave_the_shards():
     table, y = problem(400)
     shards = sharding.split_rows(table, {"y": y})
-    with pytest.raises(ValueError, match="must not leave its place; give start="):
+    with pytest.raises(ValueError, match="must not leave the shards; pass start="):
         sharding.fit(shards, y, loss=Mine(), n_iter=1, min_rows_per_bin=LEAST)
     model = sharding.fit(
         sharding.split_rows(table, {"y": y}),

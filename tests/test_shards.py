@@ -1,11 +1,14 @@
-"""A fit to rows in many places is the fit to the same rows in one.
+"""A fit to rows on shards is the fit to the same rows in one process.
 
-Knows: shards in this process (`far`), whose messages are pickled. Does not know: Dask.
+The shards are in this process (see sharding.py); their calls and answers are pickled. Does not know
+about Dask.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 
 import numpy as np
@@ -21,7 +24,7 @@ from cwboost.binning.numbers import LocalNumbers
 from cwboost.binning.summary import Sample
 from cwboost.distributed.data import read_sharded
 from cwboost.distributed.partitions import Partition
-from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.input_data import FitInput, read_data
 from cwboost.losses import as_loss
 from cwboost.terms.encoders import Cuts
 from problems import KINDS, LOSSES, make_loss, make_offset, make_table, make_target, make_weights
@@ -50,26 +53,26 @@ def taken(table, rows):
 
 
 def both(table, y, n_parts=5, n_shards=2, held=(), **how):
-    """The model of rows here, and that of the same rows in shards."""
+    """Return the model of local rows and the model of the same rows on shards."""
     how = {"n_iter": 25, "patience": None, **how}
     local = cb.fit(table, y, progress=False, **how)
-    return local, elsewhere(table, y, n_parts, n_shards, held, **how)
+    return local, fit_on_shards(table, y, n_parts, n_shards, held, **how)
 
 
-def elsewhere(table, y, n_parts=5, n_shards=2, held=(), **how):
+def fit_on_shards(table, y, n_parts=5, n_shards=2, held=(), **how):
     shards = shards_of(table, y, n_parts, n_shards, held, **how)
     return sharding.fit(shards, y, **{"n_iter": 25, "patience": None, **how})
 
 
 def shards_of(table, y, n_parts=5, n_shards=2, held=(), **how):
-    beside = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
+    arrays = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
     if y is not None and not isinstance(y, str):
-        beside["y"] = y
-    return sharding.split_rows(table, beside, n_parts, n_shards, held)
+        arrays["y"] = y
+    return sharding.split_rows(table, arrays, n_parts, n_shards, held)
 
 
 def same(local, other, coef=1e-10, risk=1e-12):
-    """Whether two models are the same but for rounding."""
+    """Assert that two models are the same up to rounding."""
     assert list(other.terms) == list(local.terms)
     assert other.choices == local.choices
     assert other.corrections == local.corrections
@@ -270,7 +273,7 @@ def test_pairs():
 def test_pairs_are_ranked_in_one_place(wanted):
     table = many_kinds(8, 100)
     with pytest.raises(ValueError, match="name them"):
-        elsewhere(table, target(table, "squared"), interactions=wanted)
+        fit_on_shards(table, target(table, "squared"), interactions=wanted)
 
 
 class Cosh:
@@ -357,7 +360,7 @@ def test_what_the_validation_table_has_of_its_own():
     same(*both(first, "y", held=own, exposure="e", **how))
     own = held_partitions(last, last["y"])
     how |= {"validation": (last, last["y"]), "offset": np.ones(n)}
-    for fitted in (cb.fit, partial(elsewhere, held=own)):
+    for fitted in (cb.fit, partial(fit_on_shards, held=own)):
         with pytest.raises(ValueError, match="have an offset or exposure, "):
             fitted(first, "y", **how)
 
@@ -377,7 +380,7 @@ def test_categories_of_numbers(ordered):
 
 @pytest.mark.parametrize("n_shards", [2, 4])
 def test_numbers_of_rows(n_shards):
-    """A count over all rows is told apart from one that begins anew in every partition."""
+    """Row numbers of all rows are told from numbers that start again in every partition."""
     n = 1200
     whole, again = np.arange(n) * 1.0, np.arange(n) % 300 * 1.0
     y = np.random.default_rng(0).normal(size=n)
@@ -404,19 +407,19 @@ def test_columns_that_nobody_asks_for():
     del last["text"]
     held = held_partitions(last, table["y"])
     with pytest.raises(ValueError, match="of the validation table: column 'text' is not in"):
-        elsewhere(table, "y", held=held, **how)
+        fit_on_shards(table, "y", held=held, **how)
 
 
 def test_a_checkpoint(tmp_path):
     table = many_kinds(19, 300)
     y = target(table, "binomial")
     how = {"loss": "binomial", "learners": [cb.Spline("x"), cb.Category("text")], "n_iter": 20}
-    whole, file = elsewhere(table, y, **how), tmp_path / "fit"
-    stopped = elsewhere(table, y, **how, checkpoint=file, callback=lambda m: m == 7)
+    whole, file = fit_on_shards(table, y, **how), tmp_path / "fit"
+    stopped = fit_on_shards(table, y, **how, checkpoint=file, callback=lambda m: m == 7)
     assert stopped.n_iter == 7
-    assert bits(elsewhere(table, y, **how, checkpoint=file)) == bits(whole)
+    assert bits(fit_on_shards(table, y, **how, checkpoint=file)) == bits(whole)
     with pytest.raises(ValueError, match=r"another fit|not the rows"):
-        elsewhere(table, y[::-1], **how, checkpoint=file)
+        fit_on_shards(table, y[::-1], **how, checkpoint=file)
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "binomial", "gamma"])
@@ -431,19 +434,19 @@ def test_a_checkpoint_knows_columns_that_were_not_chosen(tmp_path, loss, many):
     how = {"loss": loss, "validation": 0.25, "weights": rng.uniform(0.5, 2, n)}
     learners = [cb.Spline("x"), cb.Spline("z", smoothing=9.0), cb.Category("g", smoothing=9.0)]
     how |= {"learners": learners, "checkpoint": tmp_path / "fit"}
-    first = elsewhere(table, y, n_iter=5, **how)
+    first = fit_on_shards(table, y, n_iter=5, **how)
     assert set(first.choices) == {"x"}
     for n_iter in (5, 8):
         for name in ("z", "g"):
             other = table | {name: rng.permutation(table[name])}
             with pytest.raises(ValueError, match=f"column {name} has other values, or in other"):
-                elsewhere(other, y, n_iter=n_iter, n_shards=3, **how)
+                fit_on_shards(other, y, n_iter=n_iter, n_shards=3, **how)
     for n_parts, n_shards in ((5, 1), (5, 3), (9, 4), (1, 1)):
-        again = elsewhere(table, y, n_parts, n_shards, n_iter=8, **how)
+        again = fit_on_shards(table, y, n_parts, n_shards, n_iter=8, **how)
         assert again.path.n_iter == 8
 
 
-# --- ranks of numbers elsewhere -------------------------------------------------------------------
+# --- ranks of numbers on shards ------------------------------------------------------------------
 
 
 @st.composite
@@ -472,7 +475,7 @@ def columns(draw):
 
 @settings(max_examples=50, deadline=None)
 @given(columns(), st.integers(1, 4), st.sampled_from([1, 3, 64]), st.booleans())
-def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
+def test_ranks_of_numbers_on_shards(column, n_shards, few_rows, few_values):
     values, weights = column
     n = len(values)
     how = {} if weights is None else {"weights": weights}
@@ -489,6 +492,56 @@ def test_ranks_of_numbers_elsewhere(column, n_shards, few_rows, few_values):
             found = numbers.quantiles(data.sample, shares)
             assert found.tolist() == LocalNumbers(values).quantiles(sample, shares).tolist()
             assert Cuts.make(numbers, data.sample, n_bins) == Cuts.make(values, sample, n_bins)
+
+
+# --- rules that are written down here once more ---------------------------------------------------
+
+
+@pytest.mark.parametrize("n_shards", [1, 3])
+@pytest.mark.parametrize("n_others", [5, 6000], ids=["few values", "many values"])
+@pytest.mark.parametrize("more", [-600, 0, 1, 600])
+@pytest.mark.parametrize("n_missing", [0, 1500])
+def test_mostly_one_is_more_than_half_of_the_known_cells(n_shards, n_others, more, n_missing):
+    rng = np.random.default_rng(n_shards)
+    others = rng.choice(rng.normal(size=n_others), 6000, replace=n_others < 6000)
+    values = np.concatenate([others, np.full(6000 + more, 7.5), np.full(n_missing, np.nan)])
+    values = rng.permutation(values)
+    shards = sharding.split_rows({"x": values}, {"y": np.arange(len(values)) * 1.0}, 4, n_shards)
+    data = read_sharded(shards, FitInput({}, 0), ("x",), as_loss("squared"), 0)
+    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    expected = counts.max() / counts.sum() > 0.5
+    assert expected == (more > 0)
+    assert data.table["x"].statistics.mostly_one() == expected
+    assert LocalNumbers(values).mostly_one() == expected
+
+
+def held_out(y, fraction, seed, classes):
+    """Marks of the rows to hold out: of every class its share, rounded half up, at random."""
+    rng, held = np.random.default_rng(seed), np.zeros(len(y), bool)
+    for kind in np.unique(y) if classes else [None]:
+        rows = np.flatnonzero(y == kind) if classes else np.arange(len(y))
+        share = (Decimal(fraction) * len(rows)).quantize(Decimal(1), ROUND_HALF_UP)
+        held[rng.permutation(rows)[: int(share)]] = True
+    return held
+
+
+@pytest.mark.parametrize("n", [2, 10, 11, 14, 101])
+@pytest.mark.parametrize("fraction", [0.125, 0.25, 0.3, 0.5])
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_shares_of_rows_held_out_are_rounded_half_up(n, fraction, loss):
+    y = np.arange(2 * n) % 3 == 0 if loss == "binomial" else np.arange(2 * n) * 1.0
+    y = y.astype(np.float64)
+    expected = held_out(y, fraction, 5, loss == "binomial")
+    if not expected.any():
+        pytest.skip("the fraction selects no rows")
+    table, given = {"x": np.arange(2 * n) * 1.0}, FitInput({}, 0, validation=fraction)
+    data = read_data(replace(given, table=table, y=y), as_loss(loss), 5)
+    assert (~data.training).tolist() == expected.tolist()
+    shards = sharding.split_rows(table, {"y": y}, 4, 2)
+    sharded = read_sharded(shards, given, ("x",), as_loss(loss), 5)
+    assert sharded.sample.n_rows == 2 * n - expected.sum()
+    found = [shard.table["x"].values[~shard.training] for shard in shards.shards]
+    assert sorted(np.concatenate(found)) == np.flatnonzero(expected).tolist()
 
 
 # --- shards that are lost -------------------------------------------------------------------------
@@ -510,7 +563,7 @@ def bits(model):
         ("huber", "plain"),
     ],
 )
-def test_a_lost_shard_begins_anew(loss, optimizer):
+def test_a_lost_shard_is_restored(loss, optimizer):
     """At calls all along the fit: reading, binning, and in the middle of the iterations."""
     table = many_kinds(2, 250)
     y = target(table, loss)
@@ -633,11 +686,11 @@ def test_squared_loss_asks_for_new_terms_only(optimizer):
 
 
 def same_error(table, y, match=None, **how):
-    """Both refuse, with errors of one type; that of rows elsewhere says more."""
+    """Both refuse, with errors of one type; the one of shards says more."""
     with pytest.raises((ValueError, TypeError)) as local:
         cb.fit(table, y, **how)
     with pytest.raises(Exception, match=match) as other:
-        elsewhere(table, y, **how)
+        fit_on_shards(table, y, **how)
     assert type(other.value) is type(local.value)
     return str(local.value), str(other.value)
 
@@ -735,7 +788,7 @@ def test_a_class_that_only_the_validation_table_has():
     with pytest.raises(ValueError, match="class") as local:
         cb.fit(table, y, loss="binomial", validation=validation)
     with pytest.raises(ValueError, match="of the validation table: ") as other:
-        elsewhere(table, y, held=held, loss="binomial", validation=validation)
+        fit_on_shards(table, y, held=held, loss="binomial", validation=validation)
     assert str(local.value) in str(other.value)
 
 

@@ -6,7 +6,6 @@ distributed/dask_shards.py, the estimators are in estimators/dask.py.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from cwboost.binning.rules import as_bins
 from cwboost.distributed.dask_shards import open_shards
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.estimators.dask import DaskCWBClassifier, DaskCWBRegressor
+from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import check_interactions
@@ -100,14 +100,14 @@ random_state, search, progress, checkpoint
     'x'
     >>> client.close()
     """
-    began, bar = time.perf_counter(), as_progress(progress)
     check_counts(n_iter, patience, time_limit, n_threads)
-    how = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
+    options = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
     rule, seed, loss = as_bins(bins), as_seed(random_state), as_loss(loss)
     wanted = check_interactions(interactions)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
+    context = RunContext(callback, as_progress(progress), kept)
     check_min_rows(min_rows_per_bin)
     given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None, rule)
-    with open_shards(client, table, given, n_threads, timeout, bar) as shards:
-        asked = TermOptions(loss, rule, learners, interactions=wanted)
-        return fit_shards(shards, given, asked, how, seed, callback, bar, kept, began)
+    with open_shards(client, table, given, n_threads, timeout, context.progress) as shards:
+        terms = TermOptions(loss, rule, learners, interactions=wanted)
+        return fit_shards(shards, given, terms, options, seed, context)

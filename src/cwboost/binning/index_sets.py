@@ -6,7 +6,7 @@ Does not know how bins are chosen (see `rules` for numbers and `cwboost.terms.en
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost.frames.table import Floats
+
+if TYPE_CHECKING:
+    from cwboost.terms.bases import BasisRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,20 @@ class IndexSet:
     def reorder(self, order: NDArray[Any]) -> IndexSet:
         """Return the set with its rows in another order."""
         return replace(self, index=self.index[order])
+
+    has_values: ClassVar[bool] = True  # a bin stands for one value
+
+    def core(self) -> _core.IndexSet:
+        """Return the set for the core."""
+        return _core.IndexSet(self.index, self.n_bins)
+
+    def core_rows(self, rows: BasisRows, n_coef: int) -> BasisRows:  # noqa: ARG002
+        """Return basis rows over what the core takes for the bins: the bins themselves."""
+        return rows
+
+    def with_one_row(self) -> IndexSet:
+        """Return the set of a single row, which is in the first bin."""
+        return replace(self, index=np.zeros(1, self.index.dtype))
 
     def weigh(self, weights: Floats | None, room: ArrayPool) -> Floats:
         """Return the weight of every bin. Weights None: all rows have weight 1."""

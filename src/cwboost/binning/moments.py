@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
@@ -85,8 +85,18 @@ class MomentSet:
         at_nodes = sums[:known, None, :] @ self.inverse
         return np.append(at_nodes, sums[known:, 0])
 
-    def coefficients(self, rows: BasisRows, n_coef: int) -> BasisRows:
-        """Return the rows of a basis over the moments, given its rows at the nodes.
+    has_values: ClassVar[bool] = False  # a piece covers many values
+
+    def core(self) -> _core.MomentSet:
+        """Return the set for the core."""
+        return _core.MomentSet(self.piece, self.t, self.n_pieces)
+
+    def with_one_row(self) -> MomentSet:
+        """Return the set of a single row, which is in the first piece."""
+        return replace(self, piece=np.zeros(1, self.piece.dtype), t=np.zeros(1))
+
+    def core_rows(self, rows: BasisRows, n_coef: int) -> BasisRows:
+        """Return basis rows over the moments, from those at the nodes.
 
         Row 4 p + q holds the coefficients of t^q on piece p.
         """

@@ -65,7 +65,8 @@ def make_partitions(table: Any, given: FitInput) -> dict[str, Any]:
         )
     parts = _align(table, arrays, held=False)
     if isinstance(validation, tuple):
-        parts |= _align(validation[0], _validation_arrays(validation, given), held=True)
+        held = validation_input(given, has_offset=given.has_offset_arrays)
+        parts |= _align(held.table, _validation_arrays(held, given), held=True)
     return parts
 
 
@@ -102,15 +103,12 @@ def _align(table: Any, arrays: Mapping[str, Any], held: bool) -> dict[str, Any]:
     }
 
 
-def _validation_arrays(validation: tuple[Any, ...], given: FitInput) -> dict[str, Any]:
-    """Return y, weights and offset of a validation table, by role."""
-    rows = validation_input(given, has_offset=given.has_offset_arrays)
-    weights, offset = (*validation, None, None)[2:4]
-    own = {"y": rows.y}
-    if weights is not None:
-        own["weights"] = weights
-    elif given.weights is not None and not isinstance(given.weights, str):
-        own["weights"] = None
-    if offset is not None:
-        own |= {"offset": offset, "exposure": None}
-    return own
+def _validation_arrays(held: FitInput, given: FitInput) -> dict[str, Any]:
+    """Return y, weights, offset and exposure of the validation rows, by role.
+
+    They may be names of columns. Unweighted rows have no weights, which saves memory.
+    """
+    arrays = {role: getattr(held, role) for role in ("y", "offset", "exposure")}
+    if held.weights is not None or given.weights is not None:
+        arrays["weights"] = held.weights
+    return arrays

@@ -1,7 +1,8 @@
-"""y, weights, offset and validation rows in many places: what `data` is for rows in this process.
+"""The data of a fit to rows on shards: y, weights, offset and validation rows.
 
-Knows how they are read where they are and who is told which rows are held out. Knows nothing of
-terms, bins or the fit.
+The rows are read on the shards. The client knows their numbers, their classes and the sums of
+their weights, and it draws the validation rows.
+Does not know about terms or bins.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from .columns import ShardedMinRows, ShardedTable
 from .numbers import ShardedNumbers
 from .partitions import ReadOptions
 from .shard_columns import TARGET
+from .shard_rows import PartitionFacts
 from .shards import Shards
 
 
 class ShardedTarget(TargetRows):
-    """The training rows of all shards, for a start and a scale."""
+    """y of the training rows of all shards, from which the start and the scale follow."""
 
     def __init__(self, shards: Shards, n_rows: int, private: bool) -> None:
         self.shards, self.n_rows, self.private = shards, n_rows, private
@@ -60,8 +62,8 @@ class ShardedTarget(TargetRows):
     def whole(self) -> tuple[Floats, Floats, Floats]:
         if self.private:
             raise ValueError(
-                "min_rows_per_bin: the start of a loss written in Python is found from y itself, "
-                "which must not leave its place; give start="
+                "min_rows_per_bin: a loss written in Python finds its start from y itself, which "
+                "must not leave the shards; pass start="
             )
         y, w, offset = zip(*self.shards.ask("whole"), strict=True)
         return np.concatenate(y), np.concatenate(w), np.concatenate(offset)
@@ -69,7 +71,7 @@ class ShardedTarget(TargetRows):
 
 @dataclass(frozen=True, eq=False)
 class ShardedData:
-    """What `FitData` is for rows in this process, as far as a fit asks for it."""
+    """The rows of a fit on shards; `FitData` is its counterpart for rows in this process."""
 
     shards: Shards
     table: ShardedTable
@@ -78,7 +80,7 @@ class ShardedData:
     source: InputRecord
     sample: Sample
     n_rows: int
-    weights: list[list[float]]  # of the parts, shard by shard
+    weights: list[list[float]]  # sums by shard and part
 
 
 def read_sharded(
@@ -89,22 +91,22 @@ def read_sharded(
     seed: int,
     class_weight: Any = None,
 ) -> ShardedData:
-    """Reads y, weights, offset and validation rows where they are."""
+    """Let the shards read y, weights and offset, and split off the validation rows."""
     table = ShardedTable(names, 0, shards)
-    reading = ReadOptions.of(given, loss, class_weight)
-    for name in reading.named.values():
+    options = ReadOptions.of(given, loss, class_weight)
+    for name in options.named.values():
         if name not in table:
             raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
     if given.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
     if loss.target == "classes":
-        classes = find_classes(shards, reading)
+        classes = find_classes(shards, options)
         loss = loss.with_classes(classes)
-        reading = reading._replace(loss=loss, classes=classes)
-    counts = shards.tell("read", reading)
-    if class_weight is not None and reading.classes:
+        options = options._replace(loss=loss, classes=classes)
+    counts = shards.tell("read", options)
+    if class_weight is not None and options.classes:
         totals = shards.total("class_weights")
-        shards.tell("reweigh", class_weights(class_weight, reading.classes, totals))
+        shards.tell("reweigh", class_weights(class_weight, options.classes, totals))
     n_rows = sum(n for shard in counts for part in shard for n in part)
     if n_rows == 0:
         raise ValueError(
@@ -115,42 +117,44 @@ def read_sharded(
     replies = _split(shards, given, counts, seed)
     n_training = sum(n for n, _ in replies)
     if n_training == 0:
-        raise ValueError("validation: all rows are held out; none is left for training")
-    least = None
+        raise ValueError("validation: all rows are held out; no row is left for training")
+    min_rows = None
     if given.min_rows is not None:
-        least = ShardedMinRows(given.min_rows, given.rule, shards)
+        min_rows = ShardedMinRows(given.min_rows, given.rule, shards)
     return ShardedData(
-        shards, ShardedTable(names, n_rows, shards), loss, reading.classes or (),
-        InputRecord.of(given, seed), Sample(None, None, n_training, least), n_rows,
+        shards, ShardedTable(names, n_rows, shards), loss, options.classes or (),
+        InputRecord.of(given, seed), Sample(None, None, n_training, min_rows), n_rows,
         [w for _, w in replies],
     )  # fmt: skip
 
 
-def names_of(partitions: Sequence[tuple[int, bool, tuple[str, ...], int]]) -> tuple[str, ...]:
-    """Of the columns, which all partitions must have; a validation table may lack some that nobody
-    asks for."""
-    first = next((p for p in partitions if not p[1]), partitions[0])
-    for number, held, names, _ in partitions:
-        lacking = [name for name in first[2] if name not in names]
-        if not held and (lacking or len(names) != len(first[2])):
+def check_names(partitions: Sequence[PartitionFacts]) -> tuple[str, ...]:
+    """Return the names of the columns; raise if a partition of the fit's table has others.
+
+    A validation table may lack columns that are not used.
+    """
+    first = next((p for p in partitions if not p.held), partitions[0])
+    for part in partitions:
+        lacking = [name for name in first.names if name not in part.names]
+        if not part.held and (lacking or len(part.names) != len(first.names)):
             raise ValueError(
-                f"partition {number}: expected the columns {', '.join(first[2][:10])} of partition "
-                f"{first[0]}, got {', '.join(names[:10])}"
+                f"partition {part.number}: expected the columns {', '.join(first.names[:10])} of "
+                f"partition {first.number}, got {', '.join(part.names[:10])}"
             )
-    if not first[2]:
+    if not first.names:
         raise ValueError("the table has no columns")
-    return first[2]
+    return first.names
 
 
-def find_classes(shards: Shards, reading: ReadOptions) -> tuple[Any, ...]:
-    """The classes of y, by the code that finds them in a column."""
+def find_classes(shards: Shards, options: ReadOptions) -> tuple[Any, ...]:
+    """Return the classes of y, as the loss finds them in a column of all rows."""
     unified = UnifiedColumn("y")
-    pieces = [piece for found in shards.ask("classes", reading) for piece in found]
-    values = [unified.add(piece, where) for piece, where in pieces]
+    chunks = [chunk for found in shards.ask("classes", options) for chunk in found]
+    values = [unified.add(chunk, where) for chunk, where in chunks]
     whole = unified.finish()
     if isinstance(whole, Numbers):
         whole = replace(whole, values=np.concatenate(values))
-    return reading.loss.read_y(whole)[1]
+    return options.loss.read_y(whole)[1]
 
 
 def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> list[Any]:
@@ -172,9 +176,11 @@ def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> list[Any]
 
 
 def _draw(shards: Shards, fraction: float, counts: Any, seed: int) -> list[Any]:
-    """Places of the rows held out among those of their class, per shard, partition and class: the
-    rows that `hold_out` draws from all of them in the order of the partitions."""
-    numbers = [[number for number, *_ in found] for found in shards.ask("names")]
+    """Draw the rows to hold out: the rows that would be drawn if all were in this process.
+
+    Return, by shard, partition and class, positions among the partition's rows of the class.
+    """
+    numbers = [[part.number for part in found] for found in shards.ask("names")]
     places = sorted((number, s, p) for s, of in enumerate(numbers) for p, number in enumerate(of))
     n_classes = len(counts[0][0])
     out: list[list[list[Any]]] = [[[None] * n_classes for _ in of] for of in numbers]

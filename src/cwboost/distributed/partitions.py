@@ -78,7 +78,7 @@ def find_present(part: Partition, table: Table, options: ReadOptions) -> Present
     own = {**options.named, **part.arrays}
     if part.held:
         if "offset" in part.arrays:
-            own.pop("exposure", None)
+            own["exposure"] = part.arrays.get("exposure")
         elif options.needs_offset:
             raise ValueError(
                 "the rows of the fit have an offset or exposure, the validation rows have none; "

@@ -8,7 +8,6 @@ Does not know about other shards or about the client (see shards.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from cwboost.binning.moments import MomentSet
 from cwboost.binning.rules import Points
 from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.axis_binning import CodeBinning, PointBinning, SettledBinning
-from cwboost.fitting.index_sets import core_set
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import as_numbers, as_part
 from cwboost.terms.bases import BasisRows
@@ -92,12 +90,16 @@ class Shard(ShardColumns):
         self.bases = [_core.Basis(*rows, n_coef) for rows, n_coef in bases]
         y, sets, parts = self.y, self.sets, self.parts
         if not self.n_rows:  # the engine needs a row; this one has weight zero
-            y, sets, parts = np.ones(1), [_one_row(s) for s in sets], [np.zeros(1)] * len(parts)
+            y, sets, parts = (
+                np.ones(1),
+                [s.with_one_row() for s in sets],
+                [np.zeros(1)] * len(parts),
+            )
         self.rows = _core.LocalRows(
             self.loss.core(y),
             np.ascontiguousarray(y),
             np.ascontiguousarray(self.offset.T) if self.offset.any() else None,
-            [core_set(s) for s in sets],
+            [s.core() for s in sets],
             [np.ascontiguousarray(as_part(w)) for w in parts],
             self.n_threads,
         )
@@ -116,10 +118,3 @@ class Shard(ShardColumns):
         """Repeat calls, to reach the state of a shard that was lost."""
         for method, arguments in calls:
             getattr(self, method)(*arguments)
-
-
-def _one_row(bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
-    """Return bins of a single row, which is in the first bin."""
-    if isinstance(bins, MomentSet):
-        return replace(bins, piece=np.zeros(1, bins.piece.dtype), t=np.zeros(1))
-    return replace(bins, index=np.zeros(1, bins.index.dtype))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -26,6 +25,7 @@ from cwboost.distributed.data import find_classes
 from cwboost.distributed.fit import TermOptions, fit_shards
 from cwboost.distributed.partitions import ReadOptions
 from cwboost.distributed.shards import Shards
+from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import FitOptions, as_seed, check_counts
@@ -77,9 +77,9 @@ class DaskEstimator(CWBEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
         check_table(X, "the table")
         self._name_columns(X)
-        began, bar = time.perf_counter(), as_progress(self._shown())
         kept = None if checkpoint is None else Checkpoint(checkpoint)
-        with open_shards(client, X, given, self._n_threads(), timeout, bar) as shards:
+        context = RunContext(None, as_progress(self._shown()), kept)
+        with open_shards(client, X, given, self._n_threads(), timeout, context.progress) as shards:
             loss = self._sharded_loss(shards, given)
             rows = sum(shards.ask("present", given.column("weights")))
             if given.validation is None:
@@ -87,15 +87,15 @@ class DaskEstimator(CWBEstimator):
             watched = given.validation is not None
             asked = self._n_iter_asked(watched)
             check_counts(asked, self.patience, self.time_limit, None)
-            how = FitOptions.checked(
+            options = FitOptions.checked(
                 self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
                 "auto",
             )  # fmt: skip
-            wanted = TermOptions(
+            terms = TermOptions(
                 loss, as_bins(self.bins), self.learners, self.terms, self._excluded,
                 self._interactions(), getattr(self, "class_weight", None),
             )  # fmt: skip
-            model = fit_shards(shards, given, wanted, how, seed, None, bar, kept, began)
+            model = fit_shards(shards, given, terms, options, seed, context)
         self.model_, self._asked = model, asked
         self._fitted_with = self._settings()
         return self

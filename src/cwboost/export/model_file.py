@@ -150,7 +150,7 @@ def load(file: Any) -> Model:
     >>> _ = path.write_text("{}")
     >>> cb.load(path)
     Traceback (most recent call last):
-    cwboost.export.model_file.ModelFileError: .../m.json: not a cwboost model ...
+    cwboost.export.records.ModelFileError: .../m.json: not a cwboost model ...
     """
     raw = FilePath(file).read_bytes()
     try:

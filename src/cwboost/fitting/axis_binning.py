@@ -28,7 +28,7 @@ from cwboost.terms.encoders import Encoder
 MAX_TENSOR_BINS = 255  # per axis of a pair
 
 
-class Axis(NamedTuple):
+class TermAxis(NamedTuple):
     """What the bins of a column depend on."""
 
     column: str
@@ -43,7 +43,7 @@ class Axis(NamedTuple):
 
 
 class RemoteRows(Protocol):
-    """Rows on shards, of which every shard sees only its own."""
+    """Rows on shards. Every shard sees only its own rows."""
 
     def statistics(self, name: str) -> NumberStatistics:
         """Return statistics of a numeric column."""
@@ -205,7 +205,7 @@ AxisBinning = PointBinning | CodeBinning | PieceBinning | OccurringCodes | RuleB
 
 
 def choose_binning(
-    axis: Axis,
+    axis: TermAxis,
     column: Column,
     sample: Sample,
     summary: ColumnSummary,
@@ -215,7 +215,7 @@ def choose_binning(
 
     Parameters
     ----------
-    axis : Axis
+    axis : TermAxis
     column : Column
         The column of the axis, local or on shards.
     sample : Sample

@@ -1,6 +1,6 @@
-"""Bins the rows: the bin indices that the terms of a fit share, and the weights of the bins.
+"""The bin indices that the terms of a fit share, and the weights of the bins.
 
-Does not know about losses, systems (see systems) or boosting.
+Does not know how one axis is binned (see axis_binning.py), or about losses and systems.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost.binning.bin_cache import BinCache
@@ -24,25 +23,25 @@ from cwboost.frames.weights import RowWeights, as_numbers
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.plan import Plan
 
-from .axis_binning import Axis, choose_binning
+from .axis_binning import TermAxis, choose_binning
 
-FINE_SHARE = 0.02  # of the rows that any bin has at most where bins show how rows spread
+FINE_SHARE = 0.02  # bins with at most this share of the rows show how the rows spread
 
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """Bin indices of all rows, each shared by the terms that see their column alike."""
+    """Bin indices of all rows. Terms that see a column in the same way share one."""
 
     sets: list[IndexSet | MomentSet]
-    of_term: list[int]  # number of the set of each plan
+    of_term: list[int]  # the number of each term's set
 
 
 def shared_axes(
     plans: Sequence[Plan], default: Bins
-) -> tuple[dict[tuple[Axis, ...], list[Basis]], list[int]]:
+) -> tuple[dict[tuple[TermAxis, ...], list[Basis]], list[int]]:
     """Return the distinct axes of the terms with the bases on each, and the number of each term's
     axes. The axes of a pair are two."""
-    numbers: dict[tuple[Axis, ...], int] = {}
+    numbers: dict[tuple[TermAxis, ...], int] = {}
     of_term = [numbers.setdefault(_axes(plan, default), len(numbers)) for plan in plans]
     bases: list[list[Basis]] = [[] for _ in numbers]
     for plan, number in zip(plans, of_term, strict=True):
@@ -50,11 +49,11 @@ def shared_axes(
     return dict(zip(numbers, bases, strict=True)), of_term
 
 
-def _axes(plan: Plan, default: Bins) -> tuple[Axis, ...]:
+def _axes(plan: Plan, default: Bins) -> tuple[TermAxis, ...]:
     """Return what the bins of a term depend on; terms with the same axes share their bins."""
     columns, rules = plan.columns, plan.learner.axis_rules(default)
     axes = zip(columns, plan.encoders, rules, strict=True)
-    return tuple([Axis(c, e, None if e.is_coded else r, len(columns) > 1) for c, e, r in axes])
+    return tuple([TermAxis(c, e, None if e.is_coded else r, len(columns) > 1) for c, e, r in axes])
 
 
 def make_sets(
@@ -68,16 +67,16 @@ def make_sets(
 ) -> Sets:
     """Bin all rows of a table for some terms, by rules that see the sample only."""
     bases, of_term = shared_axes(plans, default)
-    of_pairs: dict[Axis, IndexSet] = {}  # many pairs share a column
+    of_pairs: dict[TermAxis, IndexSet] = {}  # many pairs share a column
     cache = None
     if table.bin_folder is not None and sample.min_rows is None:
         cache = BinCache(table.bin_folder, sample, table.n_rows)
 
-    def bin_axis(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
+    def bin_axis(axis: TermAxis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
         column, summary = table[axis.column], seen[axis.column]
         return choose_binning(axis, column, sample, summary, bases).bin_column(column, room)
 
-    def bin_cached(axis: Axis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
+    def bin_cached(axis: TermAxis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
         found = None if cache is None else cache.find(axis.key)
         if found is not None:
             return found
@@ -86,7 +85,7 @@ def make_sets(
             return cache.store(axis.key, bins)
         return bins
 
-    def make(axes: tuple[Axis, ...]) -> IndexSet | MomentSet:
+    def make(axes: tuple[TermAxis, ...]) -> IndexSet | MomentSet:
         if len(axes) == 1:
             return bin_cached(axes[0], bases[axes])
         for axis in axes:
@@ -109,7 +108,7 @@ def bin_weights(
     room: ArrayPool,
     n_threads: int = 1,
 ) -> list[Floats]:
-    """Weights of the bins of every set for the weights of one part; None: all rows weigh 1."""
+    """Return the weights of the bins of every set. Weights None: all rows have weight 1."""
     weights = as_numbers(weights)
     threads = n_threads if sets and sets[0].n_rows >= MIN_PASS_ROWS else 1
     return map_in_threads(lambda s: s.weigh(weights, room), sets, threads)
@@ -118,10 +117,13 @@ def bin_weights(
 def fine_points(
     plan: Plan, bins: IndexSet | MomentSet, weights: Floats, seen: ColumnSummary, default: Bins
 ) -> Floats | None:
-    """The numbers (of text: the codes of levels) that a term's bins stand for, if they show how
-    rows spread over its column; None: they are too coarse, or of two columns."""
+    """Return the values of a term's bins if they show how the rows spread over its column.
+
+    The values are numbers or, for text, codes of levels. Return None if the bins are too coarse,
+    are not of single values, or belong to two columns.
+    """
     encoder = plan.encoders[0]
-    if len(plan.columns) > 1 or isinstance(bins, MomentSet):
+    if len(plan.columns) > 1 or not bins.has_values:
         return None
     if not encoder.is_coded:
         fine = plan.learner.bin_rule(default).n in ("auto", "exact")
@@ -135,17 +137,9 @@ def fine_points(
     return points[np.where(bins.values >= 0, bins.values, -1).astype(np.intp)]
 
 
-def core_set(bins: IndexSet | MomentSet) -> _core.IndexSet:
-    if isinstance(bins, MomentSet):
-        return _core.MomentSet(bins.piece, bins.t, bins.n_pieces)
-    return _core.IndexSet(bins.index, bins.n_bins)
-
-
 def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> list[BasisRows]:
-    """The basis rows of every term over what the core calls the bins of its set."""
-    out = list(rows)
-    for k, (plan, number) in enumerate(zip(plans, sets.of_term, strict=True)):
-        moments = sets.sets[number]
-        if isinstance(moments, MomentSet):
-            out[k] = moments.coefficients(rows[k], plan.basis.n_coef)
-    return out
+    """Return the basis rows of every term over what the core takes for the bins of its set."""
+    return [
+        sets.sets[number].core_rows(own, plan.basis.n_coef)
+        for plan, number, own in zip(plans, sets.of_term, rows, strict=True)
+    ]

@@ -27,7 +27,7 @@ from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 from cwboost.terms.plan import Plan
 
-from .index_sets import Sets, bin_weights, core_rows, core_set, fine_points, make_sets
+from .index_sets import Sets, bin_weights, core_rows, fine_points, make_sets
 from .input_data import FitData, InputRecord, Split
 from .smoothing import System
 from .systems import basis_rows, core_learner, make_systems
@@ -217,7 +217,7 @@ class PreparedRows(PreparedTerms):
             core_rows(plans, sets, matrices),
             w,
             n_threads,
-            [core_set(s) for s in sets.sets],
+            [s.core() for s in sets.sets],
             data.split,
         )
 

@@ -18,7 +18,7 @@ from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
-from cwboost.fitting.index_sets import bin_weights, core_set
+from cwboost.fitting.index_sets import bin_weights
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
@@ -208,7 +208,7 @@ def _path(
     begin = len(binned.core_sets)
     parts = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
     shadows = [core_learner(begin + k, effects, system) for k, effects, system in parts]
-    both = replace(binned, core_sets=[*binned.core_sets, *map(core_set, sets)])
+    both = replace(binned, core_sets=[*binned.core_sets, *(s.core() for s in sets)])
     among = replace(
         problem,
         rows=both.rows(n_threads),

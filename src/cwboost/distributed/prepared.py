@@ -1,0 +1,145 @@
+"""Prepared rows on shards: the terms of a fit over bins that all shards share.
+
+Does not know about optimizers or boosting (see fitting/problem.py), nor how shards are reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from cwboost import _core
+from cwboost._core import TRAINING_PART
+from cwboost._utils.checks import threads_for
+from cwboost._utils.memory import ArrayPool
+from cwboost.binning.spread import SPREAD_RANKS, Spread
+from cwboost.binning.summary import ColumnSummary
+from cwboost.fitting.axis_binning import (
+    CodeBinning,
+    OccurringCodes,
+    PairBinning,
+    PointBinning,
+    RuleBinning,
+    SettledBinning,
+    TermAxis,
+    choose_binning,
+)
+from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
+from cwboost.fitting.prepared import PreparedTerms
+from cwboost.fitting.smoothing import System
+from cwboost.fitting.systems import basis_rows
+from cwboost.frames.columns import Floats
+from cwboost.terms.bases import Basis
+from cwboost.terms.plan import Plan
+
+from .columns import ShardedColumn
+from .data import ShardedData
+from .rows import ShardedRows
+
+
+class SharedBinnings(NamedTuple):
+    """The binnings of the terms of a fit, and the number of each term's binning."""
+
+    binnings: list[SettledBinning]
+    of_term: list[int]
+
+
+def settle_binnings(
+    plans: Sequence[Plan], data: ShardedData, seen: Mapping[str, ColumnSummary]
+) -> SharedBinnings:
+    """Decide how the columns of the terms are binned on all shards."""
+    bases, of_term = shared_axes(plans, data.source.bins)
+    of_pairs: dict[TermAxis, SettledBinning] = {}  # many pairs share a column
+
+    def settle(axis: TermAxis, bases: Sequence[Basis]) -> SettledBinning:
+        column, summary = data.table[axis.column], seen[axis.column]
+        binning = choose_binning(axis, column, data.sample, summary, bases)
+        if isinstance(binning, OccurringCodes | RuleBinning):
+            return binning.settle(data.table)
+        return binning
+
+    out: list[SettledBinning] = []
+    for axes in bases:
+        if len(axes) == 1:
+            out.append(settle(axes[0], bases[axes]))
+            continue
+        for axis in axes:
+            if axis not in of_pairs:
+                of_pairs[axis] = settle(axis, [])
+        a, b = (of_pairs[axis] for axis in axes)
+        assert isinstance(a, PointBinning | CodeBinning)
+        assert isinstance(b, PointBinning | CodeBinning)
+        cells = np.unique(np.concatenate(data.shards.ask("cells", a, b)))
+        out.append(PairBinning(a, b, cells))
+    return SharedBinnings(out, of_term)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedPreparedRows(PreparedTerms):
+    """The terms of a fit over the rows of all shards."""
+
+    data: ShardedData
+    of_basis: dict[int, int] = field(
+        default_factory=dict
+    )  # numbers of the terms, by the key of their basis
+
+    @classmethod
+    def make(
+        cls, data: ShardedData, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]
+    ) -> ShardedPreparedRows:
+        """Bin the rows of all shards for some terms."""
+        binnings, of_term = settle_binnings(plans, data, seen)
+        w = _add_shards(data.shards.tell("bin", binnings))
+        sets = Sets([binning.without_rows() for binning in binnings], of_term)
+        threads = threads_for(None, data.n_rows)
+        plans, matrices = basis_rows(plans, sets, w, ArrayPool(), threads)
+        effects = core_rows(plans, sets, matrices)
+        return cls(data, seen, plans, sets, matrices, effects, w, threads)
+
+    @property
+    def has_validation(self) -> bool:
+        return self.data.source.validation != "none"
+
+    @property
+    def has_own_split(self) -> bool:
+        return False
+
+    def with_more(
+        self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]
+    ) -> ShardedPreparedRows:
+        return self.joined(ShardedPreparedRows.make(self.data, plans, seen))
+
+    def weigh(self, part: int) -> Sequence[Floats]:
+        if part == TRAINING_PART:
+            return self.bin_weights
+        return _add_shards(self.data.shards.ask("weigh", part))
+
+    def rows(self, n_threads: int | None = None) -> ShardedRows:  # noqa: ARG002
+        bases = [
+            (rows, plan.basis.n_coef)
+            for plan, rows in zip(self.plans, self.bin_effects, strict=True)
+        ]
+        self.data.shards.tell("begin_rows", bases)
+        return ShardedRows(self.data, self.of_basis)
+
+    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
+        out = super().learners(systems)
+        self.of_basis.update({learner.basis_key: k for k, learner in enumerate(out)})
+        return out
+
+    def _spread(self, name: str) -> Spread:
+        total = float(sum(w[TRAINING_PART] for w in self.data.weights))
+        column = self.data.table[name]
+        if not isinstance(column, ShardedColumn):
+            return Spread(total, 0.0, np.empty(0), np.empty(0))
+        points, weights = column.outline(SPREAD_RANKS)
+        missing = [max(0.0, total - float(weights.sum()))]
+        return Spread.of_bins(np.append(points, np.nan), np.append(weights, missing))
+
+
+def _add_shards(found: Sequence[Sequence[Floats]]) -> list[Floats]:
+    """Return the sum over shards of the weights of every set."""
+    return [np.sum(parts, axis=0) for parts in zip(*found, strict=True)]
