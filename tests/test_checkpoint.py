@@ -360,9 +360,9 @@ def test_a_file_of_another_fit(file, said):
     base = BASE | ({"start": 0.5} if "smoothing" in said else {})
     cb.fit(TABLE, y, checkpoint=file, **base)
     before = file.read_bytes()
-    with pytest.raises(ValueError, match="delete the file to begin anew") as error:
+    with pytest.raises(ValueError, match="delete the file to start from the beginning") as error:
         cb.fit(TABLE, y, checkpoint=file, **base | OTHER[said])
-    assert f"it is of another fit ({said}" in str(error.value)
+    assert f"it belongs to another fit ({said}" in str(error.value)
     assert str(file) in str(error.value)
     assert file.read_bytes() == before
 
@@ -477,10 +477,10 @@ def damaged(content):
     middle = len(content) // 2
     return {
         "damaged": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
-        "cut off": content[:middle],
-        "damaged or cut": content[:25],
+        "incomplete": content[:middle],
+        "damaged or inc": content[:25],
         "damaged or": b"",
-        "is no checkpoint": b"# my notes\n",
+        "is not a checkpoint": b"# my notes\n",
         "by a later version": content.replace(b"checkpoint 2 ", b"checkpoint 3 ", 1),
         "by an earlier version": content.replace(b"checkpoint 2 ", b"checkpoint 1 ", 1),
     }
@@ -588,7 +588,7 @@ def test_estimators(file):
     assert Checkpoint(file).stages[0].path.n_iter == 30
     longer = cb.CWBClassifier(n_iter=50).fit(TABLE, y, checkpoint=file).model_
     assert_equal(longer, cb.CWBClassifier(n_iter=50).fit(TABLE, y).model_)
-    with pytest.raises(ValueError, match="warm_start goes on from the last fit"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         classifier.set_params(warm_start=True).fit(TABLE, y, checkpoint=file)
     with pytest.raises(ValueError, match="checkpoint: not allowed with bags="):
         cb.CWBClassifier(bags=3).fit(TABLE, y, checkpoint=file)
@@ -610,7 +610,7 @@ def test_command_line(tmp_path, capsys):
     found, whole = (json.loads(model.read_text())["path"] for model in models)
     assert found["risk"] == whole["risk"]
     assert fit("--rate", 0.7, "--checkpoint", file) == 1
-    assert "it is of another fit (optimizer" in capsys.readouterr().err
+    assert "it belongs to another fit (optimizer" in capsys.readouterr().err
     assert fit("--checkpoint", tmp_path / "no" / "file") == 1
     assert "this folder does not exist" in capsys.readouterr().err
     with pytest.raises(SystemExit):

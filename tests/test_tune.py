@@ -416,7 +416,7 @@ def test_draws_stay_inside(rows, seed):
         ({"speed": (0, 1)}, "expected rate, momentum, optimizer, bins, df"),
         ({"rate": (0.0, 1.0)}, "'rate': expected positive numbers, got 0.0"),
         ({"rate": (0.5, 0.1)}, r"expected a tuple \(low, high\)"),
-        ({"rate": (0.1, 0.2, 0.3)}, "choices are a list"),
+        ({"rate": (0.1, 0.2, 0.3)}, "or a list of choices"),
         ({"rate": []}, "the list of choices is empty"),
         ({"rate": [0.1, 0.1]}, "the list has a value twice"),
         ({"rate": "fast"}, "expected positive numbers, got 'fast'"),

@@ -1,12 +1,13 @@
-"""A file that a fit writes now and then, so that it can go on after it was cut off.
+"""Checkpoints: a file with the path of a fit so far, from which an interrupted fit continues.
 
-Knows the format and which fit a file is of; knows nothing of how a fit goes on (fit.py).
+Knows the file format and to which fit a file belongs. Does not know how a fit continues (see
+problem.py).
 
-    cwboost checkpoint 2 1a2b...   the version, and a checksum of all that follows
-    [{"identity": ...}, ...]       one line of JSON: each loop of the fit, and the sizes of its path
+    cwboost checkpoint 2 1a2b...   the version, and a checksum of everything that follows
+    [{"identity": ...}, ...]       one line of JSON: the stages of the fit, and the sizes of arrays
     ...                            the arrays of the paths, end to end
 
-There are no rows in it, so it is small. It is written beside the old one, which it replaces whole.
+The file holds no rows, so it is small. It is written to a temporary file that replaces the old one.
 """
 
 from __future__ import annotations
@@ -37,21 +38,23 @@ if TYPE_CHECKING:
     from .problem import FitProblem
 
 MAGIC, VERSION = b"cwboost checkpoint", 2
-EVERY = 10.0  # seconds from one write to the next, at the least,
-TIMES = 20  # and so many times what the last one took
-NEAR = 1e-9  # numbers of one fit; rows that are spread over machines may be summed in another order
-EQUAL = 1e-12  # fingerprints, which are sums of the same residuals, over what they could be at most
+EVERY = 10.0  # least number of seconds between two writes
+TIMES = 20  # least pause between two writes, as a multiple of the time that the last one took
+NEAR = 1e-9  # relative tolerance; sums over rows depend on how the rows are distributed
+EQUAL = 1e-12  # absolute tolerance of fingerprints, which are sums over rows divided by their bound
 ARRAYS = {
     name: np.dtype("<i4" if str(field.type) == "Ints" else "<f8")
     for name, field in Path.__dataclass_fields__.items()
     if field.type in ("Ints", "Floats")
 }
-Identity = dict[str, Any]  # texts and lists of numbers, by what they are of
+Identity = dict[str, Any]  # what a stage depends on: texts and lists of numbers by topic
 
 
 def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
-    """What the path of a loop depends on, from the model that it begins with and the fingerprints
-    of its columns."""
+    """Return what the path of a stage depends on.
+
+    `model` is the model before the stage, `columns` the fingerprints of the columns.
+    """
     settings, names = model.settings, ", ".join(model.terms)
     terms = list(model.terms.values())
     made = (f"{term.name} {term.learner!r} {term.plan.basis.n_coef}" for term in terms)
@@ -75,13 +78,16 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
 
 
 def column_fingerprints(problem: FitProblem[Any], model: Model) -> tuple[list[str], list[float]]:
-    """Names of the columns of each set of bins, and a number that tells which rows are in which
-    bin, as far as their residuals at the start differ. Rounding is that of sums over rows."""
+    """Return the names of the columns of each set of bins, and a fingerprint of each set.
+
+    The fingerprint depends on which rows are in which bin, as far as their residuals at the start
+    differ. It is a sum over rows and accurate up to its rounding.
+    """
     named = dict(zip(problem.prepared.sets.of_term, problem.plans, strict=True))
-    start = [float(f"{x:.9g}") for x in model.start_vector]  # in other shards the same bits
+    start = [float(f"{x:.9g}") for x in model.start_vector]  # the same bits on other shards
     batch: list[Any] = [
         _core.Fill(SLOT_F, start),
-        _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),  # nothing, so that all of it has moved
+        _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),  # zero, so that `moved` is the norm of r
         _core.Residual(SLOT_F, SLOT_R, [ALL_PART]),
         _core.BinSums([SLOT_R], list(named), ALL_PART),
     ]
@@ -92,9 +98,11 @@ def column_fingerprints(problem: FitProblem[Any], model: Model) -> tuple[list[st
     return [" and ".join(plan.columns) for plan in named.values()], prints
 
 
-def check_path(problem: FitProblem[Any], model: Model, path: Path, what: str) -> None:
-    """Raises unless the rows have the risks that a path of this problem ends with, or that it
-    has before a step that leapt: those leave rounding in the rows that coefficients have not.
+def check_path(problem: FitProblem[Any], model: Model, path: Path, source: str) -> None:
+    """Raise unless the rows have the risks that a path of this problem ends with.
+
+    If a step was halved, the risks before that step are compared: undoing a step leaves rounding
+    errors in the scores of the rows, which the coefficients do not have.
     """
     m = int(np.append(path.halvings > 0, True).argmax())
     last = replace(model, terms=with_coefficients(model.terms, path, m, problem.optimizer, model))
@@ -104,26 +112,26 @@ def check_path(problem: FitProblem[Any], model: Model, path: Path, what: str) ->
     for then, here in risks:
         if not np.isclose(here, then[m], rtol=1e-6, atol=1e-12 * abs(path.risk[0])):
             raise ValueError(
-                f"{what}: these are not the rows of that fit: after {m} iterations its risk "
-                f"was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete "
-                "the file to begin anew, or take another name"
+                f"{source}: these are not the rows of that fit: after {m} iterations its risk "
+                f"was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete the "
+                "file to start from the beginning, or use another file name"
             )
 
 
 class Stage(NamedTuple):
-    """One loop of a fit."""
+    """One stage of a fit: main effects, or main effects and pairs."""
 
     identity: Identity
     path: Path
 
 
 class Checkpoint:
-    """What a file has of a fit, and room for more.
+    """The stages of a fit in a file.
 
     Parameters
     ----------
     file : path
-        Read if it is there.
+        The file is read if it exists.
 
     Examples
     --------
@@ -140,14 +148,14 @@ class Checkpoint:
         check_file(file)
         self.given, self.file = os.fsdecode(file), File(os.fsdecode(file)).absolute()
         self.stages = _read(self.file, str(self)) if self.file.exists() else []
-        self._running: list[Identity] = []  # loops that have begun
+        self._running: list[Identity] = []  # stages that have begun
         self._warned = False
 
     def __str__(self) -> str:
         return self.given
 
     def begin(self, identity: Identity) -> Path | None:
-        """A loop begins: what the file has of it, whose columns are yet to be checked."""
+        """Begin a stage; return its path in the file, whose columns are not checked yet."""
         self._running.append(identity)
         if len(self._running) > len(self.stages):
             return None
@@ -156,13 +164,14 @@ class Checkpoint:
             then = stage.identity[name]
             if name != "columns" and not _same(then, now):
                 raise ValueError(
-                    f"checkpoint {self}: it is of another fit ({name}: then {_shown(then, now)}, "
-                    f"now {_shown(now, then)}); delete the file to begin anew, or take another name"
+                    f"checkpoint {self}: it belongs to another fit ({name}: then "
+                    f"{_shown(then, now)}, now {_shown(now, then)}); delete the file to start from "
+                    "the beginning, or use another file name"
                 )
         return stage.path
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Raises unless the columns of the loop that has begun, so named, are those of the file."""
+        """Raise unless the columns of the current stage are those of the file."""
         now = self._running[-1]["columns"]
         then = self.stages[len(self._running) - 1].identity["columns"]
         alike = np.zeros(len(names), dtype=bool)
@@ -177,12 +186,15 @@ class Checkpoint:
         raise ValueError(
             f"checkpoint {self}: {'' if alike.any() else 'y or '}{said} other values, or in other "
             "rows, than in the fit of the checkpoint; pass the same rows again, delete the file to "
-            "begin anew, or take another name"
+            "start from the beginning, or use another file name"
         )
 
     def save(self, path: Path) -> float:
-        """Writes the path of the loop that runs, unless the file has more of it; returns after how
-        many seconds to do so again. If it cannot be written, the fit need not end for that."""
+        """Write the path of the current stage, unless the file has a longer one.
+
+        Return the number of seconds until the next write. If the file cannot be written, warn once;
+        the fit continues.
+        """
         number, began = len(self._running) - 1, time.perf_counter()
         if number < len(self.stages) and path.n_iter < self.stages[number].path.n_iter:
             return EVERY
@@ -195,7 +207,7 @@ class Checkpoint:
                 self._warned = True
                 warnings.warn(
                     f"checkpoint {self}: it could not be written ({error.strerror or error}); "
-                    "the fit goes on, and tries again",
+                    "the fit continues and will try again",
                     RuntimeWarning,
                     stacklevel=7,
                 )
@@ -209,7 +221,7 @@ def _same(then: Any, now: Any) -> bool:
 
 
 def _shown(these: Any, others: Any) -> str:
-    """A text, or of numbers the first that differs from others."""
+    """Return a text, or the first of some numbers that differs from the others."""
     if isinstance(these, str):
         return these or "none"
     if len(these) != len(others):
@@ -238,18 +250,18 @@ def _write(file: File, stages: list[Stage]) -> None:
 def _read(file: File, said_as: str) -> list[Stage]:
     head, _, body = file.read_bytes().partition(b"\n")
     if not (head.startswith(MAGIC) or MAGIC.startswith(head)):
-        raise ValueError(f"checkpoint {said_as}: this is no checkpoint; take another name")
+        raise ValueError(f"checkpoint {said_as}: this is not a checkpoint; use another file name")
     words = head[len(MAGIC) :].split()
     if len(words) == 2 and words[0].isdigit() and int(words[0]) != VERSION:
         which = "a later" if int(words[0]) > VERSION else "an earlier"
         raise ValueError(
-            f"checkpoint {said_as}: it was written by {which} version of cwboost; use that, delete "
-            "the file to begin anew, or take another name"
+            f"checkpoint {said_as}: it was written by {which} version of cwboost; use that "
+            "version, delete the file to start from the beginning, or use another file name"
         )
     if words != [b"%d" % VERSION, _checksum(body)]:
         raise ValueError(
-            f"checkpoint {said_as}: it is damaged or cut off; delete the file to begin anew, or "
-            "take another name"
+            f"checkpoint {said_as}: it is damaged or incomplete; delete the file to start from "
+            "the beginning, or use another file name"
         )
     line, _, rest = body.partition(b"\n")
     stages, at = [], 0

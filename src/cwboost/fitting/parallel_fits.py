@@ -1,5 +1,6 @@
-"""Many fits side by side: folds, bags, draws, configurations. Knows threads, Ctrl-C and progress;
-nothing of what the fits are for.
+"""Runs many fits in parallel: folds, bags, draws, configurations. Handles Ctrl-C and progress.
+
+Does not know what the fits are for.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from .smoothing import one_blas_thread
 T = TypeVar("T")
 Halt = Callable[[], bool]
 
-WAIT = 0.05  # seconds after which the calling thread looks at signals again
+WAIT = 0.05  # seconds between two checks for signals in the calling thread
 
 
 def run_all(
     jobs: Sequence[Callable[[Halt], T]],
     n_threads: int,
     bar: Progress,
-    what: str = "fit",
+    unit: str = "fit",
     done: Callable[[int, T], None] | None = None,
 ) -> list[T]:
-    """[job(halt) for job in jobs], by so many threads; results do not depend on how many.
+    """Return [job(halt) for job in jobs], computed by n threads; the results do not depend on n.
 
-    A job asks `halt()` now and then whether to end early: an error in another, or Ctrl-C, is then
-    raised here. `done` is told the number and the result of each as it ends, in this thread.
+    A job calls `halt()` from time to time and ends early if it returns true: another job failed, or
+    the user pressed Ctrl-C. The error is then raised here. `done` is called in this thread with the
+    number and the result of each job that ends. `unit` is the word for a job in progress messages.
 
     Examples
     --------
@@ -45,12 +47,12 @@ def run_all(
             done(number, result)
         bar.step(len(results))
 
-    with bar.work(len(jobs), what):
+    with bar.work(len(jobs), unit):
         if n_threads == 1 or len(jobs) < 2:
             for number, job in enumerate(jobs):
                 end(number, job(lambda: False))  # Ctrl-C reaches the job itself
         else:
-            with one_blas_thread():  # the threads here are enough
+            with one_blas_thread():  # these threads already use all cores
                 _by_threads(jobs, n_threads, end)
     return [results[number] for number in range(len(jobs))]
 
@@ -58,7 +60,7 @@ def run_all(
 def _by_threads(
     jobs: Sequence[Callable[[Halt], T]], n_threads: int, end: Callable[[int, T], None]
 ) -> None:
-    """This thread only waits, so that Ctrl-C reaches it at once."""
+    """Run the jobs in other threads. This thread only waits, so that Ctrl-C reaches it at once."""
     stop = Event()
     with ThreadPoolExecutor(n_threads) as pool:
         try:

@@ -80,7 +80,7 @@ def _weight(y: Floats, w: Floats, offset: Floats) -> Any:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: the one place that knows what distinguishes it from other losses.
+    """A loss: everything that distinguishes it from other losses.
 
     To add a loss write a frozen dataclass that derives from this class (its fields are its
     parameters) and add it to `LOSSES` in registry.py, or pass an instance as `loss=`. Only `name`,
@@ -145,7 +145,7 @@ class Loss:
 
     Text
         code()                the expression that makes the loss in a script.
-        label()               name and parameters for people.
+        label()               name and parameters as text for users.
         identity()            text that is equal in any process for equal losses, for fingerprints.
 
     State. A family with nuisance parameters (a dispersion, thresholds, a baseline hazard)
@@ -187,7 +187,7 @@ class Loss:
 
     def __init_subclass__(cls) -> None:
         if "response" in vars(cls) and "link" not in vars(cls):
-            cls.link = None  # a response of its own that says nothing about the link
+            cls.link = None  # only its own response knows the link
 
     # --- evaluation -------------------------------------------------------------------------------
 
@@ -399,7 +399,7 @@ def _class_figures(rows: EvaluatedRows, loss_name: str) -> dict[str, float]:
 
 
 def find_root(derivative: Callable[[float], float], guess: float, width: float) -> float:
-    """Return the root of an increasing function near a guess, NaN if there is none."""
+    """Return the root of an increasing function near a guess, NaN if none is found."""
     low, high = guess - width, guess + width
     for _ in range(60):
         if derivative(low) <= 0.0 <= derivative(high):

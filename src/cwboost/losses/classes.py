@@ -28,7 +28,7 @@ def code_classes(
     ----------
     y : Column
     classes : tuple, optional
-        The known classes; by default those of y, sorted. A class of y that is not among them raises
+        The known classes, by default the sorted classes of y. A class of y that is not known raises
         ValueError.
 
     Examples
@@ -109,4 +109,5 @@ def _positions(found: list[Any], classes: tuple[Any, ...]) -> Codes:
 
 
 def _unknown(value: Any) -> ValueError:
-    return ValueError(f"y: class {value!r} does not occur in the training rows")
+    plain = value.item() if isinstance(value, np.generic) else value
+    return ValueError(f"y: class {plain!r} does not occur in the training rows")

@@ -78,7 +78,7 @@ class PythonLoss(Loss):
 
 
 class _Forwarded:
-    """An attribute of the user's object, or if it has none the default of Loss."""
+    """An attribute of the user's object; if it is missing, the default of Loss."""
 
     def __init__(self, name: str) -> None:
         self.name = name

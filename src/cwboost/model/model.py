@@ -20,43 +20,43 @@ from cwboost.frames.table import Floats, Table, read
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
 
-if TYPE_CHECKING:
-    from cwboost.uncertainty.intervals import Intervals
-
-    from .prediction import Predictor
-
 from .path import Path
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking
 from .settings import Settings
 from .term import Term, with_coefficients
+
+if TYPE_CHECKING:
+    from cwboost.uncertainty.intervals import Intervals
+
+    from .prediction import Predictor
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
     """A sum of terms: score = intercept + offset + effects of the columns.
 
-    Made by `fit` and never changed; it holds no rows.
+    `fit` makes it. It is immutable and holds no rows.
 
     Attributes
     ----------
     terms : mapping of name to Term
         All terms that could be chosen; `term.chosen` says which were.
     n_iter : int
-        Iterations run.
+        Number of iterations of the fit.
     best_iteration : int
-        The iteration that the coefficients are at: the last, or with validation rows the best.
+        The iteration whose coefficients the terms have: the one with the lowest validation risk,
+        or the last if there are no validation rows.
     classes : tuple
         Classes of y for the binomial and multinomial losses.
     edits : tuple of Edit
-        What was changed after the fit, in order.
+        Changes made after the fit, in order.
     dropped : tuple of str
-        Terms that an earlier fit had chosen and `deselect` left out of this one.
+        Terms that an earlier fit had chosen and `deselect` removed.
     bags : Bags or None
-        The fits that this model is the average of. An average has no path of its own: `n_iter` is
-        0, `risk` that of all rows, `validation_risk` that of every row by the bags that left it
-        out.
+        The fits whose average this model is. An average has no path: `n_iter` is 0, `risk` is the
+        risk of all rows, and `validation_risk` scores every row by the bags that left it out.
     bands : Bands or None
-        What `with_bands` has found of how certain the effects are.
+        The bootstrap fits of `with_bands`, from which `band` makes bands around the effects.
     interactions : Ranking or None
         The ranking of pairs, if the fit chose some.
     """
@@ -90,9 +90,9 @@ class Model:
 
     @property
     def start(self) -> Any:
-        """The constant that the fit started from: a number, or (q,).
+        """The constant score from which the fit started: a number, or (q,).
 
-        In an edited model it also holds the means of the terms that were edited.
+        In an edited model it includes the means of the edited terms.
         """
         return _plain(self.start_vector)
 
@@ -109,7 +109,7 @@ class Model:
 
     @property
     def corrections(self) -> list[str | None]:
-        """Accelerated: name of the correction's term in each iteration, None in plain ones."""
+        """Name of the term of the momentum correction in each iteration, None if there was none."""
         names = list(self.terms)
         if not np.any(self.path.corrections >= 0):
             return []
@@ -131,7 +131,7 @@ class Model:
         return self.path.stopped
 
     def at(self, m: int) -> Model:
-        """The model as it was after m iterations.
+        """Return the model after m iterations.
 
         Examples
         --------
@@ -179,12 +179,12 @@ class Model:
         n_threads: int | None = None,
         progress: Any = None,
     ) -> Model:
-        """The model after n more iterations, given the rows of the fit again.
+        """Return the model after n more iterations, given the training data again.
 
-        Equal to a fit that was longer from the start (to rounding, if only one of them was long
-        enough to do without rows). What was given to `fit` by the name of a
-        column, and a validation fraction, need not be given again. After early stopping the path
-        goes on from its end; use `model.at(m).extend(...)` to go on from elsewhere.
+        The result equals a fit that was longer from the start (up to rounding, if only one of the
+        two fits was long enough to switch to cross-products of terms). Roles that `fit` took from
+        columns, and a validation fraction, need not be passed. After early stopping the path
+        continues from its end; use `model.at(m).extend(...)` to continue from another iteration.
 
         Examples
         --------
@@ -199,38 +199,27 @@ class Model:
 
         self._refuse_bags("extend")
         self._refuse_edited("extend")
-        return extend(
-            replace(self, bands=None),
-            n,
-            table,
-            y,
-            weights=weights,
-            offset=offset,
-            exposure=exposure,
-            validation=validation,
-            callback=callback,
-            time_limit=time_limit,
-            n_threads=n_threads,
-            progress=progress,
-        )
+        rows = {"weights": weights, "offset": offset, "exposure": exposure}
+        run = {"callback": callback, "time_limit": time_limit, "progress": progress}
+        model = replace(self, bands=None)
+        return extend(model, n, table, y, **rows, validation=validation, n_threads=n_threads, **run)
 
     def _refuse_edited(self, method: str) -> None:
         if self.edits:
             raise ValueError(
-                f"{method}: the model was edited after its fit, and its path does not lead to it; "
-                "take the model before the edits, cwboost.model.edits.unedited(model), and repeat "
-                "the edits"
+                f"{method}: the model was edited after its fit, so its path does not lead to it; "
+                "use cwboost.model.edits.unedited(model) and repeat the edits on the result"
             )
 
     def _refuse_bags(self, method: str) -> None:
         if self.bags is not None:
             raise ValueError(
-                f"{method}: the model is the average of {len(self.bags)} bags, which has no path "
-                "of its own; fit without bags= for a model that has one"
+                f"{method}: the model is the average of {len(self.bags)} bags, which has no path; "
+                "fit without bags="
             )
 
     def edit(self, what: str, term: str, **parameters: Any) -> Model:
-        """A new model with one term changed by hand; its `edits` and `summary` say so.
+        """Return a model with one term changed by hand, recorded in its `edits` and `summary`.
 
         Parameters
         ----------
@@ -238,7 +227,7 @@ class Model:
             A function of `cwboost.model.edits`, which documents its parameters.
         term : name of a term
         **parameters
-            Of that function.
+            Parameters of that function.
 
         Examples
         --------
@@ -265,16 +254,16 @@ class Model:
         exposure: Any = None,
         n_threads: int | None = None,
     ) -> Floats:
-        """Predictions in the units of y (probabilities for classes), or scores.
+        """Return predictions in the units of y (probabilities for classes), or scores.
 
         Parameters
         ----------
         table : data frame, array or mapping with the columns of the chosen terms
         kind : "response" or "score"
         offset, exposure : array, number or name of a column, optional
-            Needed if the model was fitted with arrays of them; 0 (or exposure 1) says none.
+            Required if the fit had them as arrays; pass offset=0 for rows without an offset.
         n_threads : int, optional
-            All cores from 20,000 rows on; the result does not depend on it.
+            By default all cores for 20,000 rows or more. The result does not depend on it.
 
         Returns
         -------
@@ -297,20 +286,21 @@ class Model:
     def _predicted(
         self, data: Table, kind: str, offset: Any, exposure: Any, n_threads: int | None = None
     ) -> tuple[Floats, Mapping[str, int]]:
-        """Predictions, and in how many rows columns have levels that training had not."""
+        """Return predictions, and the number of rows with unseen levels, by column."""
         score = self._offset(data, offset, exposure)
         score += self._constant
         found = self._predictor.add(data, score, threads_for(n_threads, data.n_rows))
         if found.not_a_number >= 0:
             raise ValueError(
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
-                "far away from the training rows"
+                "far from the training rows"
             )
         return self.loss.predict(score, kind), found.unseen
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
-        """What each chosen term adds to the score of every row, centred: intercept + offset + their
-        sum is the score.
+        """Return the centred effect of each chosen term for every row.
+
+        Their sum plus intercept and offset is the score.
 
         Examples
         --------
@@ -330,8 +320,10 @@ class Model:
         return ResultTable(zip(self._predictor.terms, effects, strict=True))
 
     def _write_effects(self, data: Table, effects: Floats, n_threads: int | None = None) -> None:
-        """Writes the centred effects of the chosen terms to (terms, n, q), in any order of memory
-        that keeps outputs together; warns of levels never seen."""
+        """Write the centred effects of the chosen terms to (terms, n, q); warn of unseen levels.
+
+        The memory order of `effects` must keep the outputs of a row together.
+        """
         check_threads(n_threads)
         found = self._predictor.write(data, effects, threads_for(n_threads, data.n_rows))
         if found.unseen:
@@ -356,7 +348,7 @@ class Model:
         if self.settings.needs_offset and offset is None and exposure is None:
             raise ValueError(
                 "the model was fitted with an offset (or exposure) for every row; pass offset= or "
-                "exposure= for these rows, or offset=0 for none"
+                "exposure= for these rows, or offset=0"
             )
         return read_offset(data, chosen[0], chosen[1], self.loss)
 
@@ -375,29 +367,29 @@ class Model:
         n_threads: int | None = None,
         progress: Any = None,
     ) -> Intervals:
-        """Between which ends a new y lies with probability `level`; `predict` of the result gives
-        them for rows.
+        """Return prediction intervals: a new y lies in its interval with probability `level`.
 
-        The model is fitted again, with its own settings, to parts of the rows, and how far it is
-        off in the others says how wide the intervals must be: whatever the distribution of y, they
-        hold so many of new rows that come as these did (docs/uncertainty.md).
+        `predict` of the result gives the ends for rows. The model is fitted again, with its own
+        settings, to parts of the rows, and its errors on the other rows determine the width of the
+        intervals. The coverage holds for any distribution of y, for new rows from the same source
+        (docs/uncertainty.md).
 
         Parameters
         ----------
         table, y, weights, offset, exposure
-            The rows of the fit again, as of `extend`; all are used, those of validation too.
+            The training data, passed again as for `extend`. Validation rows are used as well.
         level : float
         kind : "cv+", "split", "cqr", "quantiles" or "bags"
             "cv+": about the same width everywhere, calibrated by folds. "split": one fit to three
             quarters of the rows, calibrated by the rest. "cqr": models of the lower and the upper
-            quantile, calibrated by folds, wide where y varies much. "quantiles": these models as
-            they are, which promise nothing. "bags": of an average of bags, calibrated by the rows
-            that they left out; nothing is fitted.
+            quantile, calibrated by folds, wide where y varies much. "quantiles": the same models
+            without calibration, which guarantee no coverage. "bags": for an average of bags,
+            calibrated by the rows that each bag left out, without further fits.
         folds : int or array of shape (n,), optional
-            Of "cv+" and "cqr" only: how many (10), or the fold of every row (groups, times).
+            For "cv+" and "cqr": the number of folds (10), or the fold of every row.
         random_state : int or numpy Generator
         n_threads, progress
-            As of `fit`.
+            As in `fit`.
 
         Returns
         -------
@@ -415,25 +407,14 @@ class Model:
         """
         from cwboost.uncertainty.intervals import intervals
 
-        return intervals(
-            self,
-            table,
-            y,
-            level=level,
-            kind=kind,
-            folds=folds,
-            weights=weights,
-            offset=offset,
-            exposure=exposure,
-            random_state=random_state,
-            n_threads=n_threads,
-            progress=progress,
-        )
+        rows = {"weights": weights, "offset": offset, "exposure": exposure}
+        run = {"random_state": random_state, "n_threads": n_threads, "progress": progress}
+        return intervals(self, table, y, level=level, kind=kind, folds=folds, **rows, **run)
 
     # --- looking at it ----------------------------------------------------------------------------
 
     def effect(self, which: str, n: int = 200) -> dict[str, Any]:
-        """The centred effect of a term, or of a column (its terms added up), as a table.
+        """Return the centred effect of a term, or of a column (the sum of its terms), as a table.
 
         Examples
         --------
@@ -461,31 +442,30 @@ class Model:
         n_threads: int | None = None,
         progress: Any = None,
     ) -> Model:
-        """The model with what bootstrap draws of its rows say about how certain its effects are.
+        """Return the model with bootstrap fits, from which bands around its effects are made.
 
-        `band` then gives the bands, and pictures and the report show them. Boosting that stops
-        where it predicts best smooths too much for bands to hold the true curve as often as they
-        say; so the fits to the draws, and the one to all rows in the middle of the band, run
-        `longer` times as far (docs/uncertainty.md has the coverage that was measured).
+        `band` returns the bands; plots and the report show them. A fit that stops where it predicts
+        best is too smooth for bands with the stated coverage. The fits to the draws, and the fit to
+        all rows in the centre of the band, therefore run `longer` times as many iterations
+        (docs/uncertainty.md reports the measured coverage).
 
         Parameters
         ----------
         table, y, weights, offset, exposure
-            The rows of the fit again, as of `extend`; all are used, those of validation too.
+            The training data, passed again as for `extend`. Validation rows are used as well.
         n_boot : int
-            Draws of as many rows as there are, with replacement, of every class alike.
+            Number of draws: as many rows as there are, with replacement, stratified by class.
         longer : float
-            How many times the iterations of the model; 1 gives narrower bands that are
-            too optimistic where the curve is bent. A small rate is raised (to 0.5 for the squared
-            loss, 2 for classes), with fewer iterations in turn: the bands are the same, and sooner
-            there.
+            Factor of the number of iterations. 1 gives narrower bands that are too optimistic where
+            the curve bends. A small rate is raised (to 0.5 for the squared loss, 2 for classes)
+            with fewer iterations: the bands are the same and take less time.
         nested : bool
-            Choose the number of iterations anew in every draw, by the rows that it lacks. Always
-            so after Accelerated and Hybrid: momentum cannot go on for longer, so that the draws
-            are fitted by Plain with the same rate, which takes more iterations.
+            Choose the number of iterations in every draw, by the rows that are not in it. Always
+            the case with Accelerated and Hybrid: momentum diverges if it runs for longer, so the
+            draws are fitted by Plain with the same rate, which takes more iterations.
         random_state : int or numpy Generator
         n_threads, progress
-            As of `fit`.
+            As in `fit`.
 
         Examples
         --------
@@ -500,20 +480,10 @@ class Model:
         """
         from cwboost.uncertainty.bootstrap import with_bands
 
-        return with_bands(
-            self,
-            table,
-            y,
-            n_boot=n_boot,
-            longer=longer,
-            nested=nested,
-            weights=weights,
-            offset=offset,
-            exposure=exposure,
-            random_state=random_state,
-            n_threads=n_threads,
-            progress=progress,
-        )
+        draws: Any = {"n_boot": n_boot, "longer": longer, "nested": nested}
+        rows = {"weights": weights, "offset": offset, "exposure": exposure}
+        run = {"random_state": random_state, "n_threads": n_threads, "progress": progress}
+        return with_bands(self, table, y, **draws, **rows, **run)
 
     def band(
         self,
@@ -523,13 +493,13 @@ class Model:
         level: float | None = None,
         kind: Literal["pointwise", "simultaneous"] = "pointwise",
     ) -> dict[str, Any]:
-        """The effect of a term or column with a band around it, as a table.
+        """Return the effect of a term or column with a band around it, as a table.
 
-        Of a model with `bands` the band holds the true effect with probability `level` (0.95): at
-        every single point ("pointwise"), or at all points of the effect at once ("simultaneous").
-        Of an average of bags without them it goes from the lowest to the highest of the bags at
-        every point, which is no matter of a level: how far the fits differ, not how far they are
-        from the truth.
+        For a model with `bands`, the band covers the true effect with probability `level` (0.95):
+        at every single point ("pointwise"), or at all points at once ("simultaneous"). For an
+        average of bags without `bands`, the band extends from the lowest to the highest bag at
+        every point and has no level: it shows how much the fits differ, not how far they are from
+        the truth.
 
         Examples
         --------
@@ -555,11 +525,12 @@ class Model:
         offset: Any = None,
         exposure: Any = None,
     ) -> dict[str, float]:
-        """How much of the fall of the risk is due to each chosen term, largest first.
+        """Return how much each chosen term lowers the risk, largest first.
 
-        "integral": the inner product of a term's contribution with the residual, along the straight
-        line from the start to the model; sums to the fall of the risk. "path" (Plain only): each
-        iteration's fall is credited to its choice. With `table` and `y`, on those rows.
+        "integral": the inner product of a term's effect with the residual, averaged along the
+        straight line from the start to the model; the sum is the total fall of the risk. "path"
+        (Plain only): the fall in each iteration is credited to the chosen term. With `table` and
+        `y`, on those rows.
 
         Examples
         --------
@@ -575,22 +546,22 @@ class Model:
         return importance(self, kind, rows)
 
     def summary(self) -> str:
-        """The model on a page, as text."""
+        """Return a summary of the model as text."""
         from cwboost.explain.summary import summary
 
         return summary(self)
 
     def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
-        """Draws the model (extra `plot`); returns the display, with its data, `ax_` and `figure_`.
+        """Draw the model (extra `plot`); return the display with its data, `ax_` and `figure_`.
 
         Parameters
         ----------
         which : name of a column or term, optional
-            Draws its effect; without it, all effects on a page.
+            Draw the effect of this column or term. By default all effects on one page.
         kind : "effects", "importance", "risk", "traces", "explanation" or "interactions", optional
-            Another picture of the whole model; an explanation needs table= and row=.
+            Another plot of the whole model. An explanation requires table= and row=.
         **options
-            Of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
+            Options of the display: EffectDisplay, EffectsDisplay, ImportanceDisplay, RiskDisplay,
             TracesDisplay, ExplanationDisplay or InteractionsDisplay.
 
         Examples
@@ -618,20 +589,20 @@ class Model:
         rows: int = 0,
         title: str | None = None,
     ) -> None:
-        """Writes the model as one HTML file to look at: effects, path, predictions, settings.
+        """Write a report as one HTML file: effects, path, predictions, settings.
 
         Parameters
         ----------
         file : path
         table : data frame, array or mapping, optional
-            Rows to judge the model by: figures, calibration. None of them gets into the file,
-            but for the first `rows`.
+            Rows on which the model is evaluated: metrics and calibration. Only the first `rows`
+            of them are written to the file.
         y : array or name of a column, optional
-            Of these rows; by default the column that the model was fitted to, if it is there.
+            The response of these rows. By default the column that the model was fitted to.
         weights, offset, exposure : array or name of a column, optional
-            As of `predict`.
+            As in `predict`.
         rows : int
-            So many of the first rows can be chosen from in the report.
+            Number of rows that readers of the report can choose from.
         title : str, optional
 
         Examples
@@ -642,32 +613,23 @@ class Model:
         """
         from cwboost.report.page import report
 
-        report(
-            self,
-            file,
-            table,
-            y,
-            weights=weights,
-            offset=offset,
-            exposure=exposure,
-            rows=rows,
-            title=title,
-        )
+        roles = {"weights": weights, "offset": offset, "exposure": exposure}
+        report(self, file, table, y, **roles, rows=rows, title=title)
 
     def save(self, file: Any) -> None:
-        """Writes the model as JSON; `cb.load` reads it."""
+        """Write the model as JSON; `cb.load` reads it."""
         from cwboost.export.model_file import save
 
         save(self, file)
 
     def to_sql(self, **options: Any) -> str:
-        """The model as a SQL query; see `cwboost.export.sql.to_sql` for the options."""
+        """Return the model as a SQL query; see `cwboost.export.sql.to_sql` for the options."""
         from cwboost.export.sql import to_sql
 
         return to_sql(self, **options)
 
     def to_onnx(self, **options: Any) -> Any:
-        """The model as an ONNX graph (extra `onnx`); see `cwboost.export.onnx.to_onnx`."""
+        """Return the model as an ONNX graph (extra `onnx`); see `cwboost.export.onnx.to_onnx`."""
         from cwboost.export.onnx import to_onnx
 
         return to_onnx(self, **options)
@@ -690,7 +652,7 @@ class Model:
         return _restore, (state,)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return the HTML that notebooks show."""
         from cwboost.plotting.notebook import html
 
         return html(self)

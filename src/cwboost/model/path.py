@@ -18,18 +18,18 @@ FINAL_REASONS = (StopReason.nothing_left_to_gain, StopReason.diverged)
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The chronological record of a fit: all that is needed to be at any of its iterations."""
+    """The chronological record of a fit, from which the model after any iteration is restored."""
 
-    choices: Ints  # (M,) number of the term chosen
-    corrections: Ints  # (M,) of the correction's term, -1 where there was none
-    halvings: Ints  # (M,) how often the step was halved to keep the risk from leaping
-    evaluations: Ints  # (M,) passes over the rows by the bins of a term, to choose
+    choices: Ints  # (M,) number of the chosen term
+    corrections: Ints  # (M,) number of the term of the momentum correction, -1 if there is none
+    halvings: Ints  # (M,) how often the step was halved because the risk rose sharply
+    evaluations: Ints  # (M,) how many terms were evaluated on the rows to find the best
     updates: Floats  # coefficients of the choices, end to end, before rate and scale
     correction_updates: Floats
     risk: Floats  # (M + 1,) mean loss of the training rows
     validation_risk: Floats  # (M + 1,) NaN without validation rows
-    switched_after: int  # Hybrid: its last accelerated iteration; -1: it did not switch
-    rewound_to: int  # Hybrid: the iterate it went on from
+    switched_after: int  # last iteration of the first phase of Hybrid; -1 if it did not switch
+    rewound_to: int  # the iterate from which the second phase of Hybrid started
     stopped: str  # why the fit ended
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Path:
         return [i for i in range(m) if i not in left]
 
     def until(self, m: int, sizes: list[int], n_outputs: int) -> Path:
-        """The first m iterations."""
+        """Return the path of the first m iterations."""
 
         def length(terms: Ints) -> int:
             return int(sum(sizes[k] for k in terms[:m] if k >= 0)) * n_outputs

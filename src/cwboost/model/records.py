@@ -21,14 +21,14 @@ Literals = bool | int | float | str | None
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What the model remembers of a training column."""
+    """What the model keeps about a training column."""
 
     kind: Literal["numbers", "labels"]
     low: float | None = None
     high: float | None = None
     missing: bool = False
     boolean: bool = False
-    spread: Spread | None = field(default=None, repr=False, compare=False)  # None: an old file
+    spread: Spread | None = field(default=None, repr=False, compare=False)  # None in old files
 
 
 @dataclass(frozen=True)
@@ -42,32 +42,32 @@ class Edit:
     term: str  # name of the term, or of the column whose terms were changed
     parameters: tuple[tuple[Literals | tuple[Literals, ...], ...], ...]  # pairs of name and value
     shift: tuple[float, ...]  # (q,) the mean that moved from the term to the start
-    words: str  # what was changed, and by how much
+    words: str  # describes the change and its size
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
-    """Pairs of columns by what they gain on the residual of a model of main effects.
+    """Pairs of columns, ranked by their gain on the residuals of a model of main effects.
 
     Attributes
     ----------
     a, b : tuple of names
-        The columns of each pair, the pair of largest gain first; the best 1000 at most.
+        The columns of each pair, the pair of largest gain first; at most the best 1000.
     gain : array
-        How much of the weighted sum of squares of the residual the pair's learner takes away.
+        How much the learner of the pair reduces the weighted sum of squares of the residuals.
     by_noise : array
-        How many pairs gain as much by noise: the most in ten draws of random signs of the
-        residuals.
+        The number of pairs that gain as much by noise: the maximum over ten draws of random signs
+        of the residuals.
     noise : float
-        What the best of all pairs gains by noise, on average.
+        The mean gain of the best pair on noise.
     residual : float
-        That sum of squares.
+        The weighted sum of squares of the residuals.
     n_pairs, n_columns : int
-        How many pairs were ranked, of how many columns.
+        The number of ranked pairs, and of their columns.
     chosen : int
-        How many of the first have a term in the model.
+        The number of pairs, from the first, that have a term in the model.
     left_out : tuple of names
-        Columns with too many levels for a table of pairs.
+        Columns with too many levels for the ranking.
     """
 
     a: tuple[str, ...]
@@ -94,7 +94,7 @@ class Ranking:
 
     @property
     def share(self) -> Floats:
-        """Gains as shares of the residual's sum of squares."""
+        """Gains as shares of the sum of squares of the residuals."""
         return self.gain / self.residual if self.residual > 0 else np.zeros(len(self.gain))
 
     @property
@@ -107,7 +107,7 @@ class Ranking:
         return ResultTable(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
 
     def plot(self, **options: Any) -> Any:
-        """Draws the best pairs (extra `plot`); the options are those of InteractionsDisplay."""
+        """Draw the best pairs (extra `plot`); the options are those of InteractionsDisplay."""
         from cwboost.plotting.interactions import InteractionsDisplay
 
         return InteractionsDisplay.from_estimator(self, **options)
@@ -118,19 +118,19 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """The fits, to shares of the rows, that a model is the average of.
+    """The fits to parts of the rows whose average a model is.
 
     Attributes
     ----------
     start : (bags, q) array
-    coef : mapping of the terms that any bag has chosen to arrays (bags, n_coef, q)
-        In the basis of the term; zero in a bag that has not chosen it.
+    coef : mapping of term to array (bags, n_coef, q)
+        Coefficients of the terms that any bag has chosen; zero for bags that have not.
     chosen : mapping of the same terms to tuples
-        How often each bag has chosen the term.
+        How often each bag chose the term.
     n_iter, best_iteration : tuples
-        Iterations that each bag ran, and the one that its coefficients are at.
+        The number of iterations of each bag, and the iteration of its coefficients.
     validation_risk : tuple
-        Mean loss of the rows that the bag left out, at that iteration.
+        Mean loss of the rows that the bag left out, at its best iteration.
     risk_at_start : float
         Mean loss of all rows at the average start; the importance of the terms sums to
         `risk_at_start - model.risk[0]`.
@@ -168,16 +168,16 @@ class Bands:
     Attributes
     ----------
     center : mapping of term to array (n_coef, q)
-        The fit to all rows that the others vary around: as the model, but `longer` times as far, so
-        that what is left of its bias is small beside its variance.
+        The fit to all rows, with `longer` times as many iterations as the model, so that its bias
+        is small compared with its variance.
     coef : mapping of the same terms to arrays (draws, n_coef, q) of 32-bit floats
-        The fits to the draws, with as many iterations.
+        The fits to the draws.
     n_iter : tuple
-        Iterations of each of them.
+        The number of iterations of each draw.
     longer : float
     inflation : float
-        Factor of the standard deviations between the draws, for residuals of rows that a fit has
-        seen are too small.
+        Factor of the standard deviation between draws. It corrects for the residuals of training
+        rows, which are too small.
     """
 
     center: Mapping[str, Floats]
@@ -196,7 +196,7 @@ class Bands:
         return len(self.n_iter)
 
     def __repr__(self) -> str:
-        return f"<Bands: {len(self)} draws, {self.longer:g} times as far as the model>"
+        return f"<Bands: {len(self)} draws, {self.longer:g} times the iterations of the model>"
 
     def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
         maps = dict(self.center), dict(self.coef)

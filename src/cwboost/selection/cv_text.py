@@ -1,5 +1,5 @@
-"""How a cross-validation tells itself: a summary as text, and a small page for notebooks. Knows
-words, HTML and SVG; nothing of folds or fits.
+"""The result of a cross-validation as text and as HTML for notebooks. Does not know about folds and
+fits (see cv.py).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from cwboost.frames.table import Floats
 if TYPE_CHECKING:
     from .cv import CV
 
-WIDTH, HEIGHT = 420, 150  # of the small picture
-LEFT, FOOT = 48, 16  # of it, for numbers
-POINTS = 160  # of a line in it
+WIDTH, HEIGHT = 420, 150  # size of the small chart in pixels
+LEFT, FOOT = 48, 16  # margins of the chart, for numbers
+POINTS = 160  # points of a line in the chart
 BLUE, RED = "#3a8fcd", "#d55e00"
 
 
 def summary(found: CV) -> str:
-    """See CV.summary."""
+    """Return the text of CV.summary."""
     rows = _rows(found)
     columns = {name: [_known(row[name]) for row in rows] for name in rows[0]}
     more = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
@@ -37,7 +37,7 @@ def summary(found: CV) -> str:
 
 
 def _rows(found: CV) -> list[dict[str, Any]]:
-    """The iterations to show, with the means of everything."""
+    """Return the table rows to show: means at the start, at both choices and at the end."""
     table = found.table()
     marked = {
         "start": 0,
@@ -52,7 +52,7 @@ def _rows(found: CV) -> list[dict[str, Any]]:
 
 
 def _known(value: Any) -> Any:
-    """A metric that was not computed after an iteration, or an error of one fold, is a dash."""
+    """Return a value, or a dash if it is NaN (not computed, or an error of a single fold)."""
     return "-" if isinstance(value, float | np.floating) and np.isnan(value) else value
 
 
@@ -61,7 +61,7 @@ def _final(found: CV) -> str:
 
 
 def html(found: CV) -> str:
-    """See CV: a line of facts, the table of the choices and the path."""
+    """Return HTML with a sentence, the path as a chart and the table of choices."""
     rows = _rows(found)
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
     body = "".join(
@@ -83,7 +83,7 @@ def _cell(value: Any) -> str:
 
 
 def _picture(found: CV) -> str:
-    """The mean with its band over the iterations, and both choices."""
+    """Return an SVG chart of the mean with its standard error, and both choices."""
     at, mean, error = found.iterations, found.mean, np.nan_to_num(found.standard_error)
     known = np.isfinite(mean) & np.isfinite(error)
     some = np.unique(np.linspace(0, known.sum() - 1, POINTS).astype(int))

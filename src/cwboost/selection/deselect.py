@@ -60,7 +60,7 @@ def deselect(
         "share" removes every term below the threshold. "cumulative" removes the smallest ones as
         long as their sum is below the threshold, which removes fewer.
     n_iter : int, optional
-        The number of iterations; by default that of the model, or up to ten times as many if early
+        The number of iterations, by default the model's, or up to ten times as many if early
         stopping ended it.
     n_threads : int, optional
     progress : None, bool or Progress

@@ -86,7 +86,7 @@ class Folds:
     n : int
         Number of folds; for "kfold" per repeat.
     repeats : int
-        How often "kfold" divides the rows anew at random.
+        How often "kfold" divides the rows, each time at random.
     fraction : float, optional
         Share of the rows that "subsampling" trains on (default 0.5).
     stratified : "auto", True or False

@@ -321,9 +321,9 @@ def register_metric(
     >>> import cwboost as cb
     >>> register_metric("largest error", lambda y, f: np.abs(y - f).max(), greater_is_better=False)
     >>> x = np.linspace(0, 6, 60)
-    >>> found = cb.cv({"x": x}, np.sin(x), n_iter=20, folds=3, metric="largest error", extend=False)
-    >>> found.chosen_by
-    'largest error'
+    >>> found = cb.cv({"x": x}, np.sin(x), folds=3, metric=["risk", "largest error"])
+    >>> list(found.metrics)
+    ['largest error']
     >>> del METRICS["largest error"]
     """
     known = METRICS.get(name)

@@ -208,7 +208,7 @@ class Evaluator:
     ) -> Model:
         """Continue the fit of one fold from `before` to one budget after the other.
 
-        The result equals to the last digit that of a fit that stopped at each budget.
+        The result is bitwise equal to separate fits from budget to budget.
         """
         optimizer = self.space.optimizer(parameters)
         problem = FitProblem.pose(prepared, self.split(fold, optimizer), optimizer)
