@@ -147,8 +147,8 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     if np.isnan(smoothing):
         raise ValueError(
             f"smoothed, term {found.name!r}: df must be above "
-            f"{basis.null_dim - learner.removed_df:g}, the dimensions that the penalty leaves free; "
-            f"got {df:g}"
+            f"{basis.null_dim - learner.removed_df:g}, the dimensions that the penalty leaves "
+            f"free; got {df:g}"
         )
     factor = factorize(gram, penalty, smoothing)
     shift, beta = _centred(found)
