@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.summary import Sample
-from cwboost.frames.table import Column, Floats, Numbers
+from cwboost.frames.columns import Column, Floats, Numbers
 
-if TYPE_CHECKING:
-    pass
+from .summary import Sample
 
-
-SPREAD_POINTS = 100  # most points of a spread
+SPREAD_POINTS = 100  # largest number of points of a spread
 SPREAD_RANKS = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
-SPREAD_ROWS = 4096  # rows that a spread is made from, at random if there are more
+SPREAD_ROWS = 4096  # a spread is made from at most this many rows, drawn at random
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How the training rows spread over a column: a sketch for drawing, of two hundred numbers at
-    most. Every point stands for its share of the rows; up to 100 distinct values all are points.
+    """How the training rows spread over a column: at most 100 points and the share of each.
+
+    Up to 100 distinct values are all points; otherwise the points are quantiles.
     """
 
-    rows: float  # weight of all training rows, their number if they have no weights
-    missing: float  # share of them whose cell is missing
-    points: Floats  # increasing; none for text, whose levels' shares are in the basis
-    shares: Floats  # of the rows whose cell is not missing
+    rows: float  # total weight of the training rows, their number if they are unweighted
+    missing: float  # share of the rows with a missing value
+    points: Floats  # increasing; empty for text, whose shares of levels are in the basis
+    shares: Floats  # shares of the points among the rows without missing values
 
     @classmethod
     def of(cls, column: Column, sample: Sample) -> Spread:
-        """Of rows; if they are many, of some."""
+        """Return the spread of the rows of a sample, from some of them if there are many."""
         total = sample.weigh()
         missing = sample.weigh(column.missing) / total
         points = shares = np.empty(0)
@@ -45,7 +43,7 @@ class Spread:
 
     @classmethod
     def of_bins(cls, points: Floats, weights: Floats, numbers: bool = True) -> Spread:
-        """Of increasing points of bins that are fine enough to show it; NaN at the end: missing."""
+        """Return the spread from fine bins with increasing points; NaN at the end is missing."""
         total, missing = float(weights.sum()), 0.0
         if np.isnan(points[-1]):
             gone = np.isnan(points)
@@ -61,7 +59,7 @@ def _some_rows(n: int) -> NDArray[np.int64]:
 
 
 def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
-    """Distinct numbers of some rows of the sample, and their weights."""
+    """Return the distinct numbers of some rows of the sample, and their weights."""
     rows: Any = slice(None) if sample.marks is None else np.flatnonzero(sample.marks)
     if sample.n_rows > SPREAD_ROWS:
         some = _some_rows(sample.n_rows)
@@ -71,7 +69,7 @@ def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
 
 
 def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Points and their shares; if they are many, quantiles at equal steps instead."""
+    """Return points and their shares; quantiles at equal steps if there are many points."""
     reached = weights.cumsum()
     if len(points) <= SPREAD_POINTS:
         return points, weights / reached[-1:]
