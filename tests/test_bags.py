@@ -354,8 +354,8 @@ def test_groups_stay_together():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"warm_start": True}, "an average of bags cannot go on"),
-        ({"validation": "last"}, "every bag is watched by the rows that it leaves out"),
+        ({"warm_start": True}, "an average of bags cannot be continued"),
+        ({"validation": "last"}, "the rows that a bag leaves out are its validation rows"),
     ],
 )
 def test_estimators_refuse_what_bags_cannot(options, message):

@@ -588,7 +588,7 @@ def test_estimators(file):
     assert Checkpoint(file).stages[0].path.n_iter == 30
     longer = cb.CWBClassifier(n_iter=50).fit(TABLE, y, checkpoint=file).model_
     assert_equal(longer, cb.CWBClassifier(n_iter=50).fit(TABLE, y).model_)
-    with pytest.raises(ValueError, match="warm_start goes on from the last fit"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         classifier.set_params(warm_start=True).fit(TABLE, y, checkpoint=file)
     with pytest.raises(ValueError, match="checkpoint: not allowed with bags="):
         cb.CWBClassifier(bags=3).fit(TABLE, y, checkpoint=file)

@@ -231,7 +231,7 @@ def test_classes_that_are_refused():
     with pytest.raises(ValueError, match="y has only one class, a"):
         cb.CWBClassifier().fit(TABLE, ["a"] * N)
     fitted = cb.CWBClassifier(n_iter=5).fit(TABLE, LABEL)
-    with pytest.raises(ValueError, match="class a does not occur in the training rows"):
+    with pytest.raises(ValueError, match="class 'a' does not occur in the training rows"):
         fitted.extend(5, TABLE, ["a"] * N)
 
 
@@ -290,7 +290,7 @@ def test_own_splits():
 def test_groups_are_held_out_together():
     groups = np.arange(LARGE) // 10
     fitted = cb.CWBRegressor(n_iter=50).fit(BIG, BIG_Y, groups=groups)
-    mask = fitted._held_out(None, groups, LARGE, None, fitted.model_.settings.seed)
+    mask = fitted._choose_validation(None, groups, LARGE, None, fitted.model_.settings.seed)
     assert mask.mean() == pytest.approx(0.2)
     assert all(len(set(mask[groups == g])) == 1 for g in set(groups))
     by_mask = cb.CWBRegressor(n_iter=50).fit(BIG, BIG_Y, validation=mask)

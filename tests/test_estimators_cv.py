@@ -137,7 +137,7 @@ def test_rows_and_weights_are_those_of_the_estimators():
 
 @pytest.mark.parametrize("optimizer", ["hybrid", cb.Hybrid()], ids=repr)
 def test_hybrid_is_refused(optimizer):
-    with pytest.raises(ValueError, match="use 'plain' or 'accelerated', or CWBRegressor"):
+    with pytest.raises(ValueError, match="use 'plain', 'accelerated' or CWBRegressor"):
         cb.CWBRegressorCV(optimizer=optimizer).fit(TABLE, Y)
 
 

@@ -1,4 +1,4 @@
-"""`python -m cwboost` is the command line. Knows nothing but where it is."""
+"""Runs the command line: `python -m cwboost`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The table that comes with the package. Knows where it is and how it is written; nothing else."""
+"""The example table that comes with the package."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 
 def adult() -> dict[str, NDArray[np.float64] | NDArray[np.object_]]:
-    """The Adult table (UCI, CC BY 4.0): 48,842 people; does one earn more than 50,000 a year?
+    """Return the Adult table (UCI, CC BY 4.0): which of 48,842 people earn more than 50,000 a year.
 
-    Columns of numbers are floats, the others text with None where a cell is missing; "class" is
-    the target.
+    Numeric columns are floats. The others are text, with None for missing cells. The target is
+    "class".
 
     Examples
     --------

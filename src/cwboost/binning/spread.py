@@ -1,4 +1,4 @@
-"""How the training rows spread over a column: a sketch for drawing."""
+"""How the training rows are distributed over a column: a short summary that plots draw."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from cwboost.frames.columns import Column, Floats, Numbers
 
 from .summary import Sample
 
-SPREAD_POINTS = 100  # largest number of points of a spread
+SPREAD_POINTS = 100  # the most points of a Spread
 SPREAD_RANKS = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
-SPREAD_ROWS = 4096  # a spread is made from at most this many rows, drawn at random
+SPREAD_ROWS = 4096  # of more rows a random sample of this size is used
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How the training rows spread over a column: at most 100 points and the share of each.
+    """How the training rows are distributed over a column, in at most 100 points.
 
-    Up to 100 distinct values are all points; otherwise the points are quantiles.
+    Every point stands for a share of the rows. With at most 100 distinct values, each is a point.
     """
 
-    rows: float  # total weight of the training rows, their number if they are unweighted
-    missing: float  # share of the rows with a missing value
-    points: Floats  # increasing; empty for text, whose shares of levels are in the basis
-    shares: Floats  # shares of the points among the rows without missing values
+    rows: float  # weight of all training rows; their number if unweighted
+    missing: float  # share of rows with a missing cell
+    points: Floats  # increasing; empty for text, whose level shares are in the basis
+    shares: Floats  # share of each point among the rows whose cell is known
 
     @classmethod
     def of(cls, column: Column, sample: Sample) -> Spread:
-        """Return the spread of the rows of a sample, from some of them if there are many."""
+        """Return the spread of a sample; of a random part of it if there are many rows."""
         total = sample.weigh()
         missing = sample.weigh(column.missing) / total
         points = shares = np.empty(0)
@@ -43,7 +43,7 @@ class Spread:
 
     @classmethod
     def of_bins(cls, points: Floats, weights: Floats, numbers: bool = True) -> Spread:
-        """Return the spread from fine bins with increasing points; NaN at the end is missing."""
+        """Return the spread of rows in fine bins with increasing points, NaN (missing) last."""
         total, missing = float(weights.sum()), 0.0
         if np.isnan(points[-1]):
             gone = np.isnan(points)
@@ -59,7 +59,7 @@ def _some_rows(n: int) -> NDArray[np.int64]:
 
 
 def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
-    """Return the distinct numbers of some rows of the sample, and their weights."""
+    """Distinct numbers of some rows of the sample, and their weights."""
     rows: Any = slice(None) if sample.marks is None else np.flatnonzero(sample.marks)
     if sample.n_rows > SPREAD_ROWS:
         some = _some_rows(sample.n_rows)
@@ -69,7 +69,7 @@ def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
 
 
 def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return points and their shares; quantiles at equal steps if there are many points."""
+    """Points and their shares; if they are many, quantiles at equal steps instead."""
     reached = weights.cumsum()
     if len(points) <= SPREAD_POINTS:
         return points, weights / reached[-1:]

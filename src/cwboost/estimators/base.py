@@ -1,13 +1,14 @@
-"""What all estimators share: reading tables, the fit with its defaults, transform and plots.
+"""The base class of all estimators: reads tables, fits with the defaults, transforms and plots.
 
-The fitted model is `estimator.model_`. Does not know about bins, bases or boosting (see fitting).
+The fitted model is `estimator.model_`. Does not know about bins, bases or boosting
+(see cwboost/fitting).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -39,24 +40,35 @@ from cwboost.terms.styles import make_learners
 from .callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 from .input import draw_whole_groups, is_table, read_frame
 
-HOLD_OUT_FROM = 1000  # rows; fewer are all needed for the fit
+# docs/defaults.md gives the reasons for all these numbers.
+HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
 HOLD_OUT = 0.2  # share of the rows, or of the groups
-N_ITER_WATCHED = 2000  # with validation rows to stop at the best (docs/defaults.md: all of these)
-N_ITER_BLIND = 200  # without: diabetes and Friedman's data are best at 100-200 and lose at 1000
-RATE, MOMENTUM = 0.3, 0.037  # of the hybrid that "hybrid" means; without validation rows Plain()
-# With bags or pairs, and two classes, whose loss bends by 1/4 at the most: pairs need many steps,
-# and bags average out what haste costs (docs/quality.md).
+N_ITER_WITH_VALIDATION = 2000  # validation rows stop the fit at the best iteration
+N_ITER_WITHOUT_VALIDATION = 200  # diabetes and Friedman's data are best at 100-200, worse at 1000
+RATE, MOMENTUM = 0.3, 0.037  # of optimizer="hybrid"
+# For bags or interactions with a loss whose second derivative is small (two classes: at most 1/4):
+# pairs need many steps, and bags average out the loss of precision (docs/quality.md).
 LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
 # The fit ended by itself; further iterations cannot help.
 FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)
 
 
-class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What both estimators are: reading of tables, the fit and the terms."""
+class FitArguments(NamedTuple):
+    """The rows that `fit` and `extend` get."""
 
-    _asked: int  # iterations that the last fit was asked for
+    X: Any
+    y: Any
+    sample_weight: Any
+    offset: Any
+    exposure: Any
+
+
+class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The common part of CWBRegressor and CWBClassifier."""
+
+    _n_iter_requested: int  # iterations that were requested from the last fit
     model_: Model
-    _progress: Progress | None = None  # of the command line
+    _progress: Progress | None = None  # set by the command line
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (routed as to scikit-learn's splitters)
 
     def __init__(self, **parameters: Any) -> None:
@@ -85,92 +97,95 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         groups: Any = None,
         checkpoint: Any = None,
     ) -> Self:
-        """Fits the model.
+        """Fit the model.
 
         Parameters
         ----------
         X : table or array of shape (n_samples, n_features), or a Dataset
-            Numbers, text, categories, dates; missing cells are fine. A Dataset may know the other
-            arguments: `fit(dataset)`.
+            Columns of numbers, text, categories or dates; cells may be missing. A Dataset may hold
+            the other arguments: `fit(dataset)`.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
         offset, exposure : array of shape (n_samples,) or name of a column, optional
-            Fixed part of the score; exposure is exp(offset), for losses with a log link. A model
-            fitted with arrays needs them in `predict`, too. With more than two classes the offset
-            has the shape (n_samples, n_classes).
+            A fixed part of the score; exposure is exp(offset), for losses with a log link. A model
+            fitted with arrays needs them in `predict` as well. With more than two classes the
+            offset has the shape (n_samples, n_classes).
         validation : mask of shape (n_samples,), or (X, y[, sample_weight[, offset]]), optional
-            The rows to hold out, or further rows, instead of a share at random.
+            The validation rows: a mask of rows to hold out, or further rows. By default a random
+            share is held out.
         groups : array of shape (n_samples,) or name of a column, optional
-            Rows of a group are held out together; the column is then no feature.
+            Rows of a group are held out together. The column is then not a feature.
         checkpoint : path, optional
-            A file that has what is done of the fit. If it is there the fit goes on from it; see
+            A file that stores the state of the fit. If it exists, the fit resumes from it; see
             `cwboost.fit`.
         """
-        X, y, sample_weight, offset, exposure = self._unpacked(
-            X, y, sample_weight, offset, exposure
-        )
+        given = self._read_roles(FitArguments(X, y, sample_weight, offset, exposure))
         if checkpoint is not None and self.warm_start:
-            raise ValueError("checkpoint: warm_start goes on from the last fit; give one or other")
+            raise ValueError("checkpoint= and warm_start=True are mutually exclusive")
         if self.bags is not None and self.warm_start:
-            raise ValueError("warm_start: an average of bags cannot go on; set bags=None")
+            raise ValueError("warm_start: an average of bags cannot be continued; set bags=None")
         if self.warm_start and hasattr(self, "model_"):
-            self._refuse_changes()
-            asked = self._n_iter_asked(self.model_.settings.validation != "none")
-            done = self.model_.n_iter if self.interactions is None else self._asked
-            more = asked - done  # a fit with pairs has two stages of so many
-            if asked < self._asked:
-                raise ValueError(
-                    f"warm_start: n_iter = {asked} is less than the {self._asked} of the last fit; "
-                    "raise it, or set warm_start=False"
-                )
-            more = 0 if self.model_.stopped in FINAL else max(more, 0)
-            there = self.model_
-            # Also for no more iterations: other rows are refused.
-            self.extend(more, X, y, sample_weight, offset, exposure, validation, groups)
-            if more == 0:
-                self.model_ = there
-            self._asked = asked
-            return self
-        table, codes, weights = self._rows(X, y, sample_weight, reset=True)
+            return self._continue_fit(given, validation, groups)
+        X, y, sample_weight, offset, exposure = given
+        table, codes, weights = self._read_rows(X, y, sample_weight, reset=True)
         seed = as_seed(self.random_state)
-        bags, together = self.bags, None if groups is None else group_numbers(groups, table)
+        bags, numbers = self.bags, None if groups is None else group_numbers(groups, table)
         if bags is None:
-            held = self._held_out(validation, together, len(codes), weights, seed)
+            held_out = self._choose_validation(validation, numbers, len(codes), weights, seed)
         else:
-            bags, held = self._bags(validation, together, seed)
-        offset, exposure = self._or_own(offset, exposure)
-        watched = held is not None or bags is not None
-        asked = self._n_iter_asked(watched)
+            bags, held_out = self._choose_bags(validation, numbers, seed)
+        offset, exposure = self._with_defaults(offset, exposure)
+        roles = (offset, exposure, *self._with_defaults(None, None), held_out, groups)
+        watched = held_out is not None or bags is not None
+        requested = self._choose_n_iter(watched)
         stages = 1 if self.interactions is None else 2
-        told = SklearnCallbacks(
-            self, stages * asked if is_whole(asked) else asked, X, y, sample_weight
+        callbacks = SklearnCallbacks(
+            self, stages * requested if is_whole(requested) else requested, X, y, sample_weight
         )
         model = fit(
             table,
             codes,
-            self._learners(
-                table, weights, (offset, exposure, *self._or_own(None, None), held, groups)
-            ),
+            self._learners(table, weights, roles),
             self._loss(),
             self._optimizer(watched),
-            asked,
+            requested,
             self.bins,
             weights=weights,
             offset=offset,
             exposure=exposure,
-            validation=held,
+            validation=held_out,
             patience=self.patience,
-            callback=told.callback if bags is None else None,
+            callback=callbacks.callback if bags is None else None,
             time_limit=self.time_limit,
             random_state=seed,
             n_threads=self._n_threads(),
             bags=bags,
-            progress=self._shown(),
-            interactions=self._interactions(),
+            progress=self._choose_progress(),
+            interactions=self._check_interactions(),
             checkpoint=checkpoint,
         )
-        self._keep(model, asked)
-        told.end()
+        self._store_model(model, requested)
+        callbacks.end()
+        return self
+
+    def _continue_fit(self, given: FitArguments, validation: Any, groups: Any) -> Self:
+        """Run the iterations by which `n_iter` exceeds the last fit (warm start)."""
+        self._check_unchanged()
+        requested = self._choose_n_iter(self.model_.settings.validation != "none")
+        if requested < self._n_iter_requested:
+            raise ValueError(
+                f"warm_start: n_iter = {requested} is less than the {self._n_iter_requested} of "
+                "the last fit; raise it, or set warm_start=False"
+            )
+        # A fit with interactions has two stages of n_iter iterations each.
+        done = self.model_.n_iter if self.interactions is None else self._n_iter_requested
+        more = 0 if self.model_.stopped in FINAL else max(requested - done, 0)
+        before = self.model_
+        # Also for more = 0, because it checks that the rows are the same.
+        self.extend(more, *given, validation, groups)
+        if more == 0:
+            self.model_ = before
+        self._n_iter_requested = requested
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -185,20 +200,19 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         validation: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Goes on for n more iterations, given again what `fit` was given."""
+        """Run n more iterations. Pass the arguments of `fit` again."""
         check_is_fitted(self)
-        X, y, sample_weight, offset, exposure = self._unpacked(
-            X, y, sample_weight, offset, exposure
-        )
+        given = FitArguments(X, y, sample_weight, offset, exposure)
+        X, y, sample_weight, offset, exposure = self._read_roles(given)
         old = self.model_
-        table, codes, weights = self._rows(X, y, sample_weight)
+        table, codes, weights = self._read_rows(X, y, sample_weight)
         if old.settings.validation == "rows":
-            together = None if groups is None else group_numbers(groups, table)
-            validation = self._held_out(
-                validation, together, len(codes), weights, old.settings.seed
+            numbers = None if groups is None else group_numbers(groups, table)
+            validation = self._choose_validation(
+                validation, numbers, len(codes), weights, old.settings.seed
             )
-        offset, exposure = self._or_own(offset, exposure)
-        told = SklearnCallbacks(self, n, X, y, sample_weight)
+        offset, exposure = self._with_defaults(offset, exposure)
+        callbacks = SklearnCallbacks(self, n, X, y, sample_weight)
         model = replace(old, classes=tuple(range(len(old.classes)))).extend(
             n,
             table,
@@ -207,17 +221,17 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             offset=offset,
             exposure=exposure,
             validation=validation,
-            callback=told.callback,
+            callback=callbacks.callback,
             time_limit=self.time_limit,
             n_threads=self._n_threads(),
-            progress=self._shown(),
+            progress=self._choose_progress(),
         )
-        self._keep(model, model.n_iter)
-        told.end()
+        self._store_model(model, model.n_iter)
+        callbacks.end()
         return self
 
-    def _shown(self) -> Any:
-        """The engine's `progress`; callbacks of scikit-learn have bars of their own."""
+    def _choose_progress(self) -> Any:
+        """Return the `progress` of `cwboost.fit`. Callbacks of scikit-learn have their own bars."""
         if self._progress is not None:
             return self._progress
         if self.verbose is None:
@@ -226,17 +240,17 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             raise ValueError(f"verbose: expected None, True or False, got {self.verbose!r}")
         return bool(self.verbose)
 
-    def _keep(self, model: Model, asked: int) -> Self:
-        """The model, with the labels of its classes instead of their numbers."""
+    def _store_model(self, model: Model, n_iter: int) -> Self:
+        """Store the model, with the labels of its classes instead of their codes."""
         labels = self.classes_.tolist() if model.classes else ()
         self.model_ = replace(model, classes=tuple(labels))
-        self._asked = asked
-        self._fitted_with = self._settings()
+        self._n_iter_requested = n_iter
+        self._fitted_settings = self._settings_text()
         return self
 
-    def _settings(self) -> str:
-        """The parameters that make the model what it is."""
-        free = (
+    def _settings_text(self) -> str:
+        """Return the parameters that must not change between warm starts, as text."""
+        free_to_change = (
             "n_iter",
             "n_jobs",
             "time_limit",
@@ -246,21 +260,23 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             "verbose",
         )
         own = self.get_params(deep=False)
-        return repr({name: value for name, value in own.items() if name not in free})
+        return repr({name: value for name, value in own.items() if name not in free_to_change})
 
-    def _refuse_changes(self) -> None:
-        if self._settings() != self._fitted_with:
+    def _check_unchanged(self) -> None:
+        """Raise if parameters that shape the model have changed since the last fit."""
+        if self._settings_text() != self._fitted_settings:
             raise ValueError(
-                "warm_start goes on with the model that is there; other parameters than n_iter "
-                "have changed since it was fitted: set warm_start=False for a new one"
+                "warm_start continues the last fit, but parameters other than n_iter have changed "
+                "since then; set warm_start=False to fit a new model"
             )
 
-    # --- what the engine is told ------------------------------------------------------------------
+    # --- the arguments of cwboost.fit -------------------------------------------------------------
 
-    def _unpacked(self, X: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any) -> Any:
-        """The arguments of a fit; what is not said of a Dataset it knows itself."""
+    def _read_roles(self, given: FitArguments) -> FitArguments:
+        """Return the arguments of a fit, completed by the roles that a Dataset holds."""
+        X, y, sample_weight, offset, exposure = given
         if not isinstance(X, Dataset):
-            return X, y, sample_weight, offset, exposure
+            return given
         table, roles = X.table, X.roles
         if y is None and "y" in roles:
             column = table[roles["y"]]
@@ -275,17 +291,17 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         exposure = roles.get("exposure") if exposure is None else exposure
         fixed = [name for name in (offset, exposure) if isinstance(name, str)]
         features = table.select(list(dict.fromkeys([*X.features, *fixed])))
-        return features, y, sample_weight, offset, exposure
+        return FitArguments(features, y, sample_weight, offset, exposure)
 
     def _read(self, X: Any, reset: bool = False) -> Table:
-        """X, checked as scikit-learn does, with the names that its columns had in the fit."""
+        """Return X as a table, checked as scikit-learn does, with the column names of the fit."""
         if isinstance(X, Dataset):
             X = X.table.select(self._column_names())
         if is_table(X):
             table = read_frame(self, X, reset)
         else:
             if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
-                X = np.asarray(X, dtype=object)  # NumPy would have made text of the numbers
+                X = np.asarray(X, dtype=object)  # NumPy would turn the numbers into text
             X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             table = read(X)
         names = self._column_names()
@@ -302,10 +318,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         named = getattr(self, "feature_names_in_", None)
         return tuple(f"x{j}" for j in range(self.n_features_in_)) if named is None else tuple(named)
 
-    def _rows(
+    def _read_rows(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = False
     ) -> tuple[Table, NDArray[Any], Floats | None]:
-        """The table, y as numbers, and the weights of the rows (None: all are 1)."""
+        """Return the table, y as numbers, and the weights of the rows (None if all are 1)."""
         table = self._read(X, reset)
         target = self._read_y(y, reset)
         if len(target) != table.n_rows:
@@ -317,46 +333,52 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         return table, target, self._weights(target, sample_weight)
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
-        """y as numbers."""
+        """Return y as numbers."""
         raise NotImplementedError
 
     def _loss(self) -> Loss:
+        """Return the loss of the fit."""
         raise NotImplementedError
 
     def _weights(self, y: NDArray[Any], sample_weight: Floats | None) -> Floats | None:
+        """Return the weights of the training rows."""
+        del y
         return sample_weight
 
-    def _or_own(self, offset: Any, exposure: Any) -> tuple[Any, Any]:
-        """Offset and exposure of a call, else those that the estimator was made with."""
+    def _with_defaults(self, offset: Any, exposure: Any) -> tuple[Any, Any]:
+        """Return the offset and exposure of a call, or those of the estimator."""
         own = getattr(self, "exposure", None)
         return self.offset if offset is None else offset, own if exposure is None else exposure
 
-    def _weighted(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
-        """Weights of further rows that are held out."""
+    def _weigh_validation(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
+        """Return the weights of further validation rows."""
+        del codes
         return weights
 
-    def _held_out(self, given: Any, groups: Any, n: int, weights: Floats | None, seed: int) -> Any:
-        """The engine's `validation`; None: no rows are held out."""
+    def _choose_validation(
+        self, given: Any, groups: Any, n: int, weights: Floats | None, seed: int
+    ) -> Any:
+        """Return the `validation` of `cwboost.fit`; None if no rows are held out."""
         if isinstance(given, tuple) and len(given) > 1:
             X, y, *rest = given
             codes = self._read_y(y)
             own = None if not rest or rest[0] is None else np.asarray(rest[0], dtype=np.float64)
-            return self._read(X), codes, self._weighted(own, codes), *rest[1:]
+            return self._read(X), codes, self._weigh_validation(own, codes), *rest[1:]
         if given is not None:
             return given
         share = self.validation
         if not isinstance(share, str | int | float | None):
             raise TypeError(
-                "validation: expected 'auto', 'last', a fraction or None; give an own split to "
+                "validation: expected 'auto', 'last', a fraction or None; pass your own split to "
                 "fit(..., validation=)"
             )
         if share not in ("auto", None) and n < 2:
-            raise ValueError(f"validation: of n_samples = {n} no row can be held out")
+            raise ValueError(f"validation: with n_samples = {n} no row can be held out")
         if isinstance(share, str):
             if share not in ("auto", "last"):
                 raise ValueError(
-                    f"validation: expected 'auto', 'last', a fraction or None, got {share!r}; give "
-                    "an own split to fit(..., validation=)"
+                    f"validation: expected 'auto', 'last', a fraction or None, got {share!r}; pass "
+                    "your own split to fit(..., validation=)"
                 )
             if share == "last":
                 return np.arange(n) >= np.floor((1.0 - HOLD_OUT) * n)
@@ -366,28 +388,30 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             return share
         return ~draw_whole_groups(groups, 1, share, seed)[0]
 
-    def _bags(self, given: Any, groups: Any, seed: int) -> tuple[Any, float | None]:
-        """The engine's `bags` and the share that each leaves out."""
+    def _choose_bags(self, given: Any, groups: Any, seed: int) -> tuple[Any, float | None]:
+        """Return the `bags` of `cwboost.fit` and the share of the rows that each leaves out."""
         share = HOLD_OUT if self.validation in ("auto", None) else self.validation
         if given is not None or isinstance(share, str):
             raise ValueError(
-                "validation: every bag is watched by the rows that it leaves out; with bags= give "
-                f"the share of them, or 'auto'; got {given if share is None else share!r}"
+                "validation: the rows that a bag leaves out are its validation rows; with bags= "
+                f"expected their share or 'auto', got {given if share is None else share!r}"
             )
         if groups is None:
             return self.bags, share
         if not is_whole(self.bags):
-            raise ValueError("groups: the masks of bags= say which rows are together; omit them")
+            raise ValueError("groups= cannot be used with masks in bags=; keep groups in the masks")
         return draw_whole_groups(groups, self.bags, share, seed), None
 
-    def _n_iter_asked(self, watched: bool) -> Any:
+    def _choose_n_iter(self, watched: bool) -> Any:
+        """Return the number of iterations; `watched` says that there are validation rows."""
         if isinstance(self.n_iter, str) and self.n_iter == "auto":
-            return N_ITER_WATCHED if watched else N_ITER_BLIND
+            return N_ITER_WITH_VALIDATION if watched else N_ITER_WITHOUT_VALIDATION
         return self.n_iter
 
     def _optimizer(self, watched: bool) -> Optimizer:
-        """The optimizer; Plain for a Hybrid that has no rows to tell it when to switch, unless both
-        were asked for (which the engine refuses)."""
+        """Return the optimizer. One that needs validation rows is replaced if there are none,
+        unless the user asked for both (`cwboost.fit` then raises).
+        """
         by_name = isinstance(self.optimizer, str)
         if by_name and self.optimizer.lower() == "hybrid" and watched:
             many = self.bags is not None or self.interactions is not None
@@ -401,35 +425,39 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     @property
     def _excluded(self) -> list[str]:
+        """Columns that get no term."""
         return [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
 
     def _learners(self, table: Table, weights: Floats | None, used: Sequence[Any]) -> list[Learner]:
-        apart = [name for name in used if isinstance(name, str)]
+        """Return the learners; columns named in `used` have another role."""
+        other_roles = [name for name in used if isinstance(name, str)]
         if weights is not None:
-            table = table.take(weights > 0)  # a row of weight zero is absent
-        return make_learners(table, self.learners, self._excluded, self.terms, apart)
+            table = table.take(weights > 0)  # a row of weight zero counts as absent
+        return make_learners(table, self.learners, self._excluded, self.terms, other_roles)
 
-    def _interactions(self) -> Any:
+    def _check_interactions(self) -> Any:
+        """Return the `interactions` of `cwboost.fit`; raise if they name an excluded column."""
         wanted = check_interactions(self.interactions)
         for pair in wanted if isinstance(wanted, list) else ():
             for name in pair:
                 if name in self._excluded:
-                    raise ValueError(f"interactions: column {name!r} is excluded and gets no term")
+                    raise ValueError(f"interactions: column {name!r} is in exclude=")
         return wanted
 
     def _n_threads(self) -> int | None:
+        """Return the `n_threads` of `cwboost.fit`."""
         return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
 
     # --- the fitted model -------------------------------------------------------------------------
 
     def transform(self, X: Any) -> Any:
-        """What each chosen term adds to the score of every row.
+        """Return what each chosen term adds to the score of every row.
 
         Returns
         -------
-        array of shape (n_samples, n_terms), or the data frame asked for by `set_output`
-            With `intercept_` and the offset it sums to the score. With more than two classes a
-            column per term and class.
+        array of shape (n_samples, n_terms), or the data frame requested by `set_output`
+            Its columns, `intercept_` and the offset sum to the score. With more than two classes
+            there is a column for each term and class.
         """
         check_is_fitted(self)
         table, model = self._read(X), self.model_
@@ -450,13 +478,14 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         rows: int = 0,
         title: str | None = None,
     ) -> None:
-        """Writes the model as one HTML file to look at; see `cwboost.Model.report`.
+        """Write the model as one HTML file; see `cwboost.Model.report`.
 
-        With X and y the report says how good the model is on these rows.
+        With X and y the report also shows how good the model is on these rows.
         """
         check_is_fitted(self)
         table = None if X is None else self._read(X)
-        offset, exposure = self._or_own(offset, exposure) if X is not None else (offset, exposure)
+        if X is not None:
+            offset, exposure = self._with_defaults(offset, exposure)
         self.model_.report(
             file,
             table,
@@ -469,7 +498,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns of `transform`: the chosen terms."""
+        """Return the names of the columns of `transform`: the chosen terms."""
         check_is_fitted(self)
         _check_feature_names_in(self, input_features)
         names = [name for name, term in self.model_.terms.items() if term.chosen]
@@ -478,38 +507,38 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         return np.asarray(names, dtype=object)
 
     def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
-        """Draws the model (extra `plot`); see `Model.plot`."""
+        """Draw the model (extra `plot`); see `Model.plot`."""
         from cwboost.plotting.plot import plot
 
         return plot(self, which, kind, **options)
 
     def _repr_html_inner(self) -> str:
-        """What notebooks show: the fitted model, then scikit-learn's diagram."""
-        return self._face() + str(super()._repr_html_inner())
+        """Return what notebooks show: the fitted model, then scikit-learn's diagram."""
+        return self._model_html() + str(super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         out: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in out:
-            out["text/html"] = self._face() + out["text/html"]
+            out["text/html"] = self._model_html() + out["text/html"]
         return out
 
-    def _face(self) -> str:
+    def _model_html(self) -> str:
         return self.model_._repr_html_() if hasattr(self, "model_") else ""
 
     @property
     def n_iter_(self) -> int:
-        """Iterations run (of bags the most); `model_.best_iteration` is the one that was kept."""
+        """Iterations run (the most of any bag); `model_.best_iteration` is the one kept."""
         bags = self.model_.bags
         return int(self.model_.n_iter) if bags is None else max(bags.n_iter)
 
     @property
     def intercept_(self) -> Any:
-        """The score where all effects are zero: a number, or one per class."""
+        """The score where all effects are zero: a number, or one number per class."""
         return self.model_.intercept
 
     @property
     def feature_importances_(self) -> Floats:
-        """(n_features,) share of every column in the fall of the risk.
+        """(n_features,) share of every column in the reduction of the risk.
 
         A term of two columns counts half for each. `model_.importance()` has the shares by term.
         """

@@ -1,4 +1,4 @@
-"""scikit-learn callbacks (1.9 and later): reports a fit and its iterations to them."""
+"""Reports a fit and its iterations to scikit-learn's callbacks (scikit-learn 1.9 and later)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ try:
 except ModuleNotFoundError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing."""
+        """Stands for scikit-learn's class."""
 
     def with_callbacks(method: Any) -> Any:
-        """The method itself."""
+        """Return the method itself."""
         return method
 
 
 class SklearnCallbacks:
-    """Tells the callbacks of scikit-learn, if there are any, of a fit and its iterations."""
+    """Reports a fit and its iterations to the estimator's callbacks, if it has any."""
 
-    callback: Callable[[], bool] | None = None  # after every iteration: whether to stop
+    callback: Callable[[], bool] | None = None  # called after every iteration; True stops the fit
 
     def __init__(self, estimator: Any, n_iter: Any, X: Any, y: Any, sample_weight: Any) -> None:
         self.estimator = estimator
@@ -38,13 +38,13 @@ class SklearnCallbacks:
                 self.callback = self.iteration
 
     def iteration(self) -> bool:
-        """One more; there is no model until the last."""
+        """Report one iteration. Callbacks do not get a model before the end."""
         task = self.context.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
         return bool(task.call_on_fit_task_end(estimator=self.estimator, **self.rows))
 
     def end(self) -> None:
-        """The estimator is fitted."""
+        """Report that the estimator is fitted."""
         if self.context is not None:
             self.context.call_on_fit_task_end(
                 estimator=self.estimator, reconstruction_attributes={}, **self.rows

@@ -1,4 +1,4 @@
-"""CWBClassifier: two or more classes as targets."""
+"""CWBClassifier: an estimator for targets with two or more classes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class CWBClassifier(ClassifierMixin, CWBEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with `sample_weight`.
     offset : name of a column of X, optional
-        Fixed part of the score. The column is then no feature. Arrays go to `fit`.
+        A fixed part of the score. The column is then not a feature. Arrays go to `fit`.
     terms, learners, exclude, optimizer, n_iter, bins, validation, patience, bags, warm_start, \
 time_limit, random_state, n_jobs, verbose
-        As of `CWBRegressor`.
+        As for `CWBRegressor`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
     model_, n_iter_, intercept_, feature_importances_, n_features_in_, feature_names_in_
-        As of `CWBRegressor`.
+        As for `CWBRegressor`.
 
     Examples
     --------
@@ -85,18 +85,18 @@ time_limit, random_state, n_jobs, verbose
         return loss_for_classes(len(self.classes_))
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
-        """Numbers of the classes, which are those of y if `reset`."""
-        if isinstance(y, Labels):  # a class is looked up once, not in every row
+        """Return the codes of the classes; if `reset`, store the classes of y."""
+        if isinstance(y, Labels):  # look up every class once, not in every row
             used = np.flatnonzero(np.bincount(y.codes))
             numbers = np.zeros(len(y.levels), np.int64)
-            numbers[used] = self._numbers(np.array(y.levels, dtype=object)[used], reset)
+            numbers[used] = self._code_classes(np.array(y.levels, dtype=object)[used], reset)
             return numbers[y.codes]
         y = check_y(self, y)
         if reset:
             check_classification_targets(y)
-        return self._numbers(y, reset)
+        return self._code_classes(y, reset)
 
-    def _numbers(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
+    def _code_classes(self, y: NDArray[Any], reset: bool) -> NDArray[Any]:
         if reset:
             codes, self.classes_ = code_array(y)
             if len(self.classes_) < 2:
@@ -108,26 +108,27 @@ time_limit, random_state, n_jobs, verbose
         if self.class_weight is None:
             return sample_weight
         w = np.ones(len(y)) if sample_weight is None else sample_weight
-        totals = np.bincount(y, w, minlength=len(self.classes_))  # so weights = repeated rows
-        self._of_class = class_weights(self.class_weight, self.classes_, totals)
-        return np.asarray(w * self._of_class[y])
+        # Sums of weights, so that weights count like repeated rows.
+        totals = np.bincount(y, w, minlength=len(self.classes_))
+        self._class_weights = class_weights(self.class_weight, self.classes_, totals)
+        return np.asarray(w * self._class_weights[y])
 
-    def _weighted(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
-        """Weights of further rows: their classes weigh as in the training rows."""
+    def _weigh_validation(self, weights: Floats | None, codes: NDArray[Any]) -> Floats | None:
+        """Return the weights of further rows: classes weigh as in the training rows."""
         if self.class_weight is None:
             return weights
-        of_row = self._of_class[codes]
+        of_row = self._class_weights[codes]
         return np.asarray(of_row if weights is None else weights * of_row)
 
     def decision_function(self, X: Any, offset: Any = None) -> Floats:
-        """(n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""
+        """Return the (n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""
         check_is_fitted(self)
         return self.model_.predict(
             self._read(X), kind="score", offset=offset, n_threads=self._n_threads()
         )
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Floats:
-        """(n_samples, n_classes) logarithms of the probabilities."""
+        """Return the (n_samples, n_classes) logarithms of the probabilities."""
         score = self.decision_function(X, offset)
         if score.ndim == 2:
             return np.asarray(log_softmax(score, axis=1))
@@ -137,16 +138,16 @@ time_limit, random_state, n_jobs, verbose
         return out
 
     def predict_proba(self, X: Any, offset: Any = None) -> Floats:
-        """(n_samples, n_classes) probabilities."""
-        found = self.predict_log_proba(X, offset)
-        return np.exp(found, out=found)
+        """Return the (n_samples, n_classes) probabilities."""
+        log_shares = self.predict_log_proba(X, offset)
+        return np.exp(log_shares, out=log_shares)
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
-        """(n_samples,) the most probable class."""
+        """Return the (n_samples,) most probable classes."""
         score = self.decision_function(X, offset)
         best = score.argmax(axis=1) if score.ndim == 2 else (score > 0).astype(np.intp)
         return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of the rows whose class is predicted."""
+        """Return the accuracy: the share of rows with the right class."""
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))

@@ -1,5 +1,6 @@
-"""Estimators that choose the number of iterations by cross-validation: CWBRegressorCV and
-CWBClassifierCV. Knows the two steps, folds and refit; reading and fitting are those of estimators.
+"""CWBRegressorCV and CWBClassifierCV: choose the number of iterations by cross-validation.
+
+They cross-validate, then fit all rows. Does not know how rows are read or fitted (see base.py).
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from typing import Any, Self
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import CV, cv
 
-from .base import N_ITER_BLIND, CWBEstimator
+from .base import N_ITER_WITHOUT_VALIDATION, CWBEstimator, FitArguments
 from .classifier import CWBClassifier
 from .regressor import CWBRegressor
 
-LONGEST = 16  # times the first 200 iterations of n_iter="auto"
+MOST_EXTENSION = 16  # n_iter="auto" runs at most this many times the first 200 iterations
 
 
 class _CrossValidated(CWBEstimator):
-    """Folds first, then a fit of the best number of iterations to all rows."""
+    """Cross-validates, then fits all rows with the best number of iterations."""
 
     cv_result_: CV
-    # What the estimators without folds can be told, and these cannot.
+    # Parameters of the other estimators that these do not have.
     validation = None
     patience = None
     warm_start = False
@@ -37,52 +38,52 @@ class _CrossValidated(CWBEstimator):
         exposure: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Chooses the number of iterations by folds, and fits all rows so long.
+        """Choose the number of iterations by cross-validation, and fit all rows.
 
         Parameters
         ----------
         X, y, sample_weight, offset, exposure
-            As of `CWBRegressor.fit`.
+            As for `CWBRegressor.fit`.
         groups : array of shape (n_samples,) or name of a column, optional
-            Rows of a group are in the same fold; the column is then no feature.
+            Rows of a group are in the same fold. The column is then not a feature.
         """
-        X, y, sample_weight, offset, exposure = self._unpacked(
-            X, y, sample_weight, offset, exposure
-        )
-        table, codes, weights = self._rows(X, y, sample_weight, reset=True)
+        given = self._read_roles(FitArguments(X, y, sample_weight, offset, exposure))
+        X, y, sample_weight, offset, exposure = given
+        table, codes, weights = self._read_rows(X, y, sample_weight, reset=True)
         if len(codes) < 2:
-            raise ValueError(f"cv: n_samples = {len(codes)} cannot be divided into folds")
-        fixed = self._or_own(offset, exposure)
-        asked, most = self._n_iter_tried()
+            raise ValueError(f"cv: n_samples = {len(codes)} is too small for folds")
+        fixed = self._with_defaults(offset, exposure)
+        n_iter, extend = self._fold_iterations()
         self.cv_result_ = cv(
             table,
             codes,
-            self._learners(table, weights, (*fixed, *self._or_own(None, None), groups)),
+            self._learners(table, weights, (*fixed, *self._with_defaults(None, None), groups)),
             self._loss(),
             self._optimizer(False),
-            asked,
+            n_iter,
             self.cv,
             groups,
             self.scoring,
             self.bins,
             weights,
             *fixed,
-            extend=most,
+            extend=extend,
             random_state=self.random_state,
             n_threads=self._n_threads(),
-            progress=self._shown(),
+            progress=self._choose_progress(),
         )
-        super().fit(X, y, sample_weight, offset, exposure, groups=groups)
+        super().fit(*given, groups=groups)
         return self
 
-    def _n_iter_tried(self) -> tuple[Any, Any]:
-        """Iterations of the folds: at first, and at most."""
+    def _fold_iterations(self) -> tuple[Any, Any]:
+        """Return the iterations of the folds, and up to how many they may be extended."""
         if isinstance(self.n_iter, str) and self.n_iter == "auto":
-            return N_ITER_BLIND, LONGEST * N_ITER_BLIND
+            return N_ITER_WITHOUT_VALIDATION, MOST_EXTENSION * N_ITER_WITHOUT_VALIDATION
         return self.n_iter, False
 
-    def _n_iter_asked(self, watched: bool) -> Any:
-        """Those of the refit."""
+    def _choose_n_iter(self, watched: bool) -> Any:
+        """Return the number of iterations of the refit."""
+        del watched
         found = self.cv_result_
         return found.best_iteration_1se if self.one_se else found.best_iteration
 
@@ -90,53 +91,54 @@ class _CrossValidated(CWBEstimator):
         optimizer = as_optimizer(self.optimizer)
         if optimizer.needs_validation:
             raise ValueError(
-                f"optimizer: {type(self).__name__} chooses the iterations by folds, and "
-                f"{type(optimizer).__name__} needs validation rows of its own; use 'plain' or "
-                "'accelerated', or "
+                f"optimizer: {type(self).__name__} chooses the iterations by cross-validation, but "
+                f"{type(optimizer).__name__} needs validation rows of its own; use 'plain', "
+                "'accelerated' or "
                 f"{type(self).__name__.removesuffix('CV')}"
             )
         return super()._optimizer(watched)
 
     @property
     def best_score_(self) -> float:
-        """Mean over the folds of `scoring` (the more the better), or of minus the risk, after the
-        iterations that were chosen."""
+        """Mean of `scoring` over the folds after the chosen iterations; larger is better. Without
+        `scoring` it is minus the risk.
+        """
         found = self.cv_result_
-        value = float(found.mean[found.iterations == self._n_iter_asked(False)][0])
+        value = float(found.mean[found.iterations == self._choose_n_iter(False)][0])
         return value if found.greater_is_better else -value
 
 
 class CWBRegressorCV(_CrossValidated, CWBRegressor):
     """CWBRegressor with the number of iterations chosen by cross-validation.
 
-    Folds are tried on the same bins, side by side; then all rows are fitted with the best number
-    of iterations. No rows are held out for good.
+    The folds share the same bins and run in parallel. Then all rows are fitted with the best number
+    of iterations.
 
     Parameters
     ----------
     loss, terms, learners, exclude, bins, offset, exposure, random_state, n_jobs, verbose
-        As of `CWBRegressor`.
+        As for `CWBRegressor`.
     cv : int, cb.Folds, splitter of scikit-learn or list of (training, test)
         The folds; see `cb.cv`.
     one_se : bool
         Take the fewest iterations whose mean is within one standard error of the best.
     scoring : name, function, scorer or None
-        What decides; None: the risk. See `metric` of `cb.cv`.
+        The metric that decides; None is the risk. See `metric` of `cb.cv`.
     optimizer : {"plain", "accelerated"} or an optimizer
     n_iter : int or "auto"
-        Most iterations; "auto": 200, and twice as many, up to 3200, as long as the best is among
-        the last.
+        The largest number of iterations. "auto" tries 200, and doubles it up to 3200 as long as the
+        best iteration is among the last.
 
     Attributes
     ----------
     cv_result_ : cwboost.CV
         Risks of the folds, with `plot()` and `summary()`.
     n_iter_ : int
-        The iterations chosen.
+        The chosen number of iterations.
     best_score_ : float
-        Mean score of the folds after them; minus the risk without `scoring`.
+        Mean score of the folds after `n_iter_` iterations; minus the risk without `scoring`.
     model_, intercept_, feature_importances_, n_features_in_, feature_names_in_
-        As of `CWBRegressor`.
+        As for `CWBRegressor`.
 
     Examples
     --------
@@ -182,16 +184,16 @@ class CWBClassifierCV(_CrossValidated, CWBClassifier):
     Parameters
     ----------
     class_weight, terms, learners, exclude, bins, offset, random_state, n_jobs, verbose
-        As of `CWBClassifier`.
+        As for `CWBClassifier`.
     cv, one_se, scoring, optimizer, n_iter
-        As of `CWBRegressorCV`.
+        As for `CWBRegressorCV`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
     cv_result_, n_iter_, best_score_, model_, intercept_, feature_importances_, n_features_in_, \
 feature_names_in_
-        As of `CWBRegressorCV`.
+        As for `CWBRegressorCV`.
 
     Examples
     --------

@@ -71,21 +71,23 @@ class DaskEstimator(CWBEstimator):
         self._check_settings()
         client = _current_client() if client is None else client
         seed = as_seed(self.random_state)
-        offset, exposure = self._or_own(offset, exposure)
+        offset, exposure = self._with_defaults(offset, exposure)
         given = FitInput({}, y, sample_weight, offset, exposure, validation)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
         check_table(X, "the table")
         self._name_columns(X)
         kept = None if checkpoint is None else Checkpoint(checkpoint)
-        context = RunContext(None, as_progress(self._shown()), kept)
+        context = RunContext(None, as_progress(self._choose_progress()), kept)
         with open_shards(client, X, given, self._n_threads(), timeout, context.progress) as shards:
             loss = self._sharded_loss(shards, given)
             rows = sum(shards.ask("present", given.column("weights")))
             if given.validation is None:
-                given = replace(given, validation=self._held_out(None, None, rows, None, seed))
+                given = replace(
+                    given, validation=self._choose_validation(None, None, rows, None, seed)
+                )
             watched = given.validation is not None
-            asked = self._n_iter_asked(watched)
+            asked = self._choose_n_iter(watched)
             check_counts(asked, self.patience, self.time_limit, None)
             options = FitOptions.checked(
                 self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
@@ -93,11 +95,11 @@ class DaskEstimator(CWBEstimator):
             )  # fmt: skip
             terms = TermOptions(
                 loss, as_bins(self.bins), self.learners, self.terms, self._excluded,
-                self._interactions(), getattr(self, "class_weight", None),
+                self._check_interactions(), getattr(self, "class_weight", None),
             )  # fmt: skip
             model = fit_shards(shards, given, terms, options, seed, context)
-        self.model_, self._asked = model, asked
-        self._fitted_with = self._settings()
+        self.model_, self._n_iter_requested = model, asked
+        self._fitted_settings = self._settings_text()
         return self
 
     def _sharded_loss(self, shards: Shards, given: FitInput) -> Loss:

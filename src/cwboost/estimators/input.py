@@ -1,4 +1,4 @@
-"""Read X and y the way scikit-learn does: names of columns, checks, and whole groups held out."""
+"""Reads X and y as scikit-learn does: column names, checks, and splits of whole groups."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from cwboost.frames.table import Table, read
 
 
 def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
+    """Return y as an array; raise if it is missing or not valid."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
@@ -29,13 +30,13 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
 
 
 def draw_whole_groups(groups: NDArray[np.int64], times: int, share: Any, seed: int) -> Any:
-    """(times, n) marks rows, each time without a share of the groups, drawn at random."""
+    """Return (times, n) marks of rows, each time without a random share of the groups."""
     n_groups = int(groups.max()) + 1
     held = math.ceil(share * n_groups) if is_number(share) and 0 < share < 1 else 1
     if held >= n_groups:
         raise ValueError(
             f"groups: there {'is one group' if n_groups == 1 else f'are {n_groups} groups'}; "
-            f"without {share:g} of them none is left to train on"
+            f"without {share:g} of them no group is left to train on"
         )
     inside = np.zeros((times, len(groups)), dtype=bool)
     split = GroupShuffleSplit(times, test_size=share, random_state=seed % 2**32)
@@ -45,6 +46,7 @@ def draw_whole_groups(groups: NDArray[np.int64], times: int, share: Any, seed: i
 
 
 def is_table(X: Any) -> bool:
+    """Return whether X has named columns."""
     structured = isinstance(X, np.ndarray) and X.dtype.names is not None
     marks = ("collect_schema", "__arrow_c_stream__", "column_names", "columns")
     frame = len(getattr(X, "shape", (0, 0))) == 2 and any(hasattr(X, mark) for mark in marks)
@@ -54,13 +56,13 @@ def is_table(X: Any) -> bool:
 
 
 def read_frame(estimator: Any, X: Any, reset: bool) -> Table:
-    """A table of named columns; their names are noted, or compared with those noted."""
+    """Read a table of named columns; store the names if `reset`, else compare them."""
     bare = hasattr(X, "set_axis") and not any(isinstance(name, str) for name in X.columns)
     table = read(X.set_axis([f"x{j}" for j in range(X.shape[1])], axis=1) if bare else X)
     names, known = list(table.names), getattr(estimator, "feature_names_in_", None)
-    as_noted = known is not None and names == known.tolist()
-    if bare or reset or not as_noted:  # else scikit-learn would look at the names once more
-        if bare or _get_feature_names(X) is not None:  # it knows this kind of table
+    as_stored = known is not None and names == known.tolist()
+    if bare or reset or not as_stored:  # known names need no second check
+        if bare or _get_feature_names(X) is not None:  # scikit-learn knows this kind of table
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         elif reset:
             estimator.n_features_in_ = len(names)

@@ -1,4 +1,4 @@
-"""CWBRegressor: numbers as targets."""
+"""CWBRegressor: an estimator for numeric targets."""
 
 from __future__ import annotations
 
@@ -28,54 +28,56 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         "squared", "absolute", "quantile", "huber", "poisson", "gamma", "tweedie", an instance such
         as `cb.Quantile(0.9)`, or a loss written in Python.
     terms : {"auto", "linear", "smooth", "step", "components"}
-        What numeric columns get; others get a Category. "auto": a Spline and a Step, of which the
-        fit takes what the data ask for.
+        The terms of numeric columns; other columns get a Category. "auto" offers a Spline and a
+        Step, and the fit chooses between them.
     learners : list of learners, optional
-        Terms such as `cb.Spline("age", df=4)` or `cb.Tensor("lon", "lat")`: these only, or with
-        `...` in the list these and `terms` for the columns that they do not name.
+        Terms such as `cb.Spline("age", df=4)` or `cb.Tensor("lon", "lat")`. With `...` in the list,
+        the columns that they do not name get `terms`.
     exclude : list of column names, optional
         Columns that get no term.
     interactions : int, "auto" or list of pairs of column names, optional
-        Pairs of columns that act together: so many of the best, or these, or as many as seem to be
-        more than noise. They are fitted after the main effects, in `n_iter` more iterations, and
-        without main effects of their own.
+        Pairs of columns that interact: a number of the best pairs, a list of pairs, or "auto" for
+        the pairs that gain more than noise would. They are fitted after the main effects, in
+        `n_iter` more iterations, and are orthogonal to the main effects.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
         "hybrid" is `cb.Hybrid(rate=0.3, then="training")` (with bags or interactions of two
         classes `cb.Hybrid(rate=4, momentum=0.0034, then="training")`), and `cb.Plain()` without
-        validation rows; the other names are the optimizers with their own defaults. An object such
+        validation rows. The other names are the optimizers with their own defaults. An object such
         as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
-        Most iterations; "auto": 2000 with validation rows to stop at the best, else 200.
+        The largest number of iterations. "auto" is 2000 with validation rows, which stop the fit
+        early, else 200.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
-        How numbers are merged for the fit.
+        How numbers are binned for the fit.
     validation : "auto", float, "last" or None
-        Share of the rows held out to find the best iteration; "auto": 0.2 from 1,000 rows on, none
-        below; "last": the last 0.2 of the rows (for rows in time order). `fit` takes own splits.
+        Share of validation rows, which find the best iteration. "auto" is 0.2 with at least 1,000
+        rows, else None; "last" is the last fifth of the rows (for rows in time order). Your own
+        split goes to `fit`.
     patience : int or None
-        Stop after so many iterations without a new best validation risk.
+        Stop after this many iterations without a new best validation risk.
     offset, exposure : name of a column of X, optional
-        Fixed part of the score; exposure is exp(offset). The column is then no feature, and
+        A fixed part of the score; exposure is exp(offset). The column is then not a feature, and
         `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.
     bags : int, optional
-        The average of so many fits, each without a share of the rows (`validation`; "auto" and
-        None: 0.2) that finds its best iteration; with groups, without whole groups. Better
-        predictions and a band around every effect, for so many times the time.
+        Average this many fits. Each leaves out a share of the rows (`validation`; 0.2 for "auto"
+        and None), or of the groups, and uses them as validation rows. Predictions get better and
+        every effect gets a band, at `bags` times the cost.
     warm_start : bool
-        Go on from the last fit when `fit` is called again with a larger `n_iter`, on the same data.
+        Continue the last fit when `fit` is called again with a larger `n_iter` on the same data.
     time_limit : float, optional
         Seconds after which the fit stops.
     random_state : int, RandomState, Generator or None
-        For the rows held out.
+        Seed for the validation rows.
     n_jobs : int, optional
-        Threads; the result does not depend on it.
+        Number of threads; the result does not depend on it.
     verbose : bool or None
-        Whether to show a bar with risk, rate and time left. None: if the fit takes more than two
-        seconds, in a terminal or a notebook.
+        Whether to show a bar with risk, speed and time left. None shows it if the fit takes more
+        than two seconds, in a terminal or a notebook.
 
     Attributes
     ----------
     model_ : cwboost.Model
-        Effects, explanations, export: all that the estimator does not show itself.
+        The fitted model, with effects, explanations and exports.
     n_iter_ : int
     intercept_ : float
     feature_importances_ : array of shape (n_features,)
@@ -131,9 +133,9 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         return np.asarray(check_y(self, y, y_numeric=True), dtype=np.float64)
 
     def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Floats:
-        """(n_samples,) predictions in the units of y.
+        """Return the (n_samples,) predictions in the units of y.
 
-        `offset=0` predicts without the offsets of a model that was fitted with arrays of them.
+        For a model that was fitted with an array of offsets, `offset=0` predicts without them.
         """
         check_is_fitted(self)
         return self.model_.predict(
@@ -152,12 +154,13 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         kind: Any = "cv+",
         folds: Any = None,
     ) -> Intervals:
-        """Between which ends a new y lies with probability `level`; see `cwboost.Model.intervals`.
+        """Return prediction intervals that hold a new y with probability `level`; see
+        `cwboost.Model.intervals`.
 
-        Given the rows of `fit` again; the result's `predict(X)` has the columns lower and upper.
+        Pass the training data again. The result's `predict(X)` has the columns lower and upper.
         """
         check_is_fitted(self)
-        table, target, weights = self._rows(X, y, sample_weight)
+        table, target, weights = self._read_rows(X, y, sample_weight)
         return self.model_.intervals(
             table,
             target,
@@ -169,7 +172,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
             exposure=exposure,
             random_state=self.random_state,
             n_threads=self._n_threads(),
-            progress=self._shown(),
+            progress=self._choose_progress(),
         )
 
     def score(
@@ -180,12 +183,12 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         offset: Any = None,
         exposure: Any = None,
     ) -> float:
-        """Share of the deviance explained, D^2; for the squared loss that is R^2.
+        """Return the explained share of the deviance, D^2; for the squared loss this is R^2.
 
-        1 - deviance of the model / deviance of offset + the best constant on these rows.
+        D^2 = 1 - deviance of the model / deviance of offset + the best constant on these rows.
         """
         check_is_fitted(self)
-        model, (table, target, weights) = self.model_, self._rows(X, y, sample_weight)
+        model, (table, target, weights) = self.model_, self._read_rows(X, y, sample_weight)
         w = np.ones(len(target)) if weights is None else weights
         o = model._offset(table, offset, exposure)
         score = model.predict(table, kind="score", offset=offset, exposure=exposure)

@@ -109,4 +109,5 @@ def _positions(found: list[Any], classes: tuple[Any, ...]) -> Codes:
 
 
 def _unknown(value: Any) -> ValueError:
-    return ValueError(f"y: class {value!r} does not occur in the training rows")
+    plain = value.item() if isinstance(value, np.generic) else value
+    return ValueError(f"y: class {plain!r} does not occur in the training rows")

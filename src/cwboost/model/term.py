@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.optimizers import Optimizer
 from cwboost.terms.plan import Plan
 

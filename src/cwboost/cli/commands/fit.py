@@ -94,7 +94,7 @@ def run(a: argparse.Namespace, bar: Progress) -> int:
         estimator.fit(rows, y, weights, validation=mask, checkpoint=a.checkpoint)
         model = estimator.model_
     except Interrupted as stop:
-        model = estimator._keep(stop.model, 0).model_
+        model = estimator._store_model(stop.model, 0).model_
     names = replace(model.settings, target=a.target, weights=a.weights, held=mask_column)
     return _finish(a, replace(model, settings=names), bar, time.monotonic() - began)
 
