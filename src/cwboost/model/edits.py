@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
 

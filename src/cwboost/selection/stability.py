@@ -21,8 +21,8 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 from cwboost.optimizers import Plain, as_optimizer
 from cwboost.progress import as_progress
 

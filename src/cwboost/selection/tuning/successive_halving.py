@@ -19,7 +19,7 @@ import numpy as np
 from cwboost._utils.fingerprint import fingerprint
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.smoothing import one_blas_thread
-from cwboost.frames.table import Labels
+from cwboost.frames.columns import Labels
 from cwboost.model.model import Model
 from cwboost.progress import Progress
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_whole
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, Extrapolate, SplineBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
