@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .index_sets import IndexSet
 from .numbers import LocalNumbers, NumberStatistics

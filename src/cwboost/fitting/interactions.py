@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_whole, threads_for
 from cwboost.binning.summary import ColumnSummary
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 from cwboost.model.records import Ranking

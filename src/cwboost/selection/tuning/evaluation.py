@@ -22,7 +22,7 @@ from cwboost.fitting.parallel_fits import Halt
 from cwboost.fitting.preparation import read_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
 from cwboost.selection.folds import Fold, as_folds, validation_rows
