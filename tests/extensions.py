@@ -15,6 +15,7 @@ from cwboost import _core
 from cwboost.export.registry import EXPORTS, Export
 from cwboost.losses import LOSSES, Loss
 from cwboost.optimizers import OPTIMIZERS, Optimizer
+from cwboost.plotting.display import Display
 from cwboost.plotting.registry import DISPLAYS
 from cwboost.selection.metrics import METRICS, register_metric
 from cwboost.terms.bases import BASES, Basis, Pieces
@@ -151,26 +152,22 @@ def worst(y, prediction):
     return float(np.max(np.abs(y - prediction)))
 
 
-class ChoicesDisplay:
+class ChoicesDisplay(Display):
     """How often each term was chosen."""
 
     def __init__(self, counts):
         self.counts = counts
-        self._size = (4, 3)
 
     @classmethod
     def from_estimator(cls, model, *, ax=None):
         model = getattr(model, "model_", model)
         names, counts = np.unique(model.choices, return_counts=True)
-        display = cls(dict(zip(names.tolist(), counts.tolist(), strict=True)))
-        from cwboost.plotting.style import LATER
-
-        return display if ax is LATER else display.plot(ax)
+        return cls(dict(zip(names.tolist(), counts.tolist(), strict=True))).drawn(ax)
 
     def plot(self, ax=None):
-        from cwboost.plotting.style import axes_or_new
+        import matplotlib.pyplot as plt
 
-        self.ax_ = axes_or_new(ax, self._size)
+        self.ax_ = plt.subplots(figsize=self.figure_size)[1] if ax is None else ax
         self.figure_ = self.ax_.figure
         self.ax_.barh(list(self.counts), list(self.counts.values()))
         return self

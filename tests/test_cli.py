@@ -28,8 +28,8 @@ from cwboost.cli.main import main
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
 from cwboost.export.registry import EXPORTS, Export
+from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.files import read_table, write_table
-from cwboost.frames.table import Labels, Numbers
 from cwboost.progress import factory
 
 AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"

@@ -140,7 +140,7 @@ def test_other_losses(loss, kind, what, parameters):
 
 
 def _encoded(model, name):
-    from cwboost.frames.table import read
+    from cwboost.frames.reading import read
 
     term, data = model.terms[name], read(TABLE)
     return term.plan.encode([data[c] for c in term.columns])
@@ -244,7 +244,7 @@ def test_monotone_everywhere(kind, up):
 
 
 def _column(x):
-    from cwboost.frames.table import Numbers
+    from cwboost.frames.columns import Numbers
 
     return Numbers("x", x)
 

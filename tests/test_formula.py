@@ -235,7 +235,7 @@ def test_fit():
 
 
 def test_fit_refuses_both():
-    with pytest.raises(ValueError, match="one or the other"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         cb.fit(TABLE, "y ~ age", [S("age")])
 
 

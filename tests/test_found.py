@@ -147,7 +147,7 @@ def test_noise_in_the_last_digit_does_not_move_a_row_to_another_step():
 
 
 def test_the_target_is_no_term():
-    with pytest.raises(ValueError, match="column 'y' gets no term"):
+    with pytest.raises(ValueError, match="column 'y' is excluded"):
         cb.fit({**TABLE, "y": Y}, "y", [cb.Spline("y")])
 
 
@@ -167,7 +167,7 @@ def test_class_weight_weighs_further_validation_rows_too():
 
 def test_excluded_columns_stay_out_even_if_named():
     table = pd.DataFrame(TABLE)
-    with pytest.raises(ValueError, match="column 'x' gets no term"):
+    with pytest.raises(ValueError, match="column 'x' is excluded"):
         cb.CWBRegressor(learners=[cb.Step("x"), ...], exclude=["x"]).fit(table, Y)
 
 
@@ -176,7 +176,7 @@ def test_warm_start_refuses_other_rows_and_other_parameters():
     estimator = cb.CWBRegressor(warm_start=True, n_iter=20).fit(table, Y)
     with pytest.raises(ValueError, match="not the rows of the fit"):
         estimator.fit(table, Y + 1000)
-    with pytest.raises(ValueError, match="warm_start=False for a new one"):
+    with pytest.raises(ValueError, match="warm_start=False to fit a new"):
         estimator.set_params(loss="absolute").fit(table, Y)
 
 

@@ -22,7 +22,7 @@ from cwboost.fitting.input_data import Split
 from cwboost.fitting.interactions import rank_interactions, residuals
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.smoothing import Aim
-from cwboost.frames.table import read
+from cwboost.frames.reading import read
 from cwboost.terms.bases import LevelBasis, TensorBasis
 from cwboost.terms.learners import pair_bins
 
@@ -597,7 +597,7 @@ def test_one_column_has_no_pairs(table):
     ("given", "error", "words"),
     [
         ("all", TypeError, "expected a number, 'auto' or pairs of columns, got 'all'"),
-        (-1, ValueError, "interactions must be 0 or more, got -1"),
+        (-1, ValueError, "interactions must be at least 0, got -1"),
         (2.5, TypeError, "expected a number, 'auto' or pairs"),
         (True, TypeError, "expected a number, 'auto' or pairs"),
         ([("x0",)], TypeError, r"such as \('age', 'job'\), got \('x0',\)"),
@@ -605,7 +605,7 @@ def test_one_column_has_no_pairs(table):
         (["x0:x1"], TypeError, "such as"),
         ([("x0", "nope")], ValueError, "column 'nope' is not in the table"),
         ([("x0", "x0")], ValueError, "two different columns"),
-        ([("x0", "y")], ValueError, "column 'y' is no feature"),
+        ([("x0", "y")], ValueError, "column 'y' is not a feature"),
     ],
 )
 def test_bad_interactions_are_refused(given, error, words):

@@ -264,8 +264,10 @@ def test_only_one_module_calls_the_loop_of_the_core():
     assert callers == {"fitting.problem"}
 
 
-# Passes over whole columns (setup.hpp). Rows, losses and learners of the core are for later steps.
+# Passes over whole columns (setup.hpp), and the sets in which bins are handed to the core. Rows,
+# losses and learners of the core are for later steps.
 KERNELS = {
+    "IndexSet", "MomentSet",
     "assign_cuts", "assign_equal", "assign_nearest", "bin_exactly", "distinct", "place",
     "power_rows", "quantiles", "spline_rows", "survey", "weigh_bins", "weigh_distinct",
     "weigh_pieces",

@@ -16,7 +16,7 @@ from cwboost.binning.moments import MomentSet, bin_by_rule, choose_pieces
 from cwboost.binning.numbers import LocalNumbers
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample, summarize
-from cwboost.frames.table import Numbers
+from cwboost.frames.columns import Numbers
 from cwboost.terms.bases import LevelBasis, PowerBasis, SplineBasis
 
 N = 400

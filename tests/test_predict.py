@@ -27,7 +27,8 @@ from hypothesis.extra.numpy import arrays
 import cwboost as cb
 import problems
 from cwboost import _core
-from cwboost.frames.table import Labels, read
+from cwboost.frames.columns import Labels
+from cwboost.frames.reading import read
 from cwboost.terms.bases import SplineBasis
 from export_cases import (
     KINDS,

@@ -24,8 +24,8 @@ from cwboost.selection.stability_bounds import (
     ASSUMPTIONS,
     Bound,
     _largest_tail,
+    complete,
     error_rate,
-    solve_bound,
 )
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_error_rates_are_the_published_ones(assumption):
     ],
 )
 def test_the_third_is_the_published_one(p, given, assumption, expected):
-    found = solve_bound(p, assumption=assumption, **given)._asdict()
+    found = complete(p, assumption=assumption, **given)._asdict()
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-7)
 
 
@@ -139,16 +139,16 @@ def test_bounds_grow_with_q_and_fall_with_the_cutoff(p, share, cutoff, assumptio
 )
 def test_the_third_keeps_the_bound_and_the_next_does_not(p, pfer, cutoff, assumption):
     try:
-        found = solve_bound(p, cutoff=cutoff / 100, pfer=pfer, assumption=assumption)
+        found = complete(p, cutoff=cutoff / 100, pfer=pfer, assumption=assumption)
     except ValueError:
         assert error_rate(p, 1, cutoff / 100, assumption=assumption) > pfer
         return
     assert found.pfer <= pfer * (1 + 1e-9)
     if found.q < p:
         assert error_rate(p, found.q + 1, cutoff / 100, assumption=assumption) > pfer
-    back = solve_bound(p, q=found.q, pfer=pfer, assumption=assumption)
+    back = complete(p, q=found.q, pfer=pfer, assumption=assumption)
     assert back.cutoff <= cutoff / 100 + 1e-9
-    assert solve_bound(p, q=found.q, cutoff=found.cutoff, assumption=assumption) == found
+    assert complete(p, q=found.q, cutoff=found.cutoff, assumption=assumption) == found
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_true_columns_are_selected(problem):
     assert set(found.selected) == {"x3", "g", "x7"}
     assert found.frequency["x3"] == 1.0
     assert found.pfer <= 1
-    assert Bound(found.q, found.cutoff, found.pfer) == solve_bound(
+    assert Bound(found.q, found.cutoff, found.pfer) == complete(
         13, cutoff=0.8, pfer=1, n_samples=20
     )
     assert found.first.shape == (40, 13)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 if TYPE_CHECKING:
     from cwboost.terms.bases import BasisRows

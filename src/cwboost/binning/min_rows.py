@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Column, Floats
+from cwboost.frames.columns import Column, Floats
 
 from .index_sets import CodedColumn, IndexSet
 from .numbers import numbers_of

@@ -1,14 +1,16 @@
-"""Moments instead of bins, for columns with very many values. Knows where bases of numbers are
-polynomials and with which coefficients; knows nothing of learners, systems or the loop.
+"""Moments instead of bins, for columns with very many distinct values.
 
-Splines and powers are cubics at most between neighbouring knots. So the sums of x, xt, xt^2 and
-xt^3 over the rows of every such piece, t the place of a row in its piece, say all that a sum per
-bin would: the core takes them for four bins per piece, and a basis for its coefficients there.
-Passes over the rows then write to a few dozen places instead of to as many as there are values.
+Between neighbouring knots, splines and powers are cubics. Let t be a row's position in its piece,
+the interval between two knots. The sums of r, r t, r t^2 and r t^3 over the rows of each piece, r
+the residual, then hold everything that sums per bin would: to the core a piece is four bins, and a
+basis is given by its polynomial coefficients on the piece. A pass over the rows writes to a few
+dozen sums instead of to one per distinct value.
 
-The systems of the learners need products of two cubics. They are summed over a few nodes in every
-piece, whose weights are such that every polynomial of degree 7 has the sum that it has over the
-rows: to everyone else these are bins like any other.
+The systems of the learners need products of two cubics. These are summed over a few nodes per
+piece, with weights such that every polynomial of degree 7 has the same sum over the nodes as over
+the rows. To everyone else the nodes are bins like any other.
+
+Asks a basis for its breaks only. Does not know about learners or systems.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .index_sets import IndexSet
 from .numbers import LocalNumbers, NumberStatistics
@@ -33,8 +35,8 @@ from .summary import ColumnSummary, Sample
 if TYPE_CHECKING:
     from cwboost.terms.bases import BasisRows
 
-MIN_BINS = 4096  # up to so many, bins cost less;
-MIN_SHARE = 0.125  # also up to so many per row
+MIN_BINS = 4096  # with at most this number of bins, or
+MIN_SHARE = 0.125  # this number per row, bins cost less than moments
 MAX_PIECES = 2**16 - 2
 N_NODES = 8
 NODES = np.cos(np.pi * np.arange(2 * N_NODES - 1, 0, -2) / (2 * N_NODES))
@@ -46,14 +48,14 @@ class HasBreaks(Protocol):
     """What this module asks of a basis."""
 
     def cubic_breaks(self) -> Floats | None:
-        """Return the breaks between which it is a cubic at most; None if it is not."""
+        """Return breaks between which the functions are cubics or less; None if they are not."""
 
 
 @dataclass(frozen=True, eq=False)
 class MomentSet:
-    """A piece and a place in it per row; what an IndexSet is for bins."""
+    """A piece and a position in it per row; the counterpart of an IndexSet."""
 
-    piece: NDArray[np.uint16]  # (n,); the last is that of missing cells, if there are any
+    piece: NDArray[np.uint16]  # (n,); missing cells, if any, have the last piece
     t: Floats  # (n,) from -1 to 1
     values: Floats  # the nodes of every piece, then NaN for missing cells
     inverse: Floats  # (pieces, nodes, nodes): Chebyshev coefficients from values at the nodes
@@ -68,7 +70,7 @@ class MomentSet:
 
     @property
     def n_pieces(self) -> int:
-        """With that of missing cells, if there are any."""
+        """Number of pieces, the one of missing cells included."""
         return -(-len(self.values) // N_NODES)
 
     def reorder(self, order: NDArray[Any]) -> MomentSet:
@@ -76,7 +78,7 @@ class MomentSet:
         return replace(self, piece=self.piece[order], t=self.t[order])
 
     def weigh(self, weights: Floats | None, room: ArrayPool) -> Floats:  # noqa: ARG002
-        """Weights of the nodes; they may be negative."""
+        """Return the weights of the nodes, which may be negative."""
         sums = np.empty((self.n_pieces, N_NODES))
         _core.weigh_pieces(self.piece, self.t, weights, sums.ravel())
         known = len(self.inverse)
@@ -96,7 +98,7 @@ class MomentSet:
     def core_rows(self, rows: BasisRows, n_coef: int) -> BasisRows:
         """Return basis rows over the moments, from those at the nodes.
 
-        Row 4 p + q is the coefficient of t^q on piece p.
+        Row 4 p + q holds the coefficients of t^q on piece p.
         """
         values, known = rows.matrix(n_coef).toarray(), len(self.inverse)
         at_nodes = values[: known * N_NODES].reshape(known, N_NODES, n_coef)
@@ -156,67 +158,71 @@ def bin_by_rule(
 
 
 def are_cubics(bases: Sequence[HasBreaks]) -> bool:
-    """Whether moments say all of them."""
+    """Whether all bases are cubics (or less) between their breaks."""
     return all(basis.cubic_breaks() is not None for basis in bases)
 
 
 def most_bins(n_rows: int) -> int:
-    """So many bins cost less than moments."""
+    """Return the number of bins up to which bins cost less than moments."""
     return max(MIN_BINS, int(MIN_SHARE * n_rows))
 
 
 def is_never_moments(bins: IndexSet) -> bool:
-    """Whether bins are so few that no learners on them would have moments instead."""
+    """Whether there are so few bins that moments would not replace them for any learner."""
     return bins.n_bins <= most_bins(bins.n_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class MomentPieces:
-    """Where moments are taken."""
+    """The pieces of a column over which moments are summed."""
 
-    edges: Floats
-    values: Floats  # as of MomentSet
+    edges: Floats  # ends of the pieces, increasing
+    values: Floats  # as in MomentSet
     inverse: Floats
 
     @classmethod
     def make(
-        cls, seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[HasBreaks]
+        cls, summary: ColumnSummary, ends: tuple[float, float], bases: Sequence[HasBreaks]
     ) -> MomentPieces | None:
-        """For numbers of which all rows have these at the ends. None: there are pieces in which
-        numbers cannot be told apart."""
-        edges = _edges(seen, ends, bases)
+        """Return pieces that span `ends`, the smallest and largest number of all rows.
+
+        Return None if some piece is so narrow that floats cannot tell its nodes apart.
+        """
+        edges = _edges(summary, ends, bases)
         half = np.diff(edges) / 2
         if not 0 < len(half) <= MAX_PIECES:
             return None
         nodes = ((edges[:-1] + half)[:, None] + half[:, None] * NODES).ravel()
-        piece, t = _place(nodes, edges, ArrayPool())  # t: NODES, but for the rounding of the nodes
+        piece, t = _place(nodes, edges, ArrayPool())  # t equals NODES up to rounding
         t = t.reshape(len(half), N_NODES)
         if not np.all(np.diff(t) > 0.05) or np.any(piece != np.arange(len(nodes)) // N_NODES):
             return None
         inverse = np.asarray(np.linalg.inv(chebvander(t, N_NODES - 1)), dtype=np.float64)
-        missing = [np.nan] if seen.any_missing else []
+        missing = [np.nan] if summary.any_missing else []
         return cls(edges, np.concatenate([nodes, missing]), inverse)
 
     def place(self, values: Floats, room: ArrayPool) -> MomentSet:
+        """Return piece and position of every row."""
         return MomentSet(*_place(values, self.edges, room), self.values, self.inverse)
 
 
-def _edges(seen: ColumnSummary, ends: tuple[float, float], bases: Sequence[HasBreaks]) -> Floats:
-    """Ends of the pieces: knots, ends of the sample's range and of all rows'; between the latter
-    pieces that grow with the distance, in which numbers keep their digits."""
-    low, high = seen.low, seen.high
+def _edges(summary: ColumnSummary, ends: tuple[float, float], bases: Sequence[HasBreaks]) -> Floats:
+    """Return the ends of the pieces: knots, the sample's range, and the range of all rows.
+
+    Outside the sample's range pieces grow with the distance, so that positions stay precise.
+    """
+    low, high = summary.low, summary.high
     breaks = [b for basis in bases if (b := basis.cubic_breaks()) is not None]
     out = np.concatenate([[low], *breaks, [high]])
-    if seen.beyond:
+    if summary.beyond:
         steps = (high - low) * 4.0 ** np.arange(32)
-        least, largest = ends
         out = np.concatenate([out, low - steps, high + steps])
-        low, high = min(low, least), max(high, largest)
+        low, high = min(low, ends[0]), max(high, ends[1])
     return np.unique(np.append(out[(out > low) & (out < high)], [low, high]))
 
 
 def _place(values: Floats, edges: Floats, room: ArrayPool) -> tuple[NDArray[np.uint16], Floats]:
-    """Piece and t of every value; NaN has a last piece of its own."""
+    """Return piece and t of every value; NaN has the last piece for itself."""
     piece, t = room.empty(len(values), np.uint16), room.empty(len(values), np.float64)
     _core.place(values, edges, piece, t)
     return piece, t

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_whole
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Column, Floats, Numbers
+from cwboost.frames.columns import Column, Floats, Numbers
 
 from .index_sets import IndexSet, index_dtype
 from .min_rows import every_other

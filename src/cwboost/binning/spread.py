@@ -1,41 +1,39 @@
-"""How the training rows spread over a column: a sketch for drawing."""
+"""How the training rows are distributed over a column: a short summary that plots draw."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.summary import Sample
-from cwboost.frames.table import Column, Floats, Numbers
+from cwboost.frames.columns import Column, Floats, Numbers
 
-if TYPE_CHECKING:
-    pass
+from .summary import Sample
 
-
-SPREAD_POINTS = 100  # most points of a spread
+SPREAD_POINTS = 100  # the most points of a Spread
 SPREAD_RANKS = (np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS
-SPREAD_ROWS = 4096  # rows that a spread is made from, at random if there are more
+SPREAD_ROWS = 4096  # of more rows a random sample of this size is used
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How the training rows spread over a column: a sketch for drawing, of two hundred numbers at
-    most. Every point stands for its share of the rows; up to 100 distinct values all are points.
+    """How the training rows are distributed over a column, in at most 100 points.
+
+    Every point stands for a share of the rows. With at most 100 distinct values, each is a point.
     """
 
-    rows: float  # weight of all training rows, their number if they have no weights
-    missing: float  # share of them whose cell is missing
-    points: Floats  # increasing; none for text, whose levels' shares are in the basis
-    shares: Floats  # of the rows whose cell is not missing
+    rows: float  # weight of all training rows; their number if unweighted
+    missing: float  # share of rows with a missing cell
+    points: Floats  # increasing; empty for text, whose level shares are in the basis
+    shares: Floats  # share of each point among the rows whose cell is known
 
     @classmethod
     def of(cls, column: Column, sample: Sample) -> Spread:
-        """Of rows; if they are many, of some."""
+        """Return the spread of a sample; of a random part of it if there are many rows."""
         total = sample.weigh()
         missing = sample.weigh(column.missing) / total
         points = shares = np.empty(0)
@@ -45,7 +43,7 @@ class Spread:
 
     @classmethod
     def of_bins(cls, points: Floats, weights: Floats, numbers: bool = True) -> Spread:
-        """Of increasing points of bins that are fine enough to show it; NaN at the end: missing."""
+        """Return the spread of rows in fine bins with increasing points, NaN (missing) last."""
         total, missing = float(weights.sum()), 0.0
         if np.isnan(points[-1]):
             gone = np.isnan(points)

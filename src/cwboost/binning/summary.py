@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.table import Column, Floats, Numbers
+from cwboost.frames.columns import Column, Floats, Numbers
 
 from .numbers import statistics_of
 

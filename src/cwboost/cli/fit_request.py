@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost._utils.text import format_cell
+from cwboost.frames.columns import Column, Labels
 from cwboost.frames.files import read_table
-from cwboost.frames.table import Column, Labels, Table
+from cwboost.frames.table import Table
 from cwboost.losses import loss_for_classes
 from cwboost.progress import Progress
 from cwboost.terms.formula import parse

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.model.model import Model
 
 
@@ -19,7 +20,7 @@ def predict_columns(
     Examples
     --------
     >>> import cwboost as cb
-    >>> from cwboost.frames.table import read
+    >>> from cwboost.frames.reading import read
     >>> rows = read({"g": ["a", "b"] * 9})
     >>> model = cb.fit(rows, ["no", "yes"] * 9, loss="binomial")
     >>> list(predict_columns(model, rows))

@@ -8,7 +8,7 @@ import numpy as np
 
 from cwboost._utils.text import format_cell, list_names, printable
 from cwboost.export.tables import round_ends
-from cwboost.frames.table import Floats, Numbers
+from cwboost.frames.columns import Floats, Numbers
 from cwboost.model.model import Model
 from cwboost.model.term import find_terms
 

@@ -26,8 +26,10 @@ from cwboost.fitting.fit import fit
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
 from cwboost.frames.aligned import check_known, read_weights
+from cwboost.frames.columns import Floats, Labels
 from cwboost.frames.dataset import Dataset
-from cwboost.frames.table import Floats, Labels, Table, read
+from cwboost.frames.reading import read
+from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import FINAL_REASONS, StopReason

@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from cwboost.fitting.input_data import class_weights
-from cwboost.frames.table import Floats, Labels
+from cwboost.frames.columns import Floats, Labels
 from cwboost.losses import Loss, loss_for_classes
 from cwboost.losses.classes import code_array
 

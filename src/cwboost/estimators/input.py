@@ -17,7 +17,8 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_number
-from cwboost.frames.table import Table, read
+from cwboost.frames.reading import read
+from cwboost.frames.table import Table
 
 
 def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
 from cwboost.uncertainty.intervals import Intervals
 

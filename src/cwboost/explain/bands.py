@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from cwboost._utils.checks import is_number
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.model.records import Bags, Bands
 from cwboost.model.term import Term, find_terms

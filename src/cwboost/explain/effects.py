@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_whole
+from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats, Labels, Numbers
 from cwboost.model.model import Model
 from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term, find_terms

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from cwboost.frames.columns import Column, Numbers, format_number
+from cwboost.frames.reading import read
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Column, Numbers, format_number, read
 from cwboost.model.model import Model
 
 INTERCEPT, OFFSET, SCORE = "(intercept)", "(offset)", "(score)"

@@ -13,7 +13,8 @@ import numpy as np
 
 from cwboost import _core
 from cwboost.frames.aligned import read_weights, read_y
-from cwboost.frames.table import Floats, read
+from cwboost.frames.columns import Floats
+from cwboost.frames.reading import read
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 

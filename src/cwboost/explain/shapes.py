@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.binning.spread import Spread
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term, find_terms

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cwboost.binning.min_rows import UNSEEN
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.records import ColumnFacts
 from cwboost.model.term import Term

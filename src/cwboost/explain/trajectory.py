@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 
 from .sizes import term_points

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, is_registered
 from cwboost.model.model import Model
 from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.path import Ints, Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Edit
 from cwboost.model.term import Term

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.table import Labels, Numbers, read
+from cwboost.frames.columns import Labels, Numbers
+from cwboost.frames.reading import read
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 

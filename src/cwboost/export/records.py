@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.losses import LOSSES, Loss
 from cwboost.model.edits import EDITS
 from cwboost.model.records import ColumnFacts, Edit, Ranking

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.pieces import Axis, TermPieces
 
 SUM_GROUP = 50  # summands in a group: databases limit the depth of a + b + c + ...

@@ -22,8 +22,8 @@ import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 

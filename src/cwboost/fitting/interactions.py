@@ -1,10 +1,9 @@
-"""Which pairs of columns act together: their ranking, and learners for the chosen ones.
+"""Interactions: ranks pairs of columns by what they gain on the residuals of a model.
 
-Knows residuals of a model and joint tables of them; knows nothing of boosting. A pair's gain is
-that of the learner `Tensor(a, b, orthogonal=True)` on the residual, with at most 8 steps or 12
-levels on either side: how much of its weighted sum of squares one step of full length would take
-away. Beside it stand gains on residuals with random signs, which are noise of the same variance in
-every row.
+The gain of a pair is the gain of the learner `Tensor(a, b, orthogonal=True)` on the residuals: by
+how much a full step would reduce their weighted sum of squares. For the ranking a column has at
+most 8 steps or 12 levels. The gains are compared with gains on residuals with random signs, which
+are noise with the same variance in every row. Does not know about boosting.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import check_threads, is_whole, threads_for
 from cwboost.binning.summary import ColumnSummary
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 from cwboost.model.records import Ranking
@@ -34,16 +34,16 @@ from .input_data import FitData, FitInput, read_data
 from .repeat import input_again
 from .term_plans import NET_DF, summarize_columns
 
-MAX_STEPS = 8  # of a numeric column in the ranking, which need not be as fine as the terms
-MAX_LEVELS = 12  # of a text column in the ranking: the most frequent ones, and all others as one
-MAX_CELLS = 1024  # of a pair's table; larger ones are not chosen by themselves
-FLIPS = 10  # draws of random signs that show what noise gains
-MAX_FALSE = 0.7  # "auto": most pairs by noise, as a share of those chosen
-ROUNDING = 1e-12  # share of the residual: less is no gain
-PER_COLUMN = 3  # so many pairs per column at most,
-MAX_AUTO = 400  # and so many in all
-MAX_KEPT = 1000  # pairs that a model remembers
-AT_A_TIME = 500  # pairs ranked between two looks at Ctrl-C
+MAX_STEPS = 8  # steps of a numeric column in the ranking, which may be coarser than terms
+MAX_LEVELS = 12  # levels of a text column in the ranking; all rare levels together are the last
+MAX_CELLS = 1024  # pairs with larger tables are not ranked
+FLIPS = 10  # draws of random signs, which show what noise gains
+MAX_FALSE = 0.7  # "auto": the largest share of chosen pairs that noise may have put there
+ROUNDING = 1e-12  # gains below this share of the residual sum of squares are rounding errors
+PER_COLUMN = 3  # "auto": the most pairs per column on average,
+MAX_AUTO = 400  # and the most pairs in all
+MAX_KEPT = 1000  # pairs that a Ranking keeps
+AT_A_TIME = 500  # pairs ranked between two checks for Ctrl-C
 
 Pairs = list[tuple[str, str]]
 
@@ -51,9 +51,9 @@ Pairs = list[tuple[str, str]]
 class Margin(NamedTuple):
     """A column as the ranking sees it."""
 
-    levels: NDArray[np.uint8]  # (n,) of every row
+    levels: NDArray[np.uint8]  # (n,) the level of every row
     basis: Basis
-    n_levels: int | None  # of a text column, all of which a term has
+    n_levels: int | None  # levels that a term of the column would have; None if it is numeric
 
 
 def rank_interactions(
@@ -68,20 +68,20 @@ def rank_interactions(
     n_threads: int | None = None,
     progress: Any = None,
 ) -> Ranking:
-    """Ranks all pairs of a model's columns by what they gain on the residuals it leaves.
+    """Rank all pairs of a model's columns by what they gain on its residuals.
 
     Parameters
     ----------
     model : Model
-        Mostly one of main effects; of others what is left after their pairs.
+        Usually a model of main effects. If it has pairs, the ranking is of what they leave.
     table : data frame, array or mapping
-        The rows that it was fitted to, or others.
+        The training data, passed again, or other rows.
     y : array or name of a column
-        By default the column that the model was fitted to.
+        The default is the column that the model was fitted to.
     weights, offset, exposure : array or name of a column, optional
         As in the fit.
     random_state : int
-        For the random signs that show what noise gains.
+        Seed of the random signs, which show what noise gains.
     n_threads : int, optional
         The result does not depend on it.
     progress : None, bool or Progress
@@ -119,7 +119,7 @@ def rank(
     n_threads: int,
     bar: Progress,
 ) -> Ranking:
-    """The pairs of some columns, those that do not vary left out."""
+    """Rank the pairs of some columns, without columns that are constant."""
     margins = {n: _margin(n, data, seen[n]) for n in names if seen[n].varies}
     columns, n_rows = list(margins), data.sample.n_rows
     candidates = [
@@ -144,18 +144,18 @@ def rank(
         n_pairs=len(candidates),
         n_columns=len(columns),
         chosen=0,
-        left_out=tuple(columns[k] for k in _without(candidates, len(columns))),
+        left_out=tuple(columns[k] for k in _without_pair(candidates, len(columns))),
     )
 
 
-def _without(candidates: Sequence[tuple[int, int]], n_columns: int) -> list[int]:
-    """Columns that are in no pair, though there are others."""
-    there = {k for pair in candidates for k in pair}
-    return [k for k in range(n_columns) if k not in there] if n_columns > 1 else []
+def _without_pair(candidates: Sequence[tuple[int, int]], n_columns: int) -> list[int]:
+    """Return the columns that no candidate has; none if there is only one column."""
+    paired = {k for pair in candidates for k in pair}
+    return [k for k in range(n_columns) if k not in paired] if n_columns > 1 else []
 
 
 def _n_cells(a: Margin, b: Margin, n_rows: int) -> int:
-    """Cells that the table of a pair's term has."""
+    """Return the number of cells that the term of a pair would have."""
     sizes = (
         pair_bins(n_rows, y.n_levels) if x.n_levels is None else x.n_levels
         for x, y in ((a, b), (b, a))
@@ -164,7 +164,7 @@ def _n_cells(a: Margin, b: Margin, n_rows: int) -> int:
 
 
 def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
-    """(n, q) minus the gradient of the loss at the model's scores."""
+    """Return (n, q) the negative gradient of the loss at the model's scores."""
     q = model.n_outputs
     score = data.offset + model._constant
     model._predictor.add(data.table, score, n_threads)
@@ -213,7 +213,7 @@ def _gains(
     n_threads: int,
     bar: Progress,
 ) -> Floats:
-    """(pairs, q (1 + FLIPS)) gains on the residuals, and on residuals with random signs."""
+    """Return (pairs, q (1 + FLIPS)) gains on the residuals and on residuals with random signs."""
     random, q = np.random.default_rng(seed), r.shape[1]
     values = np.empty((len(w), 1 + q * (1 + FLIPS)))
     values[:, 0] = w
@@ -240,12 +240,12 @@ def _gains(
 
 
 def check_interactions(interactions: Any) -> int | str | Pairs | None:
-    """A number, "auto" or pairs of names."""
+    """Return the option interactions=: a number, "auto" or pairs of names; raise if it is wrong."""
     if interactions is None or (isinstance(interactions, str) and interactions == "auto"):
         return interactions
     if is_whole(interactions):
         if interactions < 0:
-            raise ValueError(f"interactions must be 0 or more, got {interactions!r}")
+            raise ValueError(f"interactions must be at least 0, got {interactions!r}")
         return int(interactions)
     said = f"interactions: expected a number, 'auto' or pairs of columns, got {interactions!r}"
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
@@ -258,19 +258,22 @@ def check_interactions(interactions: Any) -> int | str | Pairs | None:
 
 
 def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[str] = ()) -> None:
-    """Pairs that people named must be of columns that may have terms; `apart` may not."""
+    """Raise if the user named a pair with an unknown column, or with one that is not a feature.
+
+    `apart` are the columns that are not features.
+    """
     for a, b in wanted if isinstance(wanted, list) else []:
         for name in (a, b):
             if name not in table:
-                table[name]  # raises, and says what the table has
+                table[name]  # raises, and says which columns the table has
             if name in apart:
-                raise ValueError(f"interactions: column {name!r} is no feature and gets no term")
+                raise ValueError(f"interactions: column {name!r} is not a feature")
         if a == b:
             raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
 
 
 def pair_learners(pairs: Pairs, beside: Sequence[Plan]) -> list[Learner]:
-    """The learners of pairs that have no term yet."""
+    """Return learners for the pairs that have no term yet."""
     there = {frozenset(plan.columns) for plan in beside if len(plan.columns) == 2}
     names = {plan.name for plan in beside}
     out: list[Learner] = []
@@ -283,8 +286,11 @@ def pair_learners(pairs: Pairs, beside: Sequence[Plan]) -> list[Learner]:
 
 
 def how_many(wanted: int | str, ranking: Ranking) -> int:
-    """How many of the first pairs get a term: those that gain anything, as many as are wanted;
-    "auto": as long as not more than MAX_FALSE of them would be there by noise, a few per column."""
+    """Return how many of the first pairs get a term.
+
+    `wanted` is a number, of which only pairs with a gain count, or "auto": the most pairs of which
+    noise would have put at most a share of MAX_FALSE there, and a few per column.
+    """
     if wanted != "auto":
         return min(int(np.sum(ranking.share > ROUNDING)), int(wanted))
     fine = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))

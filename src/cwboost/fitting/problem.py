@@ -75,7 +75,7 @@ class FitProblem(Generic[P]):
         if optimizer.ends_on_all_rows:
             # The df are the same on all rows, so the smoothing differs.
             everything = prepared.learners(prepared.systems(prepared.weigh(ALL_PART)))
-        plans = with_means(prepared.plans, systems, anew=prepared.has_own_split)
+        plans = with_means(prepared.plans, systems, replace_known=prepared.has_own_split)
         return cls(
             prepared,
             begin,

@@ -63,14 +63,16 @@ def basis_rows(
     return [plan for plan, _ in found], [rows for _, rows in found]
 
 
-def with_means(plans: Sequence[Plan], systems: Sequence[System], anew: bool = False) -> list[Plan]:
+def with_means(
+    plans: Sequence[Plan], systems: Sequence[System], replace_known: bool = False
+) -> list[Plan]:
     """Return the plans whose bases know their mean row over the rows of the systems.
 
-    With `anew` means that are known are replaced: those of other training rows.
+    With `replace_known` also those that know the mean over other training rows.
     """
     return [
         plan.with_basis(replace(plan.basis, mean=system.mean))
-        if anew or plan.basis.mean is None
+        if replace_known or plan.basis.mean is None
         else plan
         for plan, system in zip(plans, systems, strict=True)
     ]
@@ -128,16 +130,16 @@ def make_systems(
 def aim_of(plan: Plan, given: float | None) -> Aim:
     """Return what decides the smoothing of a term: a number, df, or the default net df."""
     learner, free = plan.learner, plan.basis.null_dim
-    trace, beside = learner.df_kind == "df1", learner.df_beside
+    trace, removed = learner.df_kind == "df1", learner.removed_df
     smoothing = learner.smoothing if given is None else given
     if smoothing is not None:
         return Aim(smoothing, 0.0, False, trace, free)
     if learner.target_df is not None:
-        return Aim(np.nan, learner.target_df + beside, False, trace, free)
+        return Aim(np.nan, learner.target_df + removed, False, trace, free)
     net_df = plan.net_df or 0.0
     if plan.basis.is_interaction:  # its penalty may leave more than that free
         net_df = max(net_df, free + 1.0)
-    return Aim(np.nan, net_df + beside, not beside, trace, free)
+    return Aim(np.nan, net_df + removed, not removed, trace, free)
 
 
 def _solve(plan: Plan, rows: BasisRows, w: Floats, aim: Aim) -> System:
@@ -173,7 +175,7 @@ def _smoothing(plan: Plan, spec: Spectrum, aim: Aim) -> float:
 
 
 def _too_few_df(plan: Plan) -> ValueError:
-    learner, free = plan.learner, plan.basis.null_dim - plan.learner.df_beside
+    learner, free = plan.learner, plan.basis.null_dim - plan.learner.removed_df
     return ValueError(
         f"{learner.shown}: df = {learner.target_df:g} is too small: the penalty leaves {free:g} "
         f"degrees of freedom free whatever the smoothing; use df above {free:g}"
@@ -185,7 +187,7 @@ def _orthogonal(plan: Plan, system: System) -> System:
     removed = plan.basis.removed()
     if removed is None:
         return system
-    df = system.df - plan.learner.df_beside
+    df = system.df - plan.learner.removed_df
     onto = system.gram @ removed.T
     weigher = np.ascontiguousarray(np.linalg.lstsq(removed @ onto, onto.T, rcond=None)[0])
     return system._replace(df=df, net_df=df, removed=removed, weigher=weigher)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.frames.table import Column, Numbers
+from cwboost.frames.columns import Column, Numbers
 
 MAX_CLASSES = 1000  # more distinct values are probably numbers
 
@@ -33,7 +33,7 @@ def code_classes(
 
     Examples
     --------
-    >>> from cwboost.frames.table import read_column
+    >>> from cwboost.frames.reading import read_column
     >>> codes, classes = code_classes(read_column(["b", "a", "b"], "y"))
     >>> codes.tolist(), classes
     ([1, 0, 1], ('a', 'b'))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import expit, softmax
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import Loss, TargetRows, find_root
 

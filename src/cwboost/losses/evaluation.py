@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.frames.weights import as_part
 
 if TYPE_CHECKING:

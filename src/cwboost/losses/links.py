@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, softmax
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 
 def _identity(score: Floats) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 
 class RowFunctions(Protocol):

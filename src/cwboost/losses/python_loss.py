@@ -10,7 +10,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.fingerprint import describe_code, fingerprint
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import Loss, TargetRows
 from .python_core import check_methods, checked_numbers, python_core, user_shape

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_number
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import Loss, TargetRows, find_root
 from .evaluation import EvaluatedRows

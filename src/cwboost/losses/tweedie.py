@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import Loss, TargetRows
 

@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import is_number, is_whole
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
 
@@ -143,12 +143,12 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     masses, penalty = _mean_row(basis), basis.penalty()
     gram = masses if penalty.ndim == 1 else np.diag(masses)
     spec = spectrum(gram, penalty, basis.null_dim, masses)
-    smoothing = find_smoothing(spec, df + learner.df_beside, learner.df_kind)
+    smoothing = find_smoothing(spec, df + learner.removed_df, learner.df_kind)
     if np.isnan(smoothing):
         raise ValueError(
             f"smoothed, term {found.name!r}: df must be above "
-            f"{basis.null_dim - learner.df_beside:g}, the dimensions that the penalty leaves free; "
-            f"got {df:g}"
+            f"{basis.null_dim - learner.removed_df:g}, the dimensions that the penalty leaves "
+            f"free; got {df:g}"
         )
     factor = factorize(gram, penalty, smoothing)
     shift, beta = _centred(found)

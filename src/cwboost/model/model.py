@@ -16,7 +16,9 @@ import numpy as np
 
 from cwboost._utils.checks import check_threads, is_whole, threads_for
 from cwboost.frames.aligned import read_offset
-from cwboost.frames.table import Floats, Table, read
+from cwboost.frames.columns import Floats
+from cwboost.frames.reading import read
+from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
 

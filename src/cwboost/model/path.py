@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._core import StopReason as StopReason
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 Ints = NDArray[np.int32]
 # A path that ended for one of these cannot go on.

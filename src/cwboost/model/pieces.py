@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Pieces
 from cwboost.terms.encoders import Encoder
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost.binning.numbers import numbers_of
-from cwboost.frames.table import Column, Floats, Labels, Numbers, Table, format_number
+from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
+from cwboost.frames.table import Table
 
 from .pieces import Axis, NoPiecesError, term_pieces
 from .records import ColumnFacts

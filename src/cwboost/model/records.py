@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 if TYPE_CHECKING:
     pass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.optimizers import Optimizer
 from cwboost.terms.plan import Plan
 
@@ -70,7 +70,7 @@ class Term:
 
     @property
     def levels(self) -> tuple[str | None, ...] | None:
-        """Levels that the coefficients of a Category belong to, None for missing cells."""
+        """Levels of the coefficients of a Category; None stands for missing values."""
         encoder, basis = self.plan.encoders[0], self.plan.basis
         if len(self.columns) > 1 or encoder.is_numeric or not basis.has_levels:
             return None
@@ -83,7 +83,7 @@ class Term:
         return np.asarray(self.plan.basis.mean @ self.beta)
 
     def effect_at(self, values: Floats) -> Floats:
-        """(n, q) centred effect at encoded values."""
+        """Return the (n, q) centred effect at encoded values."""
         return np.asarray(self.plan.basis.matrix(values) @ self.beta - self.mean)
 
 
@@ -102,7 +102,7 @@ def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
 def with_coefficients(
     terms: Mapping[str, Term], path: Path, m: int, optimizer: Optimizer, model: Any
 ) -> Mapping[str, Term]:
-    """The terms with the coefficients of iteration m of a path."""
+    """Return the terms with the coefficients of iteration m of a path."""
     q = len(model.start_vector)
     sizes = [term.plan.basis.n_coef for term in terms.values()]
     problem = _core.ReplayProblem(optimizer.core(), sizes, q, scale=model.scale)

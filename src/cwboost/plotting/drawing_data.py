@@ -20,8 +20,9 @@ from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.explain.shapes import Shape
 from cwboost.explain.sizes import level_shares
 from cwboost.export.prediction import outputs_of
+from cwboost.frames.columns import Column, Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Column, Floats, Table
+from cwboost.frames.table import Table
 from cwboost.model.model import Model
 from cwboost.model.prediction import as_in_training
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 from cwboost.binning.spread import Spread
 from cwboost.explain.bands import check_band
 from cwboost.explain.shapes import shape
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 
 from .display import Display
 from .drawing_data import (

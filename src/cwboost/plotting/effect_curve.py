@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost.explain.shapes import Shape, view
-from cwboost.frames.table import Floats, Table
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
 from cwboost.model.model import Model
 
 from .drawing_data import Series, histogram, spread_of, thin_places

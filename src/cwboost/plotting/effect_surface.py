@@ -8,7 +8,8 @@ import numpy as np
 
 from cwboost._utils.text import readable_number
 from cwboost.explain.shapes import Shape
-from cwboost.frames.table import Numbers, Table
+from cwboost.frames.columns import Numbers
+from cwboost.frames.table import Table
 from cwboost.model.model import Model
 
 from .drawing_data import column_of, factors, on_axis

@@ -13,7 +13,7 @@ import numpy as np
 from cwboost._utils.text import readable_number as number
 from cwboost.explain.shapes import Shape, shape, view
 from cwboost.explain.sizes import panels
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 
 from .drawing_data import (

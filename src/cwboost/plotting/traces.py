@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from cwboost.explain.trajectory import Traces, traces
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 from cwboost.model.model import Model
 
 from .display import Display

@@ -18,7 +18,8 @@ from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
 from cwboost.explain.sizes import level_shares
 from cwboost.export.prediction import outputs_of
-from cwboost.frames.table import Labels, Table
+from cwboost.frames.columns import Labels
+from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis

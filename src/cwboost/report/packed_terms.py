@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, NoPiecesError, term_axes
 from cwboost.model.term import Term

@@ -20,7 +20,8 @@ from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
 from cwboost.explain.importance import importance
 from cwboost.explain.quality import evaluate_rows
-from cwboost.frames.table import Table, read
+from cwboost.frames.reading import read
+from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwboost.explain.trajectory import coefficients_at, key_iterations
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.edits import unedited
 from cwboost.model.model import Model
 

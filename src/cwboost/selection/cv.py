@@ -23,8 +23,8 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import FINAL_REASONS, StopReason

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost._utils.text import format_table, readable_number
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 if TYPE_CHECKING:
     from .cv import CV

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.fitting.input_data import FitData
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, auc, risk
 
 RISK = "risk"  # the mean loss

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .metrics import METRICS, HeldOutRows, Metric, as_number, refuse_weights, takes_weights
 

@@ -21,14 +21,14 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats
 from cwboost.optimizers import Plain, as_optimizer
 from cwboost.progress import as_progress
 
 from .folds import read_groups
 from .grouping import By, check_by, names_by
-from .stability_bounds import check_bound, solve_bound
+from .stability_bounds import check_bound, complete
 
 N_SAMPLES = {"complementary": 50, "subsampling": 100}  # default number of pairs, or of halves
 DEFAULT_ASSUMPTIONS = {"complementary": "unimodal", "subsampling": "none"}
@@ -98,7 +98,7 @@ class Stability:
         >>> round(found.pfer, 2), round(found.with_cutoff(0.7).pfer, 2)
         (0.22, 0.57)
         """
-        bound = solve_bound(
+        bound = complete(
             len(self.names),
             q=self.q,
             cutoff=cutoff,
@@ -281,7 +281,7 @@ def stability(
     if not names:
         raise ValueError("no column varies, so there is nothing to select from")
     samples = N_SAMPLES[sampling] if n_samples is None else n_samples
-    bound = solve_bound(
+    bound = complete(
         len(names), q=q, cutoff=cutoff, pfer=pfer, assumption=assumption, n_samples=samples
     )
     pairs = sampling == "complementary"

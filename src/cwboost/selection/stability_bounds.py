@@ -42,7 +42,7 @@ class Bound(NamedTuple):
     pfer: float
 
 
-def solve_bound(
+def complete(
     p: int,
     *,
     q: int | None = None,
@@ -70,9 +70,9 @@ def solve_bound(
 
     Examples
     --------
-    >>> solve_bound(100, cutoff=0.6, pfer=1).q
+    >>> complete(100, cutoff=0.6, pfer=1).q
     6
-    >>> solve_bound(100, q=6, pfer=0.5, assumption="r-concave").cutoff
+    >>> complete(100, q=6, pfer=0.5, assumption="r-concave").cutoff
     0.59
     """
     check_bound(p, q, cutoff, pfer, assumption)

@@ -23,7 +23,7 @@ from cwboost.binning.index_sets import CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import UNSEEN, MinRows, every_other
 from cwboost.binning.numbers import NumberStatistics, as_statistics, numbers_of
 from cwboost.binning.summary import ColumnSummary, Sample
-from cwboost.frames.table import Column, Floats, Labels, format_number
+from cwboost.frames.columns import Column, Floats, Labels, format_number
 
 BOOLEANS = {"True": 1.0, "False": 0.0}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cwboost.binning.min_rows import UNSEEN
-from cwboost.frames.table import Column, Floats
+from cwboost.frames.columns import Column, Floats
 
 from .bases import Basis
 from .encoders import Encoder

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cwboost.binning.numbers import NumberStatistics, statistics_of
 from cwboost.binning.summary import ColumnSummary, Sample
-from cwboost.frames.table import Column, Table
+from cwboost.frames.columns import Column
+from cwboost.frames.table import Table
 
 if TYPE_CHECKING:
     from .bases import Basis

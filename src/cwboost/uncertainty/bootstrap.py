@@ -18,7 +18,7 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain

@@ -29,7 +29,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.fitting.systems import core_learner
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason

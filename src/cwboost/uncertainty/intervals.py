@@ -25,8 +25,10 @@ from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.fitting.scores import score_batch
+from cwboost.frames.columns import Floats
+from cwboost.frames.reading import read
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Floats, Table, read
+from cwboost.frames.table import Table
 from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
 from cwboost.optimizers import Plain

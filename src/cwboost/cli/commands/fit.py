@@ -25,8 +25,9 @@ from cwboost.cli.fit_request import check_target, is_classification, read_fit_re
 from cwboost.cli.text import model_summary
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.frames.aligned import read_weights
+from cwboost.frames.columns import Column, Labels, Numbers
 from cwboost.frames.files import check_output
-from cwboost.frames.table import Column, Labels, Numbers, Table
+from cwboost.frames.table import Table
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.optimizers import as_optimizer, optimizer_names

@@ -22,7 +22,7 @@ from cwboost.fitting.parallel_fits import Halt
 from cwboost.fitting.preparation import read_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
 from cwboost.selection.folds import Fold, as_folds, validation_rows
@@ -51,7 +51,7 @@ def metric_iterations(since: int, budget: int) -> Iterations:
     return found[found > since]
 
 
-class Curve(NamedTuple):
+class MetricCurve(NamedTuple):
     """The metric along a path."""
 
     at: Iterations
@@ -221,7 +221,7 @@ class Evaluator:
 
     def evaluate(
         self, prepared: PreparedRows, model: Model, fold: int, since: int, budget: int
-    ) -> Curve:
+    ) -> MetricCurve:
         """Return the metric on the test rows at all or some of the iterations since + 1 to budget.
 
         It is NaN where the fit ended earlier.
@@ -230,17 +230,17 @@ class Evaluator:
         if self.by_risk and not model.optimizer.needs_validation:
             assert model.validation_risk is not None
             at, known = np.arange(since + 1, budget + 1), model.validation_risk[since + 1 :]
-            return Curve(at, np.append(known, np.full(len(at) - len(known), np.nan)))
+            return MetricCurve(at, np.append(known, np.full(len(at) - len(known), np.nan)))
         at = metric_iterations(since, budget)
         test_rows, numbers = HeldOutRows.select(self.data, self.data.weights * chosen.test_counts)
         values = np.full(len(at), np.nan)
         reached = at <= model.n_iter
         for k, score in enumerate(scores_at(prepared, model, at[reached])):
             values[k] = self.metric.value(test_rows, np.ascontiguousarray(score[:, numbers].T))
-        return Curve(at, values)
+        return MetricCurve(at, values)
 
     def best_iteration(
-        self, curves: Sequence[Curve], before: BestIteration | None
+        self, curves: Sequence[MetricCurve], before: BestIteration | None
     ) -> BestIteration:
         """Return the best iteration of the mean of the folds' curves, or an earlier better one."""
         if not len(curves[0].at):

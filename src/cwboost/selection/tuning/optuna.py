@@ -14,7 +14,7 @@ from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.model.model import Model
 from cwboost.progress import Progress
 
-from .evaluation import Curve, Evaluator
+from .evaluation import Evaluator, MetricCurve
 from .schedules import Halving
 from .space import Choice, Configuration, LogUniform
 
@@ -142,11 +142,11 @@ class Objective:
 
     def _continue_fits(
         self, parameters: Configuration, models: Sequence[Model | None], since: int, budget: int
-    ) -> tuple[list[Model | None], list[Curve]]:
+    ) -> tuple[list[Model | None], list[MetricCurve]]:
         """Continue the fits of all folds to a budget; return them with their curves."""
         evaluator, prepared = self.evaluator, self.evaluator.prepare(parameters)
 
-        def job(fold: int, halt: Halt) -> tuple[Model, Curve]:
+        def job(fold: int, halt: Halt) -> tuple[Model, MetricCurve]:
             model = evaluator.fit_fold(parameters, prepared, fold, [budget], models[fold], halt)
             return model, evaluator.evaluate(prepared, model, fold, since, budget)
 

@@ -193,7 +193,7 @@ class Space:
         learner = plan.learner
         for name in _df_names(learner):
             if name in parameters:
-                free = plan.basis.null_dim - learner.df_beside
+                free = plan.basis.null_dim - learner.removed_df
                 df = max(self.value(parameters, name), free + MIN_EXCESS_DF)
                 return replace(learner, df=df, smoothing=None)  # type: ignore[call-arg]
         return learner

@@ -19,11 +19,11 @@ import numpy as np
 from cwboost._utils.fingerprint import fingerprint
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.smoothing import one_blas_thread
-from cwboost.frames.table import Labels
+from cwboost.frames.columns import Labels
 from cwboost.model.model import Model
 from cwboost.progress import Progress
 
-from .evaluation import BestIteration, Curve, Evaluator, metric_iterations
+from .evaluation import BestIteration, Evaluator, MetricCurve, metric_iterations
 from .schedules import Bracket
 from .space import Configuration
 from .trial_log import TrialLog
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
         deviation.
     seconds : float
         The time for fitting and scoring all folds on this rung.
-    curve : Curve
+    curve : MetricCurve
         The mean over the folds at some iterations of this rung.
     """
 
@@ -65,7 +65,7 @@ class Trial(NamedTuple):
     parameters: Configuration
     best: BestIteration
     seconds: float
-    curve: Curve
+    curve: MetricCurve
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -94,7 +94,9 @@ class Trial(NamedTuple):
     def from_line(cls, line: Mapping[str, Any]) -> Trial:
         """Return the trial that `to_line` wrote."""
         best = BestIteration(tuple(line["scores"]), line["n_iter"])
-        curve = Curve(np.array(line["at"], dtype=np.int64), np.array(line["mean"], dtype=float))
+        curve = MetricCurve(
+            np.array(line["at"], dtype=np.int64), np.array(line["mean"], dtype=float)
+        )
         return cls(
             line["configuration"],
             line["bracket"],
@@ -126,7 +128,7 @@ class FoldResult(NamedTuple):
     """The fit of one fold of a configuration after a rung."""
 
     model: Model
-    curve: Curve
+    curve: MetricCurve
     seconds: float
 
 
@@ -262,7 +264,7 @@ class SuccessiveHalving:
             self.parameters[k],
             best,
             sum(result.seconds for result in folds),
-            Curve(at[some], mean[some]),
+            MetricCurve(at[some], mean[some]),
         )
 
     def _drop_models(self, budget: int, rung: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 if TYPE_CHECKING:
     from cwboost.terms.encoders import Encoder

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.min_rows import UNSEEN
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import Basis, BasisRows, RowShares
 

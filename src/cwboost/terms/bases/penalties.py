@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 
 def difference_penalty(n_coef: int, order: int) -> Floats:

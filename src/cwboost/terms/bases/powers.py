@@ -11,7 +11,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import MAX_CUBIC, Basis, BasisRows, Pieces, round_numbers
 

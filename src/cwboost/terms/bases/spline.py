@@ -13,7 +13,7 @@ from scipy.interpolate import BSpline
 
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import MAX_CUBIC, Basis, BasisRows, Pieces, is_rising
 from .penalties import padded_penalty

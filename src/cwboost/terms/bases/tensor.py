@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 
 from .base import Basis, BasisRows
 

@@ -56,7 +56,7 @@ class Learner:
     - `shows_missing`, `is_constant`, `when_constant`: what becomes of missing cells and of columns
       with one value.
     - `plans`: the terms that it makes (default: one).
-    - `df_beside`, `df_range`, `takes_df`: what df means, and which df tuning tries.
+    - `removed_df`, `df_range`, `takes_df`: what df means, and which df tuning tries.
     - `can_be_margin`, `has_constant`: whether it can be a margin of a Tensor.
     - `sorts_column`, `flat_beyond`, `check_parameters`, `check_columns`.
 
@@ -77,7 +77,7 @@ class Learner:
     # Whether the column must be numeric.
     needs_numbers: ClassVar[bool] = True
     # The df of the functions that the basis removes (`Basis.removed`), which df does not count.
-    df_beside: ClassVar[float] = 0.0
+    removed_df: ClassVar[float] = 0.0
     # The range of df that tuning tries by default; None: tuning leaves the learner alone.
     df_range: ClassVar[tuple[float, float] | None] = None
     # Whether it is a part of an effect that other learners complete. If a model has such learners,

@@ -10,7 +10,7 @@ from .step import Step
 MIN_STEP, MAX_SIZE = 1e-300, 1e307  # so that inverses and continuations are finite
 
 
-class Curve(Learner):
+class CurveLearner(Learner):
     """A function of the number in the column, which needs two different values."""
 
     def when_constant(self) -> Learner:

@@ -10,11 +10,11 @@ from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
-from .curve import Curve, training_range
+from .curve import CurveLearner, training_range
 
 
 @dataclass(frozen=True, repr=False)
-class Linear(Curve):
+class Linear(CurveLearner):
     """A straight line, with its intercept or through the mean of the column.
 
     Parameters

@@ -12,13 +12,13 @@ from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
 from .base import require
-from .curve import Curve, training_range
+from .curve import CurveLearner, training_range
 
 MAX_DEGREE = 20
 
 
 @dataclass(frozen=True, repr=False)
-class Polynomial(Curve):
+class Polynomial(CurveLearner):
     """A polynomial with its intercept.
 
     Parameters

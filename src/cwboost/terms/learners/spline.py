@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_whole
-from cwboost.frames.table import Floats
+from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, Extrapolate, SplineBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
 from .base import Learner, require
-from .curve import Curve, training_range
+from .curve import CurveLearner, training_range
 
 
 @dataclass(frozen=True, repr=False)
-class Spline(Curve):
+class Spline(CurveLearner):
     """A smooth curve: penalised B-splines (P-splines).
 
     Parameters
@@ -139,7 +139,7 @@ class Centered(Spline):
 
     functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"center": {}, "cs": {}}
     df_range: ClassVar[tuple[float, float] | None] = (0.5, 5)
-    df_beside: ClassVar[float] = 2.0
+    removed_df: ClassVar[float] = 2.0
     centered: ClassVar[bool] = True
     is_component: ClassVar[bool] = True
 

@@ -1,0 +1,74 @@
+"""Held-out rows: how many, of which classes, and the same on a cluster. When a fit diverges."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+from cwboost.fitting.input_data import FitInput, draw_held_out, hold_out, validation_input
+from cwboost.fitting.problem import _warn_of_divergence
+
+
+@pytest.mark.parametrize(
+    ("fraction", "n", "expected"),
+    [(0.5, 5, 3), (0.25, 10, 3), (0.25, 9, 2), (0.1, 14, 1), (0.1, 15, 2), (0.1, 5, 1)],
+)
+def test_a_fraction_is_rounded_half_up(fraction, n, expected):
+    assert hold_out(fraction, np.ones(n), None, 0).sum() == expected
+    assert [len(rows) for rows in draw_held_out(fraction, [n], 0)] == [expected]
+
+
+def test_every_class_gives_its_own_fraction_and_absent_rows_none():
+    classes = np.repeat([-1.0, 1.0], [30, 10])
+    w = np.ones(40)
+    w[:10] = 0.0
+    held = hold_out(0.25, w, classes, 3)
+    assert not held[:10].any()
+    assert held[10:30].sum() == 5
+    assert held[30:].sum() == 3
+
+
+def test_rows_are_those_at_the_drawn_positions_of_their_class():
+    classes = np.tile([0.0, 1.0, 2.0], 20)
+    held = hold_out(0.3, np.ones(60), classes, 7)
+    drawn = draw_held_out(0.3, [20, 20, 20], 7)
+    for c, positions in enumerate(drawn):
+        rows = np.flatnonzero(classes == c)
+        np.testing.assert_array_equal(
+            np.flatnonzero(held & (classes == c)), np.sort(rows[positions])
+        )
+
+
+def test_a_fraction_that_selects_no_rows():
+    with pytest.raises(ValueError, match=r"bags: a fraction of 0\.1 selects no rows out of 4"):
+        draw_held_out(0.1, [2, 2], 0, "bags")
+
+
+def test_a_validation_table_has_the_columns_of_the_fit():
+    given = FitInput({}, "y", "w", "o", "e", ({}, "y"))
+    held = validation_input(given, has_offset=False)
+    assert (held.weights, held.offset, held.exposure) == ("w", "o", "e")
+    own = validation_input(replace(given, validation=({}, "y", "v", "p")), has_offset=True)
+    assert (own.weights, own.offset, own.exposure) == ("v", "p", None)
+    with pytest.raises(ValueError, match="the validation rows have none"):
+        validation_input(given, has_offset=True)
+    with pytest.raises(ValueError, match="got a tuple of 1"):
+        validation_input(replace(given, validation=({},)), has_offset=False)
+
+
+@pytest.mark.parametrize(("last", "warns"), [(5.99, False), (6.01, True), (5.0, False)])
+def test_a_fit_diverges_if_the_risk_rises_by_a_tenth_of_its_fall(last, warns):
+    x = np.linspace(0, 1, 50)
+    model = cb.fit({"x": x}, x, n_iter=2)
+    risk = np.array([15.0, 5.0, last])  # falls by 10
+    model = replace(model, path=replace(model.path, risk=risk))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _warn_of_divergence(model)
+    assert bool(caught) == warns
+    if warns:
+        assert "lowest after 1 iterations" in str(caught[0].message)

@@ -1,0 +1,90 @@
+"""A learner that a user writes and registers: it works in formulas, tuning and model files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import cwboost as cb
+from cwboost.selection.tuning.space import Space
+from cwboost.terms.bases import PowerBasis
+from cwboost.terms.learners import LEARNERS, Learner, Spline, register_learner
+
+RNG = np.random.default_rng(0)
+TABLE = {"x": RNG.uniform(1, 2, 200), "z": RNG.normal(size=200)}
+Y = 3 * TABLE["x"] ** 2 + RNG.normal(size=200)
+
+
+@dataclass(frozen=True, repr=False)
+class Parabola(Learner):
+    """A parabola without a penalty to speak of, and without an effect of missing cells."""
+
+    column: str
+    df: float | None = None
+
+    functions = {"parabola": {}, "wide": {"smoothing": 0.0}}  # noqa: RUF012
+    df_range = (1.0, 3.0)
+    shows_missing = False
+
+    def basis(self, column, encoder):
+        low, high = column.summary.low, column.summary.high
+        return PowerBasis(center=(low + high) / 2, scale=(high - low) / 2, degree=2)
+
+
+@pytest.fixture
+def registered():
+    register_learner(Parabola)
+    yield Parabola
+    del LEARNERS["Parabola"]
+
+
+def test_formula_tuning_and_files(registered, tmp_path):
+    model = cb.fit({**TABLE, "y": Y}, "y ~ parabola(x, df=2.5) + s(z)", n_iter=50)
+    assert model.terms["x"].learner == registered("x", df=2.5)
+    assert cb.fit({**TABLE, "y": Y}, "y ~ wide(x)", n_iter=1).terms["x"].smoothing == 0.0
+    model.save(tmp_path / "model.json")
+    again = cb.load(tmp_path / "model.json")
+    assert again.terms["x"].learner == model.terms["x"].learner
+    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    plans = [term.plan for term in cb.fit(TABLE, Y, [registered("x")], n_iter=1).terms.values()]
+    assert list(Space.make(None, plans).parameters) == ["df.Parabola", "rate"]
+
+
+def test_missing_cells_and_constant_columns():
+    x = np.where(np.arange(200) < 20, np.nan, TABLE["x"])
+    model = cb.fit({"x": x}, Y, [Parabola("x")], n_iter=5)
+    assert list(model.terms) == ["x", "missing(x)"] or list(model.terms) == [
+        "parabola(x)",
+        "missing(x)",
+    ]
+    with pytest.warns(UserWarning, match="constant in the training rows"):
+        cb.fit({"x": np.ones(200), "z": TABLE["z"]}, Y, [Parabola("x"), Spline("z")], n_iter=1)
+
+
+def test_what_is_not_registered_is_not_saved(tmp_path):
+    model = cb.fit(TABLE, Y, [Parabola("x")], n_iter=2)
+    with pytest.raises(TypeError, match="Parabola"):
+        model.save(tmp_path / "model.json")
+    with pytest.raises(cb.FormulaError, match="unknown function 'parabola'"):
+        cb.fit({**TABLE, "y": Y}, "y ~ parabola(x)", n_iter=1)
+
+
+def test_names_that_are_taken_are_refused(registered):
+    @dataclass(frozen=True, repr=False)
+    class Mine(Parabola):
+        functions = {"s": {}}  # noqa: RUF012
+
+    with pytest.raises(ValueError, match="function 's' belongs to Spline"):
+        register_learner(Mine)
+    with pytest.raises(TypeError, match="expected a dataclass derived from Learner"):
+        register_learner(type("Plain", (Parabola,), {}))
+    assert register_learner(registered) is registered
+
+
+def test_components_of_a_column_with_one_value_and_missing_cells():
+    """Both learners of the style stand for the same steps, of which one is enough."""
+    table = {"x": TABLE["x"], "c": np.where(np.arange(200) < 9, np.nan, 3.0)}
+    model = cb.fit(table, Y, "components", n_iter=3)
+    assert list(model.terms) == ["linear(x)", "centered(x)", "c"]
