@@ -2,15 +2,16 @@
 Who earns more than 50,000 a year?
 ==================================
 
-The Adult table (UCI) comes with the package: 48,842 people, numbers and categories, missing cells.
-Here it goes through the scikit-learn estimator as it is: fit, judge, look, explain.
+The Adult table (UCI) comes with the package: 48,842 rows, one per person, with numbers, categories
+and missing cells. This example fits it unchanged with the scikit-learn estimator, evaluates the
+model, plots it and explains predictions.
 """
 
 # %%
 # Fit and judge
 # -------------
 #
-# A quarter of the rows is kept for judging. ``fnlwgt`` is a sampling weight and no property of a
+# A quarter of the rows is kept for evaluation. ``fnlwgt`` is a sampling weight, not a property of a
 # person.
 
 import matplotlib.pyplot as plt
@@ -36,19 +37,19 @@ print(f"AUC on new rows: {roc_auc_score(y[test], probability):.4f}")
 # What it found
 # -------------
 #
-# Columns with two terms say in which shape their data came: a curve, or steps.
+# If a column has two terms, the summary shows whether its effect is a curve or steps.
 
 print(model.model_.summary())
 
 # %%
-# All effects on a page, the most important first; grey bars say where the people are. An effect of
-# 0.7 on the log odds doubles the odds.
+# All effects, the most important first. Grey bars show where the rows are. An effect of 0.7 on the
+# log odds doubles the odds.
 
 model.plot(max_effects=9)
 plt.show()
 
 # %%
-# One of them, as factors of the odds, with the terms that it is the sum of.
+# One effect, as a factor of the odds, with the terms that add up to it.
 
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
 model.plot("age", scale="ratio", labels={"age": "age (years)"}, ax=axes[0])
@@ -56,7 +57,7 @@ model.plot("age", parts=True, labels={"age": "age (years)"}, ax=axes[1])
 plt.show()
 
 # %%
-# Levels come with the number of rows that they have; rare ones are gathered.
+# Levels are shown with their number of rows; rare levels share one line.
 
 model.plot("native-country", max_levels=12)
 plt.show()

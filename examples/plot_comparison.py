@@ -2,16 +2,16 @@
 Comparing models on one effect
 ==============================
 
-Two models may predict equally well and tell different stories. Drawn over each other, their effects
-show where they agree, and where the data do not decide.
+Two models may predict equally well with different effects. Drawn in one plot, the effects show
+where the models agree and where the data do not decide.
 """
 
 # %%
 # Three styles
 # ------------
 #
-# Simulated rents: they rise with size up to a point, jump where a lift becomes obligatory (from the
-# fifth floor on), and depend on the quarter.
+# Simulated rents: they rise with size up to a point, jump at the fifth floor, from which a lift is
+# required, and depend on the quarter.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +35,7 @@ for style, model in models.items():
     print(f"{style:8} R² on the training rows {model.score(homes, rent):.3f}")
 
 # %%
-# Lines cannot bend, curves cannot jump; ``"auto"`` may do both.
+# Lines cannot bend, and curves cannot jump; ``"auto"`` can do both.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 cb.ComparisonDisplay.from_estimators(
@@ -48,7 +48,7 @@ plt.show()
 # A model and its correction
 # --------------------------
 #
-# The same picture shows what an edit changed, here a discount that the law demands.
+# The same plot shows what an edit changed, here a discount that is required by law.
 
 before = models["auto"].model_
 after = before.edit("set_level", "quarter", level="harbour", effect=100.0)

@@ -3,15 +3,15 @@ Line or curve? Let the model decide
 ===================================
 
 ``terms="components"`` gives every numeric column two terms: a straight line, and the curve without
-its line. Both are equally flexible, so a column gets a curve only if a line will not do.
+its line. Both are equally flexible, so a column gets a curve only if a line is not sufficient.
 """
 
 # %%
 # Diabetes
 # --------
 #
-# 442 patients, ten measurements, the progress of the disease after a year. Below 1,000 rows no rows
-# are held out by default; here a quarter is, to stop where the model predicts best.
+# 442 patients, ten measurements, and the progress of the disease after a year. With fewer than
+# 1,000 rows, no rows are held out by default; here a quarter is held out for early stopping.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,7 +26,7 @@ model = cb.CWBRegressor(terms="components", validation=0.25).fit(X, y)
 print(model.model_.summary())
 
 # %%
-# Terms named ``linear(...)`` are lines, ``centered(...)`` what they leave. The two add up to the
+# Terms named ``linear(...)`` are lines, ``centered(...)`` the rest of the curve. Their sum is the
 # effect of the column.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True, layout="constrained")

@@ -2,17 +2,17 @@
 Counts with exposure
 ====================
 
-Claims, accidents, failures: what is counted grows with the time that a row was watched. With
-``exposure`` the model is one of rates, and its pictures show rates per unit of exposure.
+Claims, accidents, failures: counts grow with the time that a row was observed. With ``exposure``
+the model predicts rates, and its plots show rates per unit of exposure.
 """
 
 # %%
 # Simulated policies
 # ------------------
 #
-# Every policy was in force for a part of a year; the number of claims is Poisson with a rate that
-# depends on the driver's age, the power of the car and the region, and young drivers of strong cars
-# are worse than either says.
+# Every policy was in force for a part of a year. The number of claims is Poisson with a rate that
+# depends on the driver's age, the power of the car and the region. Young drivers of powerful cars
+# have more claims than the two effects suggest.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,9 +42,9 @@ print(f"{claims.sum():.0f} claims in {policies['years'].sum():.0f} years")
 # Rates and factors
 # -----------------
 #
-# ``scale="response"`` is the expected number of claims of a whole year, for a row that is average
+# ``scale="response"`` is the expected number of claims in a whole year, for a row that is average
 # otherwise (the horizontal line). ``scale="ratio"`` is the factor by which the rate is multiplied,
-# which is what tariffs are made of.
+# as in tariffs.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
 words = {"labels": {"age": "age (years)"}, "target": "claims"}
@@ -60,7 +60,8 @@ plt.show()
 # Two columns together
 # --------------------
 #
-# The map is what the pair adds to the effects of age and power alone. Blank: no rows are near.
+# The map shows what the pair adds to the effects of age and power. It is blank where no rows are
+# near.
 
 regressor.plot("age:power", scale="ratio", **words)
 plt.show()
@@ -69,7 +70,7 @@ plt.show()
 # One policy
 # ----------
 #
-# The exposure is a step of its own: half a year, half the claims.
+# The exposure is a separate bar: half a year, half the claims.
 
 regressor.plot(kind="explanation", table=policies, row=11, target="claims")
 plt.show()

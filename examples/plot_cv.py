@@ -2,16 +2,18 @@
 How many iterations?
 ====================
 
-The number of iterations decides how much a model learns. Cross-validation chooses it without giving
-rows away: each fold is fitted to most of the rows and tested on the others, after every iteration.
+The number of iterations decides how flexible the model becomes. Cross-validation chooses it without
+giving up rows: each fold is fitted to most of the rows and tested on the others after every
+iteration.
 """
 
 # %%
 # Ten folds
 # ---------
 #
-# The progress of 442 diabetics within a year, from ten measurements. Pale lines are folds: how hard
-# their test rows are differs much more than where each is best. What matters is the mean.
+# The progress of 442 patients with diabetes within a year, from ten measurements. Pale lines are
+# folds. Their risks differ much more than their best iterations. The mean over the folds is what
+# matters.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
@@ -25,7 +27,7 @@ found.plot()
 plt.show()
 
 # %%
-# Two choices: the least mean risk, and the fewest iterations within one standard error of it.
+# Two choices: the lowest mean risk, and the fewest iterations within one standard error of it.
 
 found
 
@@ -33,8 +35,8 @@ found
 # What the choice means
 # ---------------------
 #
-# The curve of the body mass index after both numbers of iterations: the smaller model is flatter,
-# and leaves out what the folds cannot tell from noise.
+# The curve of the body mass index after both numbers of iterations: the smaller model is flatter
+# and leaves out what the folds cannot distinguish from noise.
 
 models = {
     f"best, {found.best_iteration}": cb.fit(X, y, n_iter=found.best_iteration),
@@ -51,8 +53,8 @@ for name, model in models.items():
 # Repeated folds
 # --------------
 #
-# Other folds find another number. Five divisions into ten folds say how much that matters: less
-# than it seems, for the risk is flat around its least.
+# Other folds choose another number of iterations. Five divisions into ten folds show how much this
+# matters: little, because the risk is flat around its minimum.
 
 for seed in range(3):
     once = cb.cv(X, y, n_iter=500, random_state=seed)
@@ -65,7 +67,7 @@ plt.show()
 # Momentum
 # --------
 #
-# Accelerated boosting gets there in fewer iterations, and then runs on into noise; the folds show
+# Accelerated boosting reaches the minimum in fewer iterations and then overfits; the folds show
 # where to stop it.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)

@@ -2,16 +2,16 @@
 Correct a model, then hand it over
 ==================================
 
-A model that can be read can be corrected by someone who knows the subject, and a sum of terms can
-be written in any language. Here a price model is made to rise with size, loses a column that must
-not be used, and becomes a SQL query.
+An expert can correct an interpretable model, and a sum of terms can be written in any language.
+Here a price model is made to rise with size, loses a column that must not be used, and becomes a
+SQL query.
 """
 
 # %%
 # A model with a dip
 # ------------------
 #
-# Simulated houses: few are very large, and those happened to be sold cheaply.
+# Simulated houses: few are very large, and these happened to be sold cheaply.
 
 import sqlite3
 
@@ -38,7 +38,7 @@ print(model.summary())
 # -----------
 #
 # Every edit returns a new model and is recorded in it. A column may have two terms, a curve and
-# steps; those that were chosen are made to rise one by one.
+# steps; each chosen term is made to rise.
 
 edited = model.edit("zero", "agent").edit("rounded", "quarter", digits=0)
 for name, term in model.terms.items():
@@ -55,7 +55,7 @@ plt.show()
 # Into the database
 # -----------------
 #
-# The query is plain SQL; it gives the model's own predictions.
+# The query is plain SQL and gives the model's own predictions.
 
 query = edited.to_sql(table="houses", dialect="sqlite")
 print("\n".join(query.splitlines()[:12]) + "\n...")

@@ -2,8 +2,8 @@
 Why does this row get its prediction?
 =====================================
 
-The score of a row is the intercept plus one number per column. That is the whole explanation:
-exact, without sampling, and the same numbers that the curves show.
+The score of a row is the intercept plus one number per column. These numbers are the whole
+explanation: they are exact, need no sampling, and equal the values of the effect curves.
 """
 
 # %%
@@ -27,7 +27,8 @@ model = cb.CWBRegressor(validation=0.25).fit(X, data.target).model_
 # Two patients
 # ------------
 #
-# Blue bars raise the prediction, orange ones lower it. Columns that hardly matter are gathered.
+# Blue bars raise the prediction, orange bars lower it. Columns with very small effects share one
+# bar.
 
 names = {"bmi": "body mass index", "bp": "blood pressure", "s5": "log triglycerides", "s3": "HDL"}
 prediction = model.predict(X)
@@ -44,7 +45,7 @@ plt.show()
 # The numbers behind a picture
 # ----------------------------
 #
-# Every picture keeps them.
+# Every display keeps its data.
 
 display = model.plot(kind="explanation", table=X, row=high)
 plt.close(display.figure_)

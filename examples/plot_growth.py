@@ -2,17 +2,16 @@
 Watching a model grow
 =====================
 
-Boosting adds one small step at a time, and a model of cwboost remembers all of them. So one can
-look at the whole path: which term came first, which one is still growing, and where the fit was
-right to stop.
+Boosting adds one small step at a time, and a cwboost model stores all of them. So you can plot the
+whole path: which term entered first, which is still growing, and where the fit stopped.
 """
 
 # %%
 # A fit to watch
 # --------------
 #
-# The Adult table again, every fifth row. The hybrid optimizer begins with momentum, switches to
-# plain steps when the validation risk stops falling, and goes on.
+# The Adult table again, every fifth row. The hybrid optimizer starts with momentum, switches to
+# plain steps when the validation risk stops falling, and continues.
 
 import matplotlib.pyplot as plt
 
@@ -29,7 +28,7 @@ print(model)
 # The risk
 # --------
 #
-# Pale lines are iterations that the hybrid left behind when it went back to its best iterate.
+# Pale lines are iterations that the hybrid discarded when it went back to its best iterate.
 
 model.plot(kind="risk")
 plt.show()
@@ -39,7 +38,7 @@ plt.show()
 # ---------
 #
 # One line per term: the standard deviation of its effect over the training rows. The marks at the
-# foot say when the term was chosen. Family comes first; the capital gains of a few people take
+# bottom show when the term was chosen. Family comes first; capital gains, which few rows have, take
 # longest.
 
 model.plot(kind="traces")

@@ -2,7 +2,8 @@
 Which columns act together
 ==========================
 
-Of ten pairs of columns two matter. They are found, fitted without their main effects, and drawn.
+Two of ten pairs of columns interact. The fit finds them, fits them without their main effects, and
+plots them.
 """
 
 import matplotlib.pyplot as plt
@@ -18,14 +19,16 @@ y = np.sin(3 * table["age"]) + 2 * table["dose"] * table["weight"]
 y += np.where(table["ward"] == "a", table["age"], 0.0) + rng.normal(0, 0.5, n)
 
 # %%
-# "auto" takes the pairs that gain more than noise on the residuals of the main effects.
+# "auto" selects the pairs whose gain on the residuals of the main effects exceeds the gain of
+# noise.
 
 model = cb.fit(table, y, interactions="auto", validation=0.2, n_iter=500)
 model.plot(kind="interactions")
 plt.show()
 
 # %%
-# The product of dose and weight is all in the pair: neither column has an effect of its own.
+# The effect of the product of dose and weight is entirely in the pair: neither column has a main
+# effect.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 model.plot("dose:weight", ax=axes[0])

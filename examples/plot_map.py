@@ -10,7 +10,7 @@ contours around zero, and left blank where no training row is near, since nothin
 # Simulated house prices
 # ----------------------
 #
-# A round town with two centres, divided by a river; prices per square metre fall with the distance
+# A round town with two centres, divided by a river. Prices per square metre fall with the distance
 # to the nearer centre.
 
 import matplotlib.pyplot as plt
@@ -47,7 +47,7 @@ model.plot("lon:lat", target="price", table=houses, ax=axes[1])
 plt.show()
 
 # %%
-# Beside it, the effect of the year of construction, in the order of the column.
+# The other effect is the year of construction, with levels in the order of the column.
 
 model.plot("built", target="price", sort=False)
 plt.show()

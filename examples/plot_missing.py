@@ -2,16 +2,17 @@
 Missing cells and rare levels
 =============================
 
-Empty cells stay empty: being missing has an effect of its own, which is drawn beside the curve. And
-levels with few rows are drawn towards the average, so that chance does not speak through them.
+Missing cells are not imputed: being missing has its own effect, which is drawn next to the curve.
+Effects of levels with few rows are shrunk towards the average, which reduces noise.
 """
 
 # %%
 # Simulated customers
 # -------------------
 #
-# Who earns more says so less often, and buys more. Forty branches have between a few and some
-# hundred customers; what they add to the sales is known here, because it was drawn.
+# Customers with a higher income state it less often, and buy more. Forty branches have between a
+# few and some hundred customers; their true effects on sales are known, because the data are
+# simulated.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,7 +32,7 @@ print(f"{np.isnan(customers['income']).mean():.0%} do not say their income")
 model = cb.CWBRegressor(terms="smooth").fit(customers, sales)
 
 # %%
-# The hollow mark is the effect of a missing cell. Had the cells been filled with the mean, these
+# The hollow mark is the effect of a missing cell. If the cells had been filled with the mean, these
 # customers would look average.
 
 model.plot("income", target="sales", labels={"income": "income (thousands)"})
@@ -41,8 +42,8 @@ plt.show()
 # Rare levels
 # -----------
 #
-# What the model says about a branch against the mean of its residuals, which is what an unpenalised
-# model would say. Branches with few customers are trusted less.
+# The effect of a branch in the model, compared with the mean of its residuals, which would be the
+# effect in an unpenalised model. Branches with few customers are shrunk more.
 
 without = cb.CWBRegressor(terms="smooth", exclude=["branch"]).fit(customers, sales)
 residual = sales - without.predict(customers)

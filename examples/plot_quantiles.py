@@ -2,16 +2,16 @@
 Quantiles: how long at most?
 ============================
 
-The mean says what to expect, a quantile what to be prepared for. With ``cb.Quantile(tau)`` effects
-are those of the value that a share tau of the rows stays below.
+The mean says what to expect, a quantile what to be prepared for. With ``cb.Quantile(tau)``, the
+model predicts the value that a share tau of the rows stays below.
 """
 
 # %%
 # Simulated waiting times
 # -----------------------
 #
-# Patients wait longer around noon, and then also much less predictably: the spread grows with the
-# crowd. Mondays are worse. The weekday is unknown for one row in twenty.
+# Patients wait longer around noon, and their waiting times also vary more then. Mondays are worse.
+# The weekday is unknown for one row in twenty.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,7 +31,8 @@ visits = {"hour": hour, "weekday": weekday}
 # Three fits
 # ----------
 #
-# A fifth of the rows is held out to stop, a test set of new rows says whether the shares are right.
+# A fifth of the rows is held out for early stopping; new test rows show whether the shares are
+# right.
 
 levels = (0.1, 0.5, 0.9)
 test = np.arange(n) % 4 == 0
@@ -50,8 +51,8 @@ for name, model in models.items():
 # The effect of the hour
 # ----------------------
 #
-# The effects differ: noon costs a lucky patient little and an unlucky one much. One model of the
-# mean could not say so.
+# The effects differ: around noon, short waits hardly become longer, but long waits become much
+# longer. A model of the mean could not show this.
 
 cb.ComparisonDisplay.from_estimators(
     models, "hour", target="the wait (minutes)", labels={"hour": "hour of the day"}
@@ -62,8 +63,8 @@ plt.show()
 # The predictions
 # ---------------
 #
-# A Monday, hour by hour. The three models are fitted each on its own, so nothing forbids their
-# curves to cross; with these many rows they do not.
+# A Monday, hour by hour. The three models are fitted separately, so their curves could cross; with
+# this many rows they do not.
 
 grid = np.linspace(8, 18, 200)
 monday = {"hour": grid, "weekday": np.full(200, "Mon", object)}

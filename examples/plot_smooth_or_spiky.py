@@ -2,18 +2,18 @@
 Smooth where the data are smooth, spiky where they are spiky
 ============================================================
 
-By default (``terms="auto"``) a numeric column gets two terms: a smooth curve and a step function.
-In every iteration boosting takes the one that helps more, so each column ends up with the shape its
-data have, and the summary says which.
+By default (``terms="auto"``), a numeric column gets two terms: a smooth curve and a step function.
+In every iteration boosting chooses the term that reduces the risk more, so each column gets a
+suitable shape, and the summary shows which.
 """
 
 # %%
 # Two simulated columns
 # ---------------------
 #
-# ``age`` has a smooth effect. ``gain`` is what capital gains look like in a census: most people
-# have none, the others have a few round sums and a long tail, and neighbouring sums may mean
-# different things.
+# ``age`` has a smooth effect. ``gain`` resembles capital gains in a census: it is zero in most
+# rows, the others have a few round amounts and a long tail, and neighbouring amounts may have
+# different effects.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,9 +50,9 @@ models = {terms: cb.CWBRegressor(terms=terms).fit(X, y) for terms in ("smooth", 
 print(models["auto"].model_.summary())
 
 # %%
-# The default has taken the curve for most of ``age`` and only steps for ``gain``. Its effects are
-# about as good as the better of the two others: the root mean squared error against the true
-# effects, per column.
+# The default used the curve for most of ``age`` and only steps for ``gain``. Its effects are about
+# as good as the better of the two others, measured by the root mean squared error of the effect of
+# each column:
 
 truth = {"age": age_effect(age), "gain": gain_effect(gain)}
 print(f"{'':8}" + "".join(f"{column:>8}" for column in truth))
@@ -66,7 +66,7 @@ for terms, model in models.items():
     print(f"{terms:8}" + "".join(f"{error:8.3f}" for error in errors))
 
 # %%
-# The same in pictures: the sum of all terms of a column, on the rows of the table.
+# The same as plots: the sum of all terms of a column, at the rows of the table.
 
 fig, axes = plt.subplots(2, 3, figsize=(9, 5), sharey="row", sharex="row", layout="constrained")
 for k, (terms, model) in enumerate(models.items()):

@@ -2,9 +2,10 @@
 Which columns are real?
 =======================
 
-Boosting chooses columns, and after enough iterations it chooses some that say nothing. Three ways
-to keep them out: stability selection, which bounds how many get in by chance; probing, which stops
-when a shuffled column wins; and deselection, which drops what brought next to nothing.
+Boosting selects columns, and after enough iterations it selects some without an effect. Three
+methods keep them out: stability selection, which bounds how many get in by chance; probing, which
+stops when a shuffled column is chosen; and deselection, which drops terms that reduced the risk
+very little.
 """
 
 # %%
@@ -12,8 +13,7 @@ when a shuffled column wins; and deselection, which drops what brought next to n
 # ------------------------------
 #
 # The diabetes data: 442 patients, ten measurements, and the progression of the disease a year
-# later. We add forty columns of noise, so that of four fifths of the table we know that it says
-# nothing.
+# later. We add forty noise columns, so four fifths of the columns are known to have no effect.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,29 +34,29 @@ print(f"early stopping: {len(chosen)} columns, {sum('noise' in name for name in 
 # Stability selection
 # -------------------
 #
-# A hundred fits to halves of the rows; each ends when it has chosen q columns. Selected are those
-# that 75% of the fits agree on. How large q may be follows from the number of columns that may get
-# in by chance, one on average.
+# A hundred fits to halves of the rows; each ends when it has chosen q columns. A column is selected
+# if 75% of the fits chose it. The value of q follows from the number of columns that may be
+# selected by chance, one on average.
 
 found = cb.stability(table, data.target, cutoff=0.75, pfer=1)
 print(found.summary())
 
 # %%
-# Columns of noise are chosen by some fits each, not by most. (The bound is one on average: of eight
-# draws of the noise, one had a column that got in.)
+# Every noise column is chosen by some fits, but not by most. (The bound is one on average: in one
+# of eight draws of the noise, a noise column was selected.)
 
 found.plot(max_names=14)
 plt.show()
 
 # %%
-# When did the fits choose them? The body mass index and s5 come at once; the noise has no time at
-# which it comes.
+# When did the fits choose them? The body mass index and s5 are chosen at once; noise columns are
+# chosen at any time.
 
 found.plot(kind="path")
 plt.show()
 
 # %%
-# The same fits can be judged by another cutoff, without fitting anew.
+# The same fits can be evaluated at another cutoff, without fitting again.
 
 for cutoff in (0.6, 0.75, 0.9):
     other = found.with_cutoff(cutoff)
@@ -66,9 +66,9 @@ for cutoff in (0.6, 0.75, 0.9):
 # Probing
 # -------
 #
-# Every column gets a shadow, itself with its rows shuffled. The fit ends when a shadow is chosen.
-# That costs as much as one fit, gives a model at once, and bounds nothing: shadows come sooner in
-# some shuffles than in others, so twenty are drawn.
+# Every column gets a shadow, a copy with its rows shuffled. The fit ends when a shadow is chosen.
+# This costs as much as one fit and gives a model at once, but does not bound an error rate. Shadows
+# are chosen sooner in some shuffles than in others, so twenty shuffles are drawn.
 
 probed = cb.probe(table, data.target, repeats=20)
 print(probed.table())
@@ -77,14 +77,13 @@ print(probed.table())
 # Deselection
 # -----------
 #
-# The model of the beginning, without the columns that brought less than one percent of the fall of
-# the risk.
+# The first model, without the columns that contributed less than one percent of the risk reduction.
 
 small = cb.deselect(model, table, data.target)
 print(small.summary())
 
 # %%
-# Of all four, the columns of noise:
+# The number of noise columns selected by all four methods:
 
 ways = {
     "early stopping": chosen,

@@ -2,19 +2,18 @@
 Three algorithms on one data set
 ================================
 
-Plain boosting (CWB) takes many small steps. Acceleration (ACWB) takes larger ones by momentum, and
-runs away if nobody stops it. The hybrid (HCWB) starts with the second and ends with the first. Here
-all three fit the same simulated table, and we look at the risk on the way and at the curves at the
-end.
+Plain boosting (CWB) takes many small steps. Acceleration (ACWB) takes larger steps by momentum, and
+diverges if it is not stopped. The hybrid (HCWB) starts like ACWB and ends like CWB. Here all three
+fit the same simulated table, and we compare the risk along the path and the final curves.
 """
 
 # %%
 # The data
 # --------
 #
-# Five columns have an effect, five are noise. An informative column is uniform on a range of its
-# own; its effect is a cubic spline (order 4) with 10 basis functions and coefficients from
-# N(0, 9). Noise is added until it has the variance of the signal (a signal-to-noise ratio of 1).
+# Five columns have an effect, five are noise. Each informative column is uniform on its own range;
+# its effect is a cubic spline (order 4) with 10 basis functions and coefficients from N(0, 9). The
+# added noise has the variance of the signal (a signal-to-noise ratio of 1).
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -49,8 +48,9 @@ y = signal + rng.normal(0, signal.std(), n)
 # early stopping off, so that we see where each path leads.
 #
 # ``then="training"`` keeps the hybrid's second phase on the training rows. The default,
-# ``then="all"``, goes on with all rows: that makes a better model of the same data, but from the
-# switch on the validation rows are trained on, and their risk says nothing any more about new rows.
+# ``then="all"``, continues with all rows. This makes a better model of the same data, but from the
+# switch on the fit learns from the validation rows, so their risk no longer says anything about new
+# rows.
 
 held = np.arange(n) % 10 < 3
 optimizers = {
@@ -70,7 +70,7 @@ print(f"iterate {hybrid.rewound_to}, the best it had seen.")
 # The risk on the way
 # -------------------
 #
-# A dot marks the iterate with the least validation risk: the one that ``fit`` returns.
+# A dot marks the iterate with the lowest validation risk, which ``fit`` returns.
 
 colors = {"CWB": "#0072B2", "ACWB": "#D55E00", "HCWB": "#009E73"}  # safe for colour-blind readers
 styles = {"CWB": "-", "ACWB": (0, (4, 1.5)), "HCWB": "-"}
@@ -101,18 +101,18 @@ fig.legend(frameon=False, loc="outside upper center", ncols=3)
 plt.show()
 
 # %%
-# ACWB falls fastest and then runs away. This is not overfitting: its *training* risk rises too.
-# Nesterov's momentum grows with the iterations and amplifies the error of always moving one term
-# only. HCWB leaves it at the right time and goes on falling.
+# The risk of ACWB falls fastest and then diverges. This is not overfitting: its *training* risk
+# rises too. Nesterov's momentum grows with the iterations and amplifies the error of moving only
+# one term at a time. HCWB switches off momentum in time, and its risk continues to fall.
 #
-# How many iterations does each need to come within 5%, 2% and 1% of the least validation risk of
+# How many iterations does each need to come within 5%, 2% and 1% of the lowest validation risk of
 # all three?
 
 least = min(model.validation_risk.min() for model in models.values())
 
 
 def needs(model, share):
-    """The first iteration with a validation risk so near to the least."""
+    """Return the first iteration with a validation risk this close to the lowest."""
     hits = np.flatnonzero(model.validation_risk <= (1 + share) * least)
     return hits[0] if len(hits) else "never"
 
@@ -124,9 +124,9 @@ for name, model in models.items():
     print(f"{name:7}{cells}{best:10}{risk[best]:11.3f}{risk[-1]:15.5g}")
 
 # %%
-# The momentum decides how soon ACWB turns. A smaller one delays that and does not prevent it: give
-# ACWB validation rows, or use HCWB. (0.0034 is the default of ``cb.Accelerated``, 0.037 that of
-# ``cb.Hybrid``.)
+# The momentum decides how soon ACWB diverges. A smaller momentum delays this but does not prevent
+# it: give ACWB validation rows, or use HCWB. (The default is 0.0034 in ``cb.Accelerated`` and 0.037
+# in ``cb.Hybrid``.)
 
 print("momentum   within 2%   best at   its risk   training risk turns at")
 for momentum in (0.037, 0.01, 0.0034, 0.001):
@@ -140,8 +140,8 @@ for momentum in (0.037, 0.01, 0.0034, 0.001):
 # The curves at the end
 # ---------------------
 #
-# ``fit`` has returned each model at its best iterate. Effects have mean zero over the training
-# rows, so we centre the true ones likewise. The sixth panel is a column without effect.
+# ``fit`` returned each model at its best iterate. Effects have mean zero over the training rows, so
+# we centre the true effects in the same way. The sixth panel is a column without effect.
 
 train = {name: column[~held] for name, column in table.items()}
 shown = [*truth, "noise1"]
@@ -162,9 +162,9 @@ axes[0, 0].legend(frameon=False, fontsize=9, ncols=2)
 plt.show()
 
 # %%
-# The root mean squared error of each curve, and how many noise columns were taken in. All of them
-# were, with small effects: a risk of held-out rows stops a fit where it predicts best, which is
-# later than where it chooses best.
+# The root mean squared error of each curve, and the number of selected noise columns. All noise
+# columns were selected, with small effects: early stopping by held-out rows optimises predictions,
+# and that takes more iterations than the best selection of columns.
 
 print("       " + "".join(f"{column:>8}" for column in truth) + "   noise columns chosen")
 for name, model in models.items():

@@ -2,8 +2,8 @@
 Tuning a model
 ==============
 
-How flexible should the terms be, how large the steps, and how many of them? ``cb.tune`` tries many
-configurations for a few iterations and the better ones for longer, by cross-validation.
+How flexible should the terms be, how large the steps, and how many steps are needed? ``cb.tune``
+tries many configurations for a few iterations and the better ones for longer, by cross-validation.
 """
 
 # %%
@@ -11,8 +11,8 @@ configurations for a few iterations and the better ones for longer, by cross-val
 # ----------
 #
 # Diabetes progression of 442 patients. The space has the df of the curves, the rate, and whether to
-# use momentum. Hyperband begins with 32 configurations of 25 iterations, and gives the better half
-# of them twice as many, until 800.
+# use momentum. Hyperband starts with 32 configurations of 25 iterations, and repeatedly gives the
+# better half twice as many, up to 800.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
@@ -35,15 +35,15 @@ print(tuning.summary())
 # ------------
 #
 # Every point is a configuration, at the last rung that it reached; the red one is the best. Stiff
-# curves win: there is little to see in so few patients but straight lines. The rate hardly matters,
-# as long as there are iterations enough; a larger one just needs fewer.
+# curves win, because so few patients hardly show more than straight lines. The rate hardly matters
+# if there are enough iterations; a larger rate needs fewer.
 
 tuning.plot()
 plt.show()
 
 # %%
-# The same along the iterations: momentum dives, and comes up again as fast. A plain fit reaches the
-# same depth later, and stays there.
+# The same along the iterations: with momentum, the risk falls quickly and rises again as quickly. A
+# plain fit reaches the same risk later, and stays there.
 
 tuning.plot("paths")
 plt.show()
@@ -52,14 +52,14 @@ plt.show()
 # The final model
 # ---------------
 #
-# ``tuning.fit()`` fits the best configuration to all rows, with as many iterations as were best.
+# ``tuning.fit()`` fits the best configuration to all rows, with the best number of iterations.
 
 model = tuning.fit()
 print(model.summary())
 
 # %%
-# Is it better than the default df and rate? By some percent of the risk, and a part of that is
-# luck: it is the best of 84. Rows that were kept aside would tell.
+# Is it better than the default df and rate? The risk is a few percent lower, and a part of that is
+# chance, because it is the best of 84. Separate test rows would show how much.
 
 default = cb.tune(X, y, {"rate": 0.1}, folds=5, schedule=cb.RandomSearch(1, 400))
 print(f"defaults {default.best.score:.1f}, tuned {tuning.best.score:.1f}")

@@ -2,17 +2,17 @@
 How sure is it? Bands and intervals
 ===================================
 
-A curve without a band invites stories about every bend of it. ``model.with_bands`` refits the
+Without a band, a reader may overinterpret every bend of a curve. ``model.with_bands`` refits the
 model to bootstrap draws of the rows and shows how far the curve may be from the truth; ``bags=``
-shows how far fits to parts of the rows differ; ``model.intervals`` says where the next value will
-be.
+shows how much fits to parts of the rows differ; ``model.intervals`` predicts the range of the next
+value.
 """
 
 # %%
 # Energy use of 1,500 buildings
 # -----------------------------
 #
-# Simulated, so that the truth is known: use falls with the temperature outside, up to 18 degrees,
+# Simulated, so that the truth is known: use falls with the outside temperature up to 18 degrees,
 # and rises again where rooms are cooled; it varies more in the cold.
 
 import matplotlib.pyplot as plt
@@ -38,8 +38,8 @@ buildings = {"temperature": temperature, "kind": kind}
 # A band around an effect
 # -----------------------
 #
-# A hundred draws. At every single temperature the true effect (dotted) is in the dark band with
-# probability 0.95; the light band holds the whole curve. Where rows are few, both are wide.
+# A hundred draws. At every single temperature, the dark band contains the true effect (dotted) with
+# probability 0.95; the light band contains the whole curve. Both are wide where there are few rows.
 
 model = cb.fit(buildings, use, n_iter=100, optimizer=cb.Plain(rate=0.3))
 model = model.with_bands(buildings, use)
@@ -52,8 +52,8 @@ ax.plot(at, usual(at) - usual(temperature).mean(), ":", color="black", linewidth
 plt.show()
 
 # %%
-# Levels have them as well. There are few hospitals: their effect is less sure, and shrunken towards
-# zero, as the place of the dot in the band shows.
+# Levels have bands as well. There are few hospitals: their effect is more uncertain, and shrunk
+# towards zero, as the position of the dot in the band shows.
 
 model.plot("kind", target="energy use")
 plt.show()
@@ -62,9 +62,9 @@ plt.show()
 # Bags
 # ----
 #
-# The average of eight fits, each to four fifths of the rows, is one model again. The shade goes
-# from the lowest to the highest of them: what depends on which rows were there. It is not a band
-# that holds the truth: the bags share most of their rows, and all of their bias.
+# The average of eight fits, each to four fifths of the rows, is one model again. The shaded range
+# goes from the lowest to the highest fit and shows how much depends on the rows that were drawn. It
+# is not a confidence band: the bags share most of their rows, and all of their bias.
 
 averaged = cb.fit(buildings, use, n_iter=300, optimizer=cb.Plain(rate=0.3), bags=8)
 print(averaged.summary())
@@ -75,9 +75,10 @@ plt.show()
 # The next building
 # -----------------
 #
-# Intervals for new values: calibrated by folds they hold nine of ten, whatever the distribution.
-# Of one width everywhere ("cv+") they are too wide where use is predictable and too narrow in the
-# cold; quantile models, calibrated likewise ("cqr"), are as wide as they need to be.
+# Intervals for new values: calibrated by folds, they contain nine of ten values for any
+# distribution. "cv+" intervals have the same width everywhere, so they are too wide where use is
+# predictable and too narrow in the cold; "cqr" intervals, from calibrated quantile models, adapt
+# their width.
 
 row = {"temperature": np.linspace(-10, 32, 200), "kind": np.full(200, "office")}
 offices = kind == "office"

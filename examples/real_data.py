@@ -1,8 +1,8 @@
-"""Five tables as they come, each fitted in a few lines from its Parquet file:
+"""Five real tables, each fitted unchanged in a few lines from its Parquet file:
 
     python examples/real_data.py FOLDER [TABLE ...]
 
-Categories, missing cells and counts with an exposure need no preparation. The files are Adult
+Categories, missing cells and counts with an exposure do not need preparation. The files are Adult
 (UCI), bike sharing by the hour (UCI), default of credit cards (UCI), French motor liability claims
 (CASdatasets) and California housing with the distance to the ocean; a quarter of the rows is kept
 for the figures that are printed:
@@ -59,7 +59,7 @@ def claims(folder):
 
 
 def houses(folder):
-    """What is a house worth? The place is one term of two columns; the rest is automatic."""
+    """What is a house worth? The location is one term of two columns; the rest is automatic."""
     train, test = split(folder / "california_housing_ocean.parquet")
     place = cb.Tensor("longitude", "latitude", df=20)
     model = cb.CWBRegressor(learners=[place, ...], exclude=["median_house_value"])
@@ -67,8 +67,8 @@ def houses(folder):
 
 
 def report(model, X, y):
-    """What the model found, how good it is on new rows, and whether its predictions are right in
-    the mean from the lowest to the highest fifth of them (claims: per year)."""
+    """Print the summary, the quality on new rows, and observed and predicted means from the lowest
+    to the highest fifth of the predictions (claims: per year)."""
     print(model.model_.summary())
     if isinstance(model, cb.CWBClassifier):
         fitted, fact = model.predict_proba(X)[:, 1], (y == model.classes_[1]).to_numpy()
