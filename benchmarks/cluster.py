@@ -95,9 +95,7 @@ class Watch:
     received: int = 0
     sums: int = 0  # requested sums of a slot over a set
     notes: list[Any] = field(default_factory=list)  # from the workers
-    seen: list[tuple[float, ...]] = field(
-        default_factory=list
-    )  # the figures above, after every iteration
+    seen: list[tuple[float, ...]] = field(default_factory=list)  # these, per iteration
 
     def after(self) -> None:
         so_far = (len(self.trips), self.sent, self.received, self.sums)
@@ -211,9 +209,7 @@ def measured(rows: int, workers: int, n_iter: int, direct: bool, processes: bool
             other = "y" if y == "z" else "z"
             how = {"y": y, "loss": loss, "optimizer": cb.Hybrid(), "n_iter": n_iter}
             how |= {"validation": HELD, "patience": None}
-            cwboost_fit(
-                table.drop(columns=other), client, how | {"n_iter": 2}
-            )  # everything is loaded
+            cwboost_fit(table.drop(columns=other), client, how | {"n_iter": 2})  # loads modules
             far, watch = watched(client, table.drop(columns=other), how, counted=False)
             _, counted = watched(client, table.drop(columns=other), how, counted=True)
             local, near = beside(whole.drop(columns=other), how, workers)

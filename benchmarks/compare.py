@@ -16,9 +16,7 @@ from .results import Result
 from .rivals import RIVALS
 
 LIMIT = 280.0  # seconds of a fit
-BESIDES = (
-    60.0  # additional seconds for the data; five more limits are allowed for predictions and errors
-)
+BESIDES = 60.0  # more seconds for the data; predictions and errors have five more limits
 COMMON = ("numpy", "scipy", "scikit-learn")
 BLOCKS = {"tables": results.table, "summary": results.summary}  # of pages
 

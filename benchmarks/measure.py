@@ -18,10 +18,7 @@ from .process import Memory, at_most
 from .rivals import RIVALS, Rival
 
 PREDICTIONS = 5  # the best of these counts
-EFFECT_ROWS, EFFECT_COLUMNS = (
-    2000,
-    200,
-)  # maximum number of rows and columns for the error of effects
+EFFECT_ROWS, EFFECT_COLUMNS = 2000, 200  # maximum for the error of effects
 
 
 def fit_once(

@@ -26,9 +26,9 @@ NAMES = (
 )
 SCALES = ("small", "paper", "tiny")  # the last is for tests
 RESULTS = Path("experiment-results")
-REQUIRES = ("pandas", "pyarrow", "sklearn", "matplotlib")  # by all
+REQUIRES = ("pandas", "pyarrow", "sklearn", "matplotlib")  # used by all
 REMEDY = "pip install '.[experiments]'"
-INTERRUPTED = 130  # exit code, as of a shell
+INTERRUPTED = 130  # exit code, as in a shell
 
 
 def main(words: list[str] | None = None) -> None:
@@ -40,7 +40,7 @@ def main(words: list[str] | None = None) -> None:
         "--scale",
         default="small",
         metavar="{small,paper}",
-        help="a corner of each grid (small), or the paper's whole grid",
+        help="a part of each grid (small), or the paper's whole grid",
     )
     parser.add_argument(
         "--data", type=Path, help="folder of Parquet files; without it, tables come from OpenML"
@@ -50,36 +50,42 @@ def main(words: list[str] | None = None) -> None:
         "--jobs",
         type=int,
         default=os.cpu_count() or 1,
-        help="tasks side by side, where time is not measured (all cores); 0: in this process",
+        help="parallel tasks, where time is not measured (all cores); 0: in this process",
     )
-    parser.add_argument("--redraw", action="store_true", help="run nothing, draw and tell anew")
+    parser.add_argument(
+        "--redraw",
+        action="store_true",
+        help="do not run tasks; only draw and print the results again",
+    )
     parser.add_argument(
         "--docs", type=Path, help="report: also write paper.md and its pictures into this folder"
     )
     arguments = parser.parse_args(words)
     unknown = set(arguments.names) - {*NAMES, "all", "report"}
     if unknown:
-        parser.error(f"no experiment {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+        parser.error(
+            f"unknown experiment {', '.join(sorted(unknown))}; expected {', '.join(NAMES)}"
+        )
     check(parser, arguments)
     try:
         sys.exit(act(arguments))
     except KeyboardInterrupt:
-        print("interrupted; run again to go on", file=sys.stderr)
+        print("interrupted; run again to resume", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 
 def check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """What is wrong with the words is told before anything is run."""
+    """Check the arguments before anything is run."""
     if arguments.scale not in SCALES:
         parser.error(f"argument --scale: {arguments.scale!r} is neither small nor paper")
     if "report" in arguments.names and len(arguments.names) > 1:
-        parser.error("report stands alone: run the experiments first, then report")
+        parser.error("report cannot be combined with experiments: run these first, then report")
     if arguments.jobs < 0:
-        parser.error(f"argument --jobs: {arguments.jobs} is not at least 1")
+        parser.error(f"argument --jobs: expected at least 1, got {arguments.jobs}")
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Does what was asked for; the exit code."""
+    """Run the requested experiments; return the exit code."""
     folder = arguments.output / arguments.scale
     try:
         if arguments.names == ["report"]:
@@ -99,7 +105,7 @@ def act(arguments: argparse.Namespace) -> int:
             if not arguments.redraw:
                 runner.run_all(module, arguments.scale, folder, arguments.data, arguments.jobs)
             report.tell(module, arguments.scale, folder)
-        except (OSError, ValueError) as error:  # the others go on
+        except (OSError, ValueError) as error:  # the other experiments continue
             print(f"python -m experiments: {error}", file=sys.stderr)
             failed = True
     return int(failed)
@@ -112,7 +118,7 @@ def check_installed(names: Iterable[str]) -> None:
 
 
 def check_data(wanted: list[runner.Experiment], scale: str, data: Path) -> None:
-    """Whether the folder has a file of each table that is asked for."""
+    """Check that the folder has a file of each requested table."""
     if not data.is_dir():
         raise ValueError(f"--data: there is no folder {data}; it needs {report.data_files()}")
     tasks = [task for m in wanted if m.NEEDS_DATA for task in m.tasks(scale)]

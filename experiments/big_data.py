@@ -1,7 +1,7 @@
-"""Big data: fits of growing size, each in a process that may use so much memory and no more.
+"""Big data: fits of growing size, each in a process with limited memory.
 
 Simulated tables as large as the paper's largest: Higgs, 11,000,000 x 29, and the flood insurance
-policies, 14,569,103 x 51 (the target included). A fit that runs out of memory is a result.
+policies, 14,569,103 x 51 (the target included). Running out of memory is a valid result.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ DEVIATIONS = (
     "The tables are simulated (normal columns of 32 bits, five with an effect, two classes): the "
     "paper's files are not part of this repository. Its Higgs script had a target of one class.",
     "50 iterations as in the paper, at rate 0.05 with df 5; two threads (the paper: four).",
-    "Memory is the growth of the process's peak over the table in memory; the paper's is what "
-    "the whole machine had less at the end than at the start, the table (2.4 and 3.5 GB) "
-    "included.",
-    "The limit is one of the address space of the process: the paper's 30 GB, or all memory that "
-    "the machine has if that is less (the rows of the table say which). The largest fits of both "
-    "tables are made again under 8 GB, table included.",
+    "Memory is the growth of the process's peak over the table in memory; in the paper it is the "
+    "decrease of the machine's free memory from start to end, including the table (2.4 and 3.5 "
+    "GB).",
+    "The limit applies to the address space of the process: the paper's 30 GB, or the machine's "
+    "memory if that is less (the rows of the table show which). The largest fits of both tables "
+    "are repeated with a limit of 8 GB, table included.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, ("failed",), ()
 
 LIMIT, TIGHT = 30.15e9, 8e9  # bytes
-UNRECORDED = 25.28e9  # what the machine had where results do not say which limit was set
+UNRECORDED = 25.28e9  # the machine's memory, for results that do not record the limit
 BINS = {"no binning": "exact", "binning": "sqrt"}
 PAPER = {  # (rows, columns): GB at the peak and seconds, with binning; without: out of memory
     (11_000_000, 29): (12.97, 333.0),
@@ -57,7 +57,7 @@ N_ITER, BLOCK = 50, 1_000_000
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
-    """The same for small and paper."""
+    """Return the tasks, the same for small and paper."""
     if scale == "tiny":
         sizes = [(1_000, 29, LIMIT), (2_000, 29, LIMIT), (2_000, 29, TIGHT)]
     else:
@@ -71,7 +71,7 @@ def tasks(scale: str) -> list[dict[str, Any]]:
 
 
 def make(n: int, columns: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Columns of 32 bits, made block by block so that nothing larger is ever in memory."""
+    """Return columns of 32 bits, made block by block to limit the memory."""
     rng = np.random.default_rng([n, columns])
     table = {f"x{j}": np.empty(n, dtype=np.float32) for j in range(columns - 1)}
     y = np.empty(n, dtype=np.uint8)
@@ -113,7 +113,7 @@ def run(n: int, columns: int, bins: str, threads: int, memory: float) -> dict[st
 
 
 def limit_set() -> float | None:
-    """Bytes of address space that this process may have."""
+    """Return the bytes of address space that this process may use."""
     with suppress(ImportError):
         import resource
 
@@ -190,7 +190,7 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def tight(results: pd.DataFrame) -> str:
-    """What becomes of the largest fits of each table under the smaller limit."""
+    """Return in words how the largest fits of each table end under the smaller limit."""
     told = []
     for at in results[results.memory == TIGHT].sort_values(["columns", "bins"]).itertuples():
         end = "fits" if at.status == "done" else "runs out of memory"
@@ -199,6 +199,6 @@ def tight(results: pd.DataFrame) -> str:
 
 
 def limits(results: pd.DataFrame) -> dict[float, float]:
-    """The limit that was set by the one that was asked for."""
+    """Return the actual limit by the requested limit."""
     known = results.get("limit_set", results.memory * np.nan).groupby(results.memory).max()
     return {asked: min(asked, UNRECORDED) if was != was else was for asked, was in known.items()}

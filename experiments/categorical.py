@@ -1,7 +1,7 @@
 """Categories: one ridge learner per column, or one binary learner per level.
 
-Time and memory of both; which levels they leave out; how far their parameters are from the true
-ones, also if small parameters of the ridge are cut off.
+Compares time and memory of both, the levels that they leave out, and the errors of their
+parameters, also if small parameters of the ridge are cut off.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ CLAIM = (
     "does not change the MSE of the parameters."
 )
 CAPTION = (
-    "Top: seconds of 2000 iterations; memory added; share of levels without effect that were left "
-    "out (TNR) against the share of levels with an effect that were (FNR), a point being the "
-    "median over the draws of one configuration and the best place top left. Bottom: MSE of the "
-    "parameters."
+    "Top: seconds of 2000 iterations; memory added; share of levels without effect that were "
+    "left out (TNR) against the share of levels with an effect that were left out (FNR); a point "
+    "is the median over the draws of one configuration, and the best position is top left. "
+    "Bottom: MSE of the parameters."
 )
 DEVIATIONS = (
     "The paper's code gave the ridge learner no penalty (its df was not read); the ridge here is "
     "fitted without penalty for comparison, and with cwboost's default df.",
     "The noise-free risk stops the fits as in H2. Fits have at most 20,000 iterations, 2000 "
     "where time and 200 where memory is measured.",
-    "Memory is the growth of the process's peak during the fit, in a process that gives back at "
-    "once what it frees.",
-    "Time and memory at small scale are of 20,000 and 100,000 rows, 10 columns with and 10 without "
-    "effect, signal to noise 1, one draw (the paper's of 100 columns).",
-    "Draws of one configuration share columns and effects and differ in their noise: medians "
-    "rest on fewer independent data sets than there are fits.",
+    "Memory is the growth of the process's peak during the fit, in a process that returns freed "
+    "memory at once.",
+    "Time and memory at small scale are for 20,000 and 100,000 rows, 10 columns with and 10 "
+    "without effect, signal to noise 1, one draw (in the paper for 100 columns).",
+    "Draws of one configuration share columns and effects and differ in their noise, so medians "
+    "are based on fewer independent data sets than there are fits.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ("choice",)
 
@@ -99,12 +99,12 @@ class Draw(NamedTuple):
     table: dict[str, Any]
     eta: np.ndarray
     y: np.ndarray
-    means: dict[str, np.ndarray]  # of the levels, by informative column
+    means: dict[str, np.ndarray]  # for the levels, by informative column
 
 
 def draw(n: int, p: int, relative: float, snr: float, levels: int, draw: int = 0) -> Draw:
-    """Levels are equally likely; half of those of an informative column have no effect, the others
-    one from U[-10, 10]. Draws of one configuration differ in the noise."""
+    """Return equally likely levels; half of the levels of an informative column have no effect, the
+    others an effect from U[-10, 10]. Draws of one configuration differ in the noise."""
     import pandas as pd
 
     noise = int(p * relative)
@@ -149,11 +149,11 @@ def choices(draws: int, most: int, **task: Any) -> list[dict[str, Any]]:
 
 
 def parameters(model: cb.Model, data: Draw) -> dict[str, np.ndarray]:
-    """By column, of all levels in their order; 0 where a level was left out."""
+    """Return the parameters by column, for all levels in order; 0 where a level was left out."""
     out = {}
     for name, column in data.table.items():
         if name in model.terms:
-            term = model.terms[name]  # whose levels are sorted as text: L10 before L2
+            term = model.terms[name]  # levels are sorted as text: L10 before L2
             of = dict(zip(term.levels, term.coef, strict=True))
             out[name] = np.array([of.get(level, 0.0) for level in column.categories])
         else:
@@ -163,8 +163,9 @@ def parameters(model: cb.Model, data: Draw) -> dict[str, np.ndarray]:
 
 
 def judge(estimates: dict[str, np.ndarray], data: Draw) -> dict[str, float]:
-    """Rates over the levels of informative columns; errors over all columns, as the paper has them:
-    parameters are compared as they are. `centred` compares them with mean zero per column."""
+    """Return rates over the levels of informative columns, and errors over all columns as in the
+    paper: parameters are compared as they are. `centred` compares them with mean zero per column.
+    """
     truth = {name: data.means.get(name, np.zeros(len(e))) for name, e in estimates.items()}
     true, found = (
         np.concatenate([values[name] for name in data.means]) for values in (truth, estimates)
@@ -192,7 +193,7 @@ def times(n_iter: int, **task: Any) -> list[dict[str, Any]]:
 
 
 def memory(coding: str, n_iter: int, **task: Any) -> dict[str, Any]:
-    fit(draw(300, 2, 1.0, 1.0, 3), coding, 5)  # what is loaded once does not count
+    fit(draw(300, 2, 1.0, 1.0, 3), coding, 5)  # one-time loading is not measured
     data = draw(**task, snr=1.0)
     before = Memory()
     fit(data, coding, n_iter)
@@ -321,7 +322,7 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def ratio(costs: pd.DataFrame, at: Any) -> str:
-    """Binary by ridge."""
+    """Return the figure of binary divided by the figure of ridge."""
     return number(costs["binary"][at] / costs["ridge"][at], 2) if costs["ridge"][at] else "?"
 
 
@@ -330,13 +331,13 @@ def as_much(times: str) -> str:
 
 
 def sizes(results: pd.DataFrame) -> str:
-    """Columns of the fits whose time was measured."""
+    """Return the columns of the fits whose time was measured."""
     of = results[results.kind == "time"]
     return ", ".join(f"{k:.0f}" for k in sorted((of.p + (of.p * of.relative).astype(int)).unique()))
 
 
 def of_ridge(chosen: pd.DataFrame) -> str:
-    """What the ridge leaves out, in the median and in the mean."""
+    """Return in words what the ridge leaves out, as median and mean."""
     ridge = chosen[chosen.coding == "ridge"].groupby("snr")[["tnr", "fnr"]]
     middle, mean = ridge.median().to_numpy(), ridge.mean()
     none = "none" if not middle.any() else f"up to {100 * middle.max():.0f}%"
@@ -351,7 +352,7 @@ def of_ridge(chosen: pd.DataFrame) -> str:
 
 
 def order(middle: pd.DataFrame, snrs: list[float]) -> str:
-    """Where ridge and binary change places against the paper, by the MSE."""
+    """Return in words where the order of ridge and binary by MSE differs from the paper."""
     told = []
     for snr in snrs:
         there = [PAPER_MSE[coding][simulated.SNR.index(snr)] for coding in ("ridge", "binary")]

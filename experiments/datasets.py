@@ -1,7 +1,7 @@
-"""The paper's six tables of two classes, prepared as it did, and its folds.
+"""The paper's six tables with two classes, prepared as in the paper, and its folds.
 
-Knows files, OpenML and the preparation; knows nothing of the experiments. A folder of Parquet files
-may have stand-ins where a table of the paper is missing; OpenML has all six.
+A folder of Parquet files may have stand-ins for tables of the paper; OpenML has all six. Does not
+know about the experiments.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 N_FOLDS, SEED = 5, 31415
-LEVELS = 10  # of a text column; rarer ones become one
+LEVELS = 10  # levels of a text column; rarer levels are merged
 FOLDS = "paper_folds"  # file of the paper's own splits: dataset, row, fold
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a table is found: its file, its number at OpenML, and what is no feature."""
+    """The source of a table: its file, its number at OpenML, and columns that are not features."""
 
     file: str
     target: str
@@ -53,19 +53,20 @@ BUNDLED = ("bundled a", "bundled b")  # samples of the table that comes with cwb
 class FitProblem:
     """A prepared table and its folds."""
 
-    name: str  # of the table it is
-    X: pd.DataFrame  # floats and categories, nothing missing
+    name: str  # name of the table
+    X: pd.DataFrame  # floats and categories, no missing cells
     y: np.ndarray  # 0 and 1
     fold: np.ndarray  # 1 to 5
 
     def split(self, fold: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-        """Training rows and test rows."""
+        """Return the training rows and the test rows."""
         test = self.fold == fold
         return self.X[~test], self.y[~test], self.X[test], self.y[test]
 
 
 def load(name: str, data: Path | None, rows: int | None = None) -> FitProblem:
-    """The table of that name; at most so many of its rows, drawn at random, always the same."""
+    """Return the table with this name, or a fixed random sample if it has more than the given
+    number of rows."""
     found, frame, target = read(name, data)
     fold = folds(found, frame[target], data)
     if rows is not None and len(frame) > rows:
@@ -78,15 +79,15 @@ def load(name: str, data: Path | None, rows: int | None = None) -> FitProblem:
 
 
 def beside(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:
-    """The paper's figure (of those in the order of PAPER) / the one found here; if another table
-    than the paper's was found, the latter alone."""
+    """Return the paper's figure (from a sequence in the order of PAPER) / the figure found here;
+    only the latter if a stand-in was used."""
     same = name in PAPER and found == name
     told = shown.format(paper[list(PAPER).index(name)]) if same else "-"
     return f"{told} / {shown.format(here)}"
 
 
 def read(name: str, data: Path | None) -> tuple[str, pd.DataFrame, str]:
-    """The name of the table that was found, the table, and its target."""
+    """Return the name of the table that was found, the table, and its target."""
     import pandas as pd
 
     if name in BUNDLED:
@@ -113,7 +114,7 @@ def bundled() -> pd.DataFrame:
 
 
 def fetch(source: Source) -> tuple[pd.DataFrame, str]:
-    """From OpenML, kept by scikit-learn for the next time."""
+    """Return a table from OpenML; scikit-learn caches it."""
     from sklearn.datasets import fetch_openml
 
     try:
@@ -132,7 +133,7 @@ def clean(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
 
 
 def prepare(X: pd.DataFrame) -> pd.DataFrame:
-    """Medians and modes for missing cells, at most ten levels, no constant columns."""
+    """Fill missing cells with medians and modes, limit levels to ten, and drop constant columns."""
     import pandas as pd
 
     out = {}
@@ -155,7 +156,7 @@ def prepare(X: pd.DataFrame) -> pd.DataFrame:
 
 
 def folds(name: str, y: Any, data: Path | None) -> np.ndarray:
-    """The paper's own where the folder has them; else five stratified ones."""
+    """Return the paper's own folds if the folder has them; else five stratified folds."""
     import pandas as pd
     from sklearn.model_selection import StratifiedKFold
 

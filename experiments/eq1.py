@@ -1,7 +1,7 @@
-"""EQ1: beside mboost and compboost, the packages of R.
+"""EQ1: comparison with mboost and compboost, two R packages.
 
-Where R has the packages they are fitted in the same run. Where not, cwboost stands beside times
-that were measured once, on another day, and are named so.
+If R has the packages, they are fitted in the same run. Otherwise cwboost is compared with stored
+times that were measured once, on another day, and are labelled as such.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .variants import BASE, VARIANTS, bins_of, method_of, optimizer
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLE = "EQ1: beside mboost and compboost"
+TITLE = "EQ1: comparison with mboost and compboost"
 CLAIM = (
     "compboost's CWB is 2 to 4 times as fast as mboost, with acceleration and binning up to 30 "
     "times (MiniBooNE, Albert)."
@@ -35,14 +35,14 @@ CAPTION = (
     "the seconds of mboost are stored reference times unless the table says that R ran."
 )
 DEVIATIONS = (
-    "The paper compares on its six real tables, with all but two of 32 cores, the iterations of "
-    "compboost (its set-up left out) and of mboost whole; here simulated data of two sizes, one "
-    "thread, all of the call. HCWB has a validation part of 30% in its time.",
-    "All fits have 200 iterations and none is stopped, so that acceleration shows as what its "
-    "iterations cost more, not as the iterations it saves (H3 and EQ2 have those).",
+    "The paper uses its six real tables and 30 of 32 cores, and compares the iterations of "
+    "compboost (without set-up) with the whole call of mboost; here simulated data of two sizes, "
+    "one thread and the whole call are used. The time of HCWB includes 30% validation rows.",
+    "All fits have 200 iterations without early stopping, so acceleration shows only the higher "
+    "cost of its iterations, not the iterations that it saves (see H3 and EQ2).",
     "Stored reference times: compboost 0.1.2 and mboost 2.9-13 on a machine with two cores, one "
     "thread, the same sizes and settings (200 iterations, rate 0.05, df 5, 20 knots), measured "
-    "once. They are used where R or the package is missing, and are no part of this run.",
+    "once. They are used where R or the package is missing, and were not measured in this run.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ()
 
@@ -58,7 +58,7 @@ STORED = {
                                 "compboost ACWB (b)": 6.87, "mboost": 41.1},
 }  # fmt: skip
 STORED_MEGABYTES = {"compboost CWB": 537, "compboost CWB (b)": 166, "mboost": 910}  # 100,000 x 50
-PACKAGES = {  # as benchmarks.rivals fits them
+PACKAGES = {  # with the settings of benchmarks.rivals
     "compboost CWB (b)": "compboost-cwb",
     "compboost ACWB (b)": "compboost-acwb",
     "mboost": "mboost",
@@ -72,7 +72,7 @@ def installed() -> list[str]:
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
-    """The same for small and paper: what the stored times are of."""
+    """Return the tasks, the same for small and paper: the problems of the stored times."""
     sizes = list(STORED) if scale != "tiny" else [(300, 21, "squared"), (300, 21, "binomial")]
     return [
         {"n": n, "columns": columns, "loss": loss, "variant": variant}
@@ -107,7 +107,7 @@ def fit(table: dict[str, np.ndarray], y: np.ndarray, loss: str, variant: str) ->
 def run(n: int, columns: int, loss: str, variant: str) -> dict[str, Any]:
     if variant in PACKAGES:
         return run_package(n, columns, loss, variant)
-    fit(*data(300, INFORMATIVE, loss), loss, variant)  # what is loaded once does not count
+    fit(*data(300, INFORMATIVE, loss), loss, variant)  # one-time loading is not measured
     table, y = data(n, columns, loss)
     before = Memory()
     once = partial(fit, table, y, loss, variant)
@@ -132,7 +132,7 @@ def run_package(n: int, columns: int, loss: str, variant: str) -> dict[str, Any]
 
 
 def seconds(results: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, float]]:
-    """Of every variant and package by problem; stored ones where R did not run."""
+    """Return the seconds of every variant and package by problem; stored if R did not run."""
     found = {}
     for key, of in results.groupby(["n", "columns", "loss"], sort=False):
         here = dict(zip(of.variant, of.seconds_of_fit, strict=True))

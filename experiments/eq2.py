@@ -1,7 +1,7 @@
-"""EQ2: the five variants beside CWB (nb) on real tables.
+"""EQ2: the five variants compared with CWB (nb) on real tables.
 
-Test AUC and time of fits that validation rows stop, the course of the test AUC without stopping,
-and a beta regression of the AUC on table, binning and algorithm with its analysis of variance.
+Test AUC and time of fits with early stopping, the path of the test AUC without stopping, and a beta
+regression of the AUC on table, binning and algorithm with its analysis of variance.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ CLAIM = (
     "2.4, HCWB (b) 3.8 times."
 )
 CAPTION = (
-    "Top: test AUC along the fit on the first fold, nothing stopped, against the time it took "
-    "(square root scale). Bottom: test AUC and time of stopped fits; a point is the median over "
-    "the folds (a circle without binning, a triangle with it), lines are the range, and the shaded "
+    "Top: test AUC along the fit on the first fold, without early stopping, against time (square "
+    "root scale). Bottom: test AUC and time of stopped fits; a point is the median over the "
+    "folds (a circle without binning, a triangle with it), lines are the range, and the shaded "
     "area is the middle half of CWB (nb)."
 )
 DEVIATIONS = (
     "At small scale two folds, at most 50,000 rows, and 2000 iterations along the fit.",
     "A fit that validation rows do not stop ends at a cap of 5,000 iterations. The verdict says "
-    "how many did: their AUC is that of a fit cut off, and speed-ups of what stopped by itself "
-    "over what was cut off are lower bounds of what full fits would show.",
+    "how many fits did. Their AUC belongs to an unfinished fit, and speed-ups of finished over "
+    "unfinished fits are lower bounds of the speed-ups of full fits.",
     "The validation part (30% of the training rows) stops a fit after 50 iterations without a "
-    "new best log loss, and the best iterate is taken; the paper stopped on the validation AUC, "
+    "new best log loss, and the best iterate is used; the paper stopped on the validation AUC, "
     "after 10 relative improvements below 1e-5 in a row.",
-    "Time is the whole call, set-up included, on one thread; the paper's is that of the "
+    "Time is the whole call, set-up included, on one thread; in the paper it is the time of the "
     "iterations up to the stop, with an AUC computed in R in every iteration, on 30 threads.",
-    "HCWB goes on with the training rows, as the paper's code did (its text says: all rows). "
+    "HCWB continues with the training rows, as in the paper's code (its text says: all rows). "
     "Momentum 0.037 as in the text (0.03 in the code).",
-    "The beta regression is of the AUC at the stop, averaged over the folds; the paper's is of "
-    "the best AUC over all iterations on the test rows.",
+    "The beta regression uses the AUC at the stop, averaged over the folds; the paper's uses the "
+    "best AUC over all iterations on the test rows.",
     "With --data, tables that are missing have stand-ins: hiva for Christine, higgs_35k for "
     "MiniBooNE, census_income_kdd for Albert. Folds are the paper's for Spam, Adult and Nomao.",
     "Mean speed-ups are compared with the paper's on the tables that both have; the paper's mean "
-    "over its six tables (in the claim) has no counterpart where there are stand-ins. The mean "
-    "over all tables here has a column of its own.",
-    "A column with two values has a line, not a spline. Text has ten levels at most: the nine "
-    "most frequent and the rest.",
+    "over its six tables (in the claim) has no counterpart where there are stand-ins. A separate "
+    "column has the mean over all tables here.",
+    "A column with two values gets a line, not a spline. Text columns have at most ten levels: "
+    "the nine most frequent and the rest.",
 )
 NEEDS_DATA, KEEPS, BESIDE = True, (), ()
-REQUIRES = ("statsmodels",)  # modules without which nothing is told
+REQUIRES = ("statsmodels",)  # modules that the report needs
 
 RATE, DF, DF_CATEGORY = 0.1, 5, 1
 PAPER_TABLE = {  # (speed-up, AUC - AUC of CWB (nb)) by variant, in the order of datasets.PAPER
@@ -88,13 +88,13 @@ PAPER_ANOVA = {  # chi^2, p
     "algorithm": (0.6727, 0.7144),
     "binning x algorithm": (0.0370, 0.9817),
 }
-SCALES: dict[str, dict[str, Any]] = {  # most: iterations of stopped fits, and of a course
+SCALES: dict[str, dict[str, Any]] = {  # most: iterations of stopped fits, and of a path
     "tiny": {"tables": datasets.BUNDLED, "folds": (1, 2), "most": (30, 30), "rows": None},
     "small": {"tables": datasets.PAPER, "folds": (1, 2), "most": (5000, 2000), "rows": 50_000},
     "paper": {"tables": datasets.PAPER, "folds": (1, 2, 3, 4, 5), "most": (5000, 5000),
               "rows": None},
 }  # fmt: skip
-STEPS = 40  # points of a course
+STEPS = 40  # points of a path
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def run(
     X, y, X_test, y_test = problem.split(fold)
     terms = learners(X, DF, DF_CATEGORY)
     few = slice(None, None, 1 + len(y) // 500)
-    fit(X[few], y[few], terms, VARIANTS[0], 5)  # what is loaded once does not count
+    fit(X[few], y[few], terms, VARIANTS[0], 5)  # one-time loading is not measured
     out = []
     for variant in VARIANTS:
         stamps: list[float] = []
@@ -151,7 +151,7 @@ def fit(
 ) -> cb.Model:
     note = None if stamps is None else lambda _: stamps.append(time.perf_counter())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # ACWB diverges in the end: that is shown
+        warnings.simplefilter("ignore", RuntimeWarning)  # ACWB diverges, as the figure shows
         return cb.fit(
             X,
             y,
@@ -171,7 +171,7 @@ def fit(
 
 
 def against_base(stopped: pd.DataFrame) -> pd.DataFrame:
-    """Medians over the folds by table and variant, with speed-up and difference to CWB (nb)."""
+    """Return medians over the folds by table and variant, and comparisons with CWB (nb)."""
     middle = stopped.groupby(["table", "variant"], sort=False)[["auc", "seconds_of_fit"]].median()
     base = middle.xs(BASE, level="variant")
     tables = middle.index.get_level_values("table")
@@ -180,7 +180,7 @@ def against_base(stopped: pd.DataFrame) -> pd.DataFrame:
 
 
 def beta_regression(stopped: pd.DataFrame) -> tuple[Any, dict[str, tuple[float, float]]]:
-    """Estimates and p-values by name, and the Wald tests of the terms: (chi^2, p)."""
+    """Return estimates and p-values by name, and the Wald tests of the terms: (chi^2, p)."""
     import pandas as pd
     from scipy.stats import chi2
     from statsmodels.othermod.betareg import BetaModel
@@ -267,23 +267,23 @@ def draw_points(panel: Any, found: pd.DataFrame) -> None:
 
 
 def shared_tables(names: Any) -> list[str]:
-    """Tables that are the paper's own, not stand-ins."""
+    """Return the tables that are the paper's own, not stand-ins."""
     return [name for name in names.index if name in datasets.PAPER and names[name] == name]
 
 
 def paper_mean(variant: str, tables: list[str]) -> float:
-    """The paper's speed-up, mean over these tables."""
+    """Return the paper's mean speed-up over these tables."""
     order = list(datasets.PAPER)
     return float(np.mean([PAPER_TABLE[variant][order.index(name)][0] for name in tables]))
 
 
 def cut_off(stopped: pd.DataFrame) -> pd.Series:
-    """The share of fits that reached the cap instead of being stopped, by algorithm."""
+    """Return the share of fits that reached the cap instead of being stopped, by algorithm."""
     return (stopped.run >= stopped.most).groupby(stopped.variant.map(method_of), sort=False).mean()
 
 
 def caps_told(capped: pd.Series, most: int) -> str:
-    """Which algorithms were cut off, and what that means for the comparison."""
+    """Return in words which algorithms reached the cap, and what that means for the comparison."""
     if not (capped > 0).any():
         return " No fit reached the cap."
     told = ", ".join(f"{100 * share:.0f}% of {name}'s" for name, share in capped.items())

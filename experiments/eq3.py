@@ -1,8 +1,8 @@
-"""EQ3: beside EBM and XGBoost, by nested resampling.
+"""EQ3: comparison with EBM and XGBoost, by nested resampling.
 
-In every outer fold the settings of an algorithm are searched by Hyperband with iterations as the
-budget and three inner folds; the best are fitted to all training rows of the outer fold and
-predict its test rows.
+In every outer fold, Hyperband searches the hyperparameters of an algorithm with iterations as the
+budget and three inner folds. The best are fitted to all training rows of the outer fold and predict
+its test rows.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 
     from .found import Verdict
 
-TITLE = "EQ3: beside EBM and XGBoost"
+TITLE = "EQ3: comparison with EBM and XGBoost"
 CLAIM = (
     "Tuned alike, ACWB (b) and HCWB (b) come within 3% of the AUC of EBM and XGBoost on five of "
     "six tables (Christine: 3.4%), without interactions, and are on average 4.62 times as fast "
     "as EBM and 1.66 times as fast as XGBoost."
 )
 CAPTION = (
-    "Test AUC against the time of the whole job, search included (log scale). Filled marks were "
-    "tuned, open ones were not; lines are the range over the outer folds."
+    "Test AUC against the time of the whole job, search included (log scale). Filled marks are "
+    "tuned fits, open marks are not tuned; lines are the range over the outer folds."
 )
 DEVIATIONS = (
     "At small scale one outer fold; one bracket of Hyperband (16 configurations with 62 "
     "iterations, 4 with 250, 1 with 1000) for ACWB, HCWB and XGBoost, while EBM is not tuned: it "
-    "has ten interactions and four bags, and its defaults for the rest. Tables have at most 50,000 "
-    "rows and a job at most 400 seconds. EBM is compared by the time of one fit, with the last one "
-    "of ACWB and HCWB.",
-    "cwboost's fits go on from one rung of Hyperband to the next; XGBoost and EBM begin anew.",
-    "ACWB is fitted to all training rows with the iterations found, HCWB goes on with all rows "
-    "after its switch; the paper's ACWB and HCWB learned from 70% of the rows only.",
+    "has ten interactions and four bags, and its defaults for the rest. Tables have at most "
+    "50,000 rows and a job at most 400 seconds. For EBM, the time of one fit is compared with "
+    "the last fit of ACWB and HCWB.",
+    "cwboost's fits resume from one rung of Hyperband to the next; XGBoost and EBM start again.",
+    "ACWB is fitted to all training rows with the best number of iterations, HCWB continues with "
+    "all rows after its switch; the paper's ACWB and HCWB used only 70% of the rows.",
     "EBM's budget is its number of rounds; the paper's code passed the budget to its patience, "
-    "so that its rounds were never limited. It has ten interactions and eight bags, the defaults "
-    "of its version then; four bags at small scale.",
-    "The space is that of the paper's table (its code had another). df of categories that a "
-    "column cannot have counts as the largest that it can.",
+    "so its rounds were never limited. It has ten interactions and eight bags, the defaults of "
+    "that version; four bags at small scale.",
+    "The search space is from the paper's table (its code had another). If a categorical column "
+    "cannot have a df, the largest possible df is used.",
     "With --data, tables that are missing have stand-ins, as in EQ2.",
-    "All algorithms have two threads: in a search two fits run side by side.",
+    "All algorithms have two threads: in a search, two fits run in parallel.",
 )
 NEEDS_DATA, KEEPS, BESIDE = True, ("late",), ()
 
@@ -83,7 +83,7 @@ MODULES = {"EBM": "interpret", "XGBoost": "xgboost"}
 
 
 def schedule(scale: str) -> Any:
-    """Brackets of (iterations, configurations)."""
+    """Return brackets of (iterations, configurations)."""
     if scale == "paper":
         return cb.Hyperband(least=39, most=5000).brackets  # 314 configurations
     if scale == "small":
@@ -105,7 +105,7 @@ def tasks(scale: str) -> list[dict[str, Any]]:
 
 
 def absent(task: dict[str, Any]) -> str | None:
-    """The rival that a task needs, if it is not installed."""
+    """Return the rival that a task needs if it is not installed."""
     rival = str(task["learner"])
     there = importlib.util.find_spec(MODULES.get(rival, "cwboost"))
     return None if there else rival
@@ -123,10 +123,10 @@ def run(
 ) -> dict[str, Any]:
     from sklearn.metrics import roc_auc_score
 
-    warnings.simplefilter("ignore")  # of several libraries; what counts is the result
+    warnings.simplefilter("ignore")  # from several libraries; they do not matter here
     problem = datasets.load(table, data, rows)
     X, y, X_test, y_test = problem.split(fold)
-    names = [f"x{j}" for j in range(X.shape[1])]  # XGBoost refuses some of the tables' own
+    names = [f"x{j}" for j in range(X.shape[1])]  # XGBoost refuses some names of columns
     X, X_test = X.set_axis(names, axis=1), X_test.set_axis(names, axis=1)
     job = {"EBM": ebm, "XGBoost": xgboost}.get(learner, cwb)
     began = time.perf_counter()
@@ -144,7 +144,7 @@ def run(
 
 
 Predict = Callable[[Any], np.ndarray]
-Job = tuple[dict[str, Any], Callable[[], Predict]]  # settings, and what fits and gives predict
+Job = tuple[dict[str, Any], Callable[[], Predict]]  # settings; fits, returns predict
 
 
 def cwb(X: Any, y: np.ndarray, learner: str, scale: str | None, threads: int) -> Job:
@@ -176,7 +176,7 @@ def cwb(X: Any, y: np.ndarray, learner: str, scale: str | None, threads: int) ->
 
 
 def _open(term: Any) -> Any:
-    """The learner without the df that are searched."""
+    """Return the learner without the df that are searched."""
     return term if isinstance(term, cb.Linear) else replace(term, df=None)
 
 
@@ -217,8 +217,8 @@ def ebm(X: Any, y: np.ndarray, _: str, scale: str | None, threads: int) -> Job:
 
 
 def searched(X: Any, y: np.ndarray, make: Any, draw: Any, scale: str | None, threads: int) -> Job:
-    """Hyperband for what fits as scikit-learn does, fits side by side as in cb.tune; without a
-    schedule, the defaults."""
+    """Run Hyperband for a scikit-learn estimator, with parallel fits as in cb.tune; without a
+    schedule, fit the defaults."""
     settings: dict[str, Any] = {}
     budget = None
     if scale is not None:
@@ -241,7 +241,7 @@ def searched(X: Any, y: np.ndarray, make: Any, draw: Any, scale: str | None, thr
 
 
 def scorer(X: Any, y: np.ndarray, make: Any, threads: int) -> Callable[..., np.ndarray]:
-    """What gives the mean AUC over the inner folds of every one of some settings."""
+    """Return a function that computes the mean AUC over the inner folds for given settings."""
     from joblib import Parallel, delayed
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import StratifiedKFold
@@ -361,7 +361,8 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def shortcomings(done: pd.DataFrame, names: Any, rivals: list[str]) -> list[str]:
-    """Why the claim, of algorithms tuned alike on the paper's tables, was tried in part only."""
+    """Return why the claim, for algorithms tuned alike on the paper's tables, was tested only in
+    part."""
     out = [f"{x} was not run (pip install '.[experiments]')" for x in MODULES if x not in rivals]
     out += [f"{x} was not tuned" for x in rivals if not tuned(done, x)]
     folds = done.fold.nunique()
@@ -378,8 +379,8 @@ def tuned(done: pd.DataFrame, learner: str) -> bool:
 
 
 def slower(done: pd.DataFrame, rival: str) -> pd.Series:
-    """Its time by the mean of ACWB (b) and HCWB (b), by table: of the job, or of one fit if it was
-    not tuned."""
+    """Return the time divided by the mean time of ACWB (b) and HCWB (b), by table: of the job, or
+    of one fit if it was not tuned."""
     value = "seconds_of_job" if tuned(done, rival) else "seconds_of_fit"
     seconds = done.groupby(["table", "learner"])[value].mean().unstack()
     own = seconds[["ACWB (b)", "HCWB (b)"]].mean(axis=1)

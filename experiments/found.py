@@ -1,4 +1,4 @@
-"""What an experiment found: tables, a verdict and its reason, as Markdown. Knows no experiment."""
+"""The findings of an experiment: tables, a verdict and its reason, as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Verdict = Literal["holds", "holds in part", "does not hold"]
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are shown as they are, numbers with three significant digits."""
+    """A table of text cells and of numbers, which are shown with three significant digits."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -28,7 +28,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """The paper beside this run."""
+    """The comparison of the paper with this run."""
 
     verdict: Verdict
     why: str
@@ -48,7 +48,7 @@ def cell(value: Any) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """So many significant digits, without a power of ten as long as zeros are few."""
+    """Format a number with this number of significant digits; powers of ten only for many zeros."""
     if math.isnan(value):
         return ""
     if value == 0:
@@ -60,12 +60,12 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def judged(conditions: dict[str, bool]) -> Verdict:
-    """All hold, some, or none."""
+    """Return the verdict: all parts hold, some, or none."""
     held = [bool(met) for met in conditions.values()]
     return "holds" if all(held) else "holds in part" if any(held) else "does not hold"
 
 
 def listed(values: Sequence[float], digits: int = 3) -> str:
-    """1.2, 3.4 and 5.6"""
+    """Return numbers as a list in words, such as "1.2, 3.4 and 5.6"."""
     texts = [number(float(value), digits) for value in values]
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + f" and {texts[-1]}"

@@ -27,24 +27,24 @@ TITLE = "H1: binning saves time and memory"
 CLAIM = (
     "Fitting with binning is 3.98, 4.30, 5.05, 5.60 and 5.74 times as fast for n = 5, 10, 20, 50 "
     "and 100 thousand rows (medians), and the memory of a fit without binning is 1.19 times (n = "
-    "5,000) to 3.73 times (n = 100,000, at most 7.0 times) that of one with it."
+    "5,000) to 3.73 times (n = 100,000, at most 7.0 times) the memory of a fit with binning."
 )
 CAPTION = (
     "Memory that a fit adds (left) and seconds of its iterations (middle: every learner "
     "evaluated in every iteration; right: the default search), without binning divided by with "
-    "binning. Above the dashed line binning saves. A point is a median over draws and "
-    "configurations of as many columns."
+    "binning. Above the dashed line, binning is better. A point is a median over the draws and "
+    "configurations with the same number of columns."
 )
 DEVIATIONS = (
     "The paper's text says 200 iterations, its code ran 2000 for time and 200 for memory; here "
     "the full search runs 200, the default search 2000, and memory is measured with 200.",
-    "Time is that of the iterations, the set-up taken off, as the paper's figure has it; the "
-    "best of three fits, one thread.",
-    "Memory is the growth of the process's peak during the fit, in a process that gives back at "
-    "once what it frees; the paper counted allocations of the whole process with valgrind.",
-    "The paper's figure leaves out ratios below 2 and above 10; here all are in.",
-    "At small scale one draw of each configuration (the paper: 20): medians are over "
-    "configurations, and how much they vary from draw to draw is not known.",
+    "Time is the time of the iterations without set-up, as in the paper's figure; the best of "
+    "three fits, one thread.",
+    "Memory is the growth of the process's peak during the fit, in a process that returns freed "
+    "memory at once; the paper counted allocations of the whole process with valgrind.",
+    "The paper's figure leaves out ratios below 2 and above 10; here all are shown.",
+    "At small scale there is one draw of each configuration (the paper: 20): medians are over "
+    "configurations, and their variation between draws is not known.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ()
 
@@ -98,7 +98,7 @@ def times(draws: int, n_iter: dict[str, int], **task: Any) -> list[dict[str, Any
 
 
 def memory(bins: str, **task: Any) -> dict[str, Any]:
-    fit(draw(200, 2, 1.0, 1.0), bins, "auto", 5)  # what is loaded once does not count
+    fit(draw(200, 2, 1.0, 1.0), bins, "auto", 5)  # one-time loading is not measured
     data = draw(**task)
     before = Memory()
     fit(data, bins, "auto", N_ITER["full"])
@@ -109,7 +109,7 @@ def memory(bins: str, **task: Any) -> dict[str, Any]:
 
 
 def ratios(results: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Without by with binning, by n and number of columns."""
+    """Return the ratios of figures without and with binning, by n and number of columns."""
     keys = [name for name in ("search", "n", "p", "relative", "snr", "columns", "draw")
             if results[name].notna().all()]  # fmt: skip
     wide = results.set_index([*keys, "bins"])[value].astype(float).unstack().reset_index()
@@ -181,7 +181,7 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def growth(saved: pd.Series) -> str:
-    """Whether the ratio of memory grows with n, beside the paper's."""
+    """Return in words whether the ratio of memory grows with n, compared with the paper's."""
     low, high = number(saved.min()), number(saved.max())
     first, *_, last = PAPER_MEMORY.values()
     flat = saved.iloc[-1] < 1.25 * saved.iloc[0]
@@ -190,7 +190,7 @@ def growth(saved: pd.Series) -> str:
 
 
 def absolute(results: pd.DataFrame) -> list[Table]:
-    """Seconds of the iterations where the paper's raw results have them."""
+    """Return the seconds of the iterations for which the paper has raw results."""
     timed = results[(results.kind == "time") & (results.search == "auto")]
     rows = []
     for (n, columns), (without, with_bins) in PAPER_SECONDS.items():

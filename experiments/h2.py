@@ -1,7 +1,7 @@
 """H2: binning does not hurt the effects.
 
-Fits with no binning, n^(1/2) and n^(1/4) bins are stopped where the risk on noise-free y is least,
-and their effects compared with the true ones.
+Fits without binning and with n^(1/2) and n^(1/4) bins are stopped where the risk on noise-free y is
+lowest, and their effects are compared with the true effects.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ CAPTION = (
     "n."
 )
 DEVIATIONS = (
-    "Stopped after 50 iterations without a new best risk on noise-free y, the best iterate "
-    "taken, at most 50,000; the paper stopped after 10 in a row that did not improve, at the "
-    "iterate reached.",
-    "With bins, the risk that stops the fit is taken at the bin points, the paper's at the values.",
+    "Fits stop after 50 iterations without a new best risk on noise-free y, after at most "
+    "50,000, and the best iterate is used; the paper stopped after 10 iterations in a row "
+    "without improvement and used the last iterate.",
+    "With bins, the risk that stops the fit is computed at the bin points; in the paper at the "
+    "values.",
     "Truth and estimate are compared at 1000 equally spaced points, both with mean zero over the "
     "rows.",
-    "The example of the figure is fitted otherwise than the rest: df 7, rate 0.01, stopped by 30% "
-    "of the rows, noise included. Its columns and effects are drawn anew as well, so that its MISE "
-    "is not to be compared with that of the paper's example (49.08 and 49.10).",
-    "Draws of one configuration share columns and effects and differ in their noise: medians "
-    "rest on fewer independent data sets than there are fits.",
+    "The example in the figure is fitted differently: df 7, rate 0.01, stopped by 30% of the "
+    "rows, noise included. Its columns and effects are drawn again as well, so its MISE cannot "
+    "be compared with the MISE of the paper's example (49.08 and 49.10).",
+    "Draws of one configuration share columns and effects and differ in their noise, so medians "
+    "are based on fewer independent data sets than there are fits.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ("mise", "example")
 
@@ -207,7 +208,7 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def of_df(largest: pd.DataFrame) -> tuple[str, Table]:
-    """Median MISE by degrees of freedom, of the configurations that have all of them."""
+    """Return the median MISE by degrees of freedom, for configurations that have all of them."""
     found = largest[largest.p == largest.p.min()]
     middle = found.groupby(["snr", "df", "bins"]).mise.median().unstack()[list(BINS)]
     rows = [[f"{snr:g}", f"{df:g}", *here] for (snr, df), here in middle.iterrows()]

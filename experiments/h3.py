@@ -1,6 +1,6 @@
 """H3: acceleration needs fewer iterations.
 
-CWB, ACWB and HCWB without binning, stopped where the risk on noise-free y is least; iterations and
+CWB, ACWB and HCWB without binning, stopped where the risk on noise-free y is lowest; iterations and
 errors of the effects by momentum.
 """
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 TITLE = "H3: acceleration needs fewer iterations"
 CLAIM = (
     "With a momentum of 0.003 to 0.01 ACWB needs 1.9 / 33 / 189 times fewer iterations than CWB "
-    "for signal to noise 0.1 / 1 / 10, HCWB 1.3 / 1.6 / 1.0 times (medians); the effects of HCWB "
-    "are as good as those of CWB, those of ACWB slightly worse."
+    "for signal to noise 0.1 / 1 / 10, HCWB 1.3 / 1.6 / 1.0 times (medians); HCWB estimates the "
+    "effects as well as CWB, ACWB slightly worse."
 )
 CAPTION = (
     "Top: risk on noise-free y along three fits (20,000 rows, ten columns with and ten without "
     "effect, signal to noise 1); the dashed line is where ACWB is best. Below: MISE of CWB minus "
-    "that of ACWB and HCWB (above the line they are better), and iterations of CWB divided by "
-    "theirs (above the line they need fewer), by momentum and signal to noise ratio."
+    "the MISE of ACWB and HCWB (above the line they are better), and iterations of CWB divided "
+    "by theirs (above the line they need fewer), by momentum and signal to noise ratio."
 )
 FEW_MOMENTA = (0.1, 0.037, 0.01, 0.0034, 1e-3, 1e-5)
 MOMENTA = (*(float(f"{10.0**-k:.3g}") for k in np.arange(1, 7.1, 0.5)), 0.037, 0.0034)
 DEVIATIONS = (
-    "Stopped after 50 iterations without a new best risk on noise-free y, the best iterate taken "
-    "(the paper: 10 in a row that did not improve, the iterate reached). compboost computed the "
-    "watched risk of ACWB by a recursion that differs from the model's.",
-    "At most 50,000 iterations. Where CWB gets there, the ratio is a lower bound; in the paper "
-    "it did for half of the configurations at signal to noise 10.",
-    "HCWB goes back to the best accelerated iterate and on with the training rows, stopped by "
-    "the same noise-free risk; what it leaves behind counts as iterations.",
+    "Fits stop after 50 iterations without a new best risk on noise-free y, and the best iterate "
+    "is used (the paper: 10 iterations in a row without improvement, the last iterate). "
+    "compboost computed the watched risk of ACWB by a recursion that differs from the model's.",
+    "Fits have at most 50,000 iterations. Where CWB reaches this number, the ratio is a lower "
+    "bound; in the paper this happened for half of the configurations at signal to noise 10.",
+    "HCWB goes back to the best accelerated iterate and continues with the training rows, "
+    "stopped by the same noise-free risk; discarded iterations are counted.",
     f"Momenta at small scale: {', '.join(f'{m:g}' for m in sorted(FEW_MOMENTA))}; at paper scale "
     f"{', '.join(f'{m:g}' for m in sorted(MOMENTA))}.",
-    "Draws of one configuration share columns and effects and differ in their noise: medians "
-    "rest on fewer independent data sets than there are fits.",
+    "Draws of one configuration share columns and effects and differ in their noise, so medians "
+    "are based on fewer independent data sets than there are fits.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ("ratio", "example")
 
@@ -131,7 +131,7 @@ def example(n_iter: int, **task: Any) -> list[dict[str, Any]]:
 
 
 def against_cwb(results: pd.DataFrame) -> pd.DataFrame:
-    """Accelerated fits with ratio (of iterations) and better (by how much, MISE)."""
+    """Return accelerated fits with `ratio` (of iterations) and `better` (difference in MISE)."""
     found = results[results.kind == "ratio"]
     keys = ["n", "p", "relative", "snr", "draw"]
     base = found[found.method == "CWB"][[*keys, "iterations", "mise", "capped"]]
@@ -238,7 +238,7 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def how_much(by_snr: pd.Series) -> str:
-    """In words, by what the MISE of CWB is multiplied where it is worst."""
+    """Return in words by which factor the MISE of CWB is multiplied in the worst case."""
     at, times = by_snr.idxmax(), by_snr.max()
     if times <= 1.02:
         return "nowhere worse"
@@ -248,7 +248,7 @@ def how_much(by_snr: pd.Series) -> str:
 
 
 def fewer(ratios: pd.Series) -> str:
-    """Iterations of CWB by those of a method, by signal to noise."""
+    """Return in words the iterations of CWB divided by a method's, by signal to noise."""
     told = [
         f"{'as many' if abs(ratio - 1) < 0.005 else f'{number(ratio)} times fewer'} at {snr:g}"
         for snr, ratio in ratios.items()

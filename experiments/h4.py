@@ -1,8 +1,8 @@
 """H4: the time of a fit follows the complexity of the algorithm.
 
-Times of fits with other numbers of rows n, columns K, basis functions d and iterations M, and the
-exponents of these; with the full search, which the paper's complexity is about, and with the
-certified search, which evaluates only the learners that can be the best.
+Fits exponents of the number of rows n, columns K, basis functions d and iterations M to measured
+times: with the full search, to which the paper's complexity applies, and with the certified search,
+which evaluates only the learners that can be the best.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 TITLE = "H4: time follows the complexity of the algorithm"
 CLAIM = (
-    "The iterations of CWB cost O(MK(d^2 + dn)), with binning O(MK(d^2 + dn* + n)), those of "
-    "ACWB twice as much; exponents fitted to measured times agree (n 0.98, K 1.01, M 1.03 for "
-    "CWB; R^2 1.00, with binning 0.999, for ACWB 0.978)."
+    "The iterations of CWB cost O(MK(d^2 + dn)), with binning O(MK(d^2 + dn* + n)), and the "
+    "iterations of ACWB twice as much; exponents fitted to measured times agree (n 0.98, K 1.01, "
+    "M 1.03 for CWB; R^2 1.00, with binning 0.999, for ACWB 0.978)."
 )
 CAPTION = (
     "Top: seconds of 100 iterations that evaluate every learner, by rows and columns (five have an "
@@ -37,9 +37,10 @@ CAPTION = (
 DEVIATIONS = (
     "A power law of n, K, d and M is fitted to the logarithm of the time of the iterations. The "
     "paper fitted all exponents of the sum of its terms, set-up included; its times vary only in "
-    "n and K, so its exponents of d and M rest on where its search began.",
-    "Five columns have an effect whatever K is, so that the exponent of K is one of candidates. In "
-    "fits of their own, which the exponents are not fitted to, 5, 10 and 20 columns of 100 have.",
+    "n and K, so its exponents of d and M depend on the starting values of its search.",
+    "Five columns have an effect for every K, so the exponent of K refers to candidate columns. "
+    "Additional fits, which are not used for the exponents, have 5, 10 and 20 columns with an "
+    "effect out of 100.",
     "One thread, best of three, one draw of each data set.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ()
@@ -48,8 +49,8 @@ OPTIMIZERS = {"CWB": cb.Plain(simulated.RATE), "ACWB": cb.Accelerated(simulated.
 BINS = {"nb": "exact", "b": "sqrt"}
 SEARCHES = ("full", "certified")
 INFORMATIVE, SNR, REPEATS = 5, 1.0, 3
-CLEAR = 0.9  # R^2 below which times are too noisy to judge by
-ACTIVE = {  # by columns with an effect, K being fixed
+CLEAR = 0.9  # R^2 below which times are too noisy for a verdict
+ACTIVE = {  # by number of columns with an effect, for fixed K
     "tiny": [{"n": 200, "columns": 6, "knots": 20, "n_iter": 8, "informative": p} for p in (2, 3)],
     "small": [{"n": 20_000, "columns": 100, "knots": 20, "n_iter": 400, "informative": p}
               for p in (5, 10, 20)],
@@ -72,7 +73,8 @@ VALUES: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 def tasks(scale: str) -> list[dict[str, Any]]:
-    """n and columns crossed, knots and iterations each on its own; columns with an effect."""
+    """Return the tasks: n and columns crossed, knots and iterations separately; columns with an
+    effect."""
     values = VALUES[scale]
     base = BASE if scale != "tiny" else {"n": 200, "columns": 6, "knots": 20, "n_iter": 8}
     crossed = [{**base, "n": n, "columns": k} for n in values["n"] for k in values["columns"]]
@@ -139,7 +141,7 @@ def laws(results: pd.DataFrame) -> dict[tuple[str, str, str], PowerLaw]:
 
 
 def crossed(results: pd.DataFrame) -> pd.DataFrame:
-    """What the exponents are fitted to: five columns have an effect."""
+    """Return the results that the exponents are fitted to: five columns have an effect."""
     return results[results.informative.isna()]
 
 
@@ -228,7 +230,7 @@ def table(results: pd.DataFrame) -> Finding:
 
 
 def sure(verdict: Verdict, r2: float, results: pd.DataFrame) -> Any:
-    """The verdict, if the times follow the law at all."""
+    """Return the verdict, if the times follow the power law."""
     if r2 >= CLEAR:
         return verdict
     load = results.load.max()
@@ -237,7 +239,7 @@ def sure(verdict: Verdict, r2: float, results: pd.DataFrame) -> Any:
 
 
 def of_active(found: pd.DataFrame) -> tuple[str, Table]:
-    """Learners evaluated and time by columns with an effect, the number of columns being fixed."""
+    """Return learners evaluated and time by number of columns with an effect, for a fixed K."""
     found = found.assign(pace=1e6 * found.loop / found.n_iter)
     wide = found.pivot_table(index="informative", columns="search", values=["evaluations", "pace"])
     active = found[found.search == "certified"].groupby("informative").active.max()

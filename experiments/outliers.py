@@ -1,7 +1,7 @@
-"""Outliers and skew: what binning does to a curve if the column is not evenly spread.
+"""Outliers and skew: the effect of binning on a curve if the column is unevenly distributed.
 
-One column from a beta distribution, a share of it moved far away; the curve is compared with the
-true one on [0, 1], where the rows were.
+One column from a beta distribution, with a share of the rows moved far away; the curve is compared
+with the true curve on [0, 1], the original range.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CLAIM = (
     "2.8%."
 )
 CAPTION = (
-    "Integrated squared error divided by that of the paper's baseline (n equally spaced points), "
-    "by distance of the outliers (top: of n^(1/2) bins, middle: of the cures) and by skewness "
-    "(bottom); columns are numbers of rows. Below the dashed line the error is smaller."
+    "Integrated squared error divided by the error of the paper's baseline (n equally spaced "
+    "points), by distance of the outliers (top: n^(1/2) bins, middle: the remedies) and by "
+    "skewness (bottom); columns are numbers of rows. Below the dashed line the error is smaller."
 )
 DEVIATIONS = (
-    "The paper's baseline has n equally spaced points; no binning at all is shown beside it.",
-    "The paper does not name its learning rate here; 0.05 is used, with 200 iterations, df 5 and "
-    "20 knots.",
+    "The paper's baseline has n equally spaced points; a fit without binning is shown as well.",
+    "The paper does not state its learning rate here; 0.05 is used, with 200 iterations, df 5 "
+    "and 20 knots.",
     "The error is shown as a ratio: the paper's relative change of -158% is a ratio of 2.58.",
 )
 NEEDS_DATA, KEEPS, BESIDE = False, (), ("outliers", "skew")
@@ -113,7 +113,7 @@ def skewed(n: int, left: float, repeats: int, shapes: list[int]) -> list[dict[st
 
 
 def errors(x: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
-    """Integrated squared error on [0, 1] by rule."""
+    """Return the integrated squared error on [0, 1] by rule."""
     at = np.linspace(0, 1, 1000)
     rows = []
     for rule, (bins, knots) in RULES.items():
@@ -132,7 +132,7 @@ def errors(x: np.ndarray, y: np.ndarray) -> list[dict[str, Any]]:
 
 
 def ratios(results: pd.DataFrame) -> pd.DataFrame:
-    """Each rule by the baseline on the same rows."""
+    """Return the error of each rule divided by the baseline's error on the same rows."""
     same = [
         c for c in ("kind", "n", "distance", "share", "left", "right", "repeat") if c in results
     ]

@@ -1,7 +1,7 @@
-"""What was found, on paper: results, figure and table of an experiment; one page of all of them.
+"""Writes the results, figure and table of an experiment, and one page with all experiments.
 
-Knows the files and the order of a page; knows nothing of what is in the experiments. A page is
-Markdown for the docs, and HTML that stands alone.
+The page is Markdown for the docs, and a self-contained HTML file. Does not know about single
+experiments.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ AXES = {  # of the simulation
 }
 PICTURES = Path("_static") / "paper"  # in the folder of the docs
 INTRODUCTION = """
-Every claim of the paper that cwboost implements (Schalk, Bischl, Rügamer, *Accelerated
-Componentwise Gradient Boosting using Efficient Data Representation and Momentum-based
-Optimization*), tried with cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerated`, HCWB
-`cb.Hybrid`; "(b)" is `bins="sqrt"`, the paper's binning, and "(nb)" is `bins="exact"`, no binning.
-The paper's figures are those it prints, or recomputed from the raw results that its authors
+This page tests every claim of the paper (Schalk, Bischl, Rügamer, *Accelerated Componentwise
+Gradient Boosting using Efficient Data Representation and Momentum-based Optimization*) that cwboost
+implements, with cwboost itself: CWB is `cb.Plain`, ACWB `cb.Accelerated`, HCWB `cb.Hybrid`;
+"(b)" is `bins="sqrt"`, the paper's binning, and "(nb)" is `bins="exact"`, no binning.
+The paper's figures are printed in the paper or recomputed from the raw results that its authors
 published. Numbers that are compared come from one run on one machine unless a table says otherwise.
 
 The commands need a clone of the repository, and in it `pip install '.[experiments]'`.
 `--data FOLDER` names a folder with the tables of EQ2 and EQ3 as Parquet files: FILES; without it
-they come from OpenML. The minutes of tasks are summed: where tasks ran side by side, they add up
-to more than the wall time, which is told where the run kept it.
+they come from OpenML. The minutes of tasks are summed: where tasks ran in parallel, the sum exceeds
+the wall time, which is stated if the run recorded it.
 """
 SCALES = {
-    "tiny": "Only a trial with tiny settings: its figures mean nothing.",
-    "small": "The figures below are of a corner of each grid (`--scale small`); the whole grids "
+    "tiny": "This is only a test with tiny settings; its figures have no meaning.",
+    "small": "The figures below are for a part of each grid (`--scale small`); the whole grids "
     "run with `--scale paper`.",
-    "paper": "The figures below are of the paper's whole grids (`--scale paper`).",
+    "paper": "The figures below are for the paper's whole grids (`--scale paper`).",
 }
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -55,7 +55,7 @@ svg { display: block; margin: 1rem 0; max-width: 100%; height: auto }
 
 
 def tell(module: Experiment, scale: str, folder: Path) -> None:
-    """Writes the results as Parquet, the figure, and the finding; prints the finding."""
+    """Write the results as Parquet, the figure, and the finding; print the finding."""
     results, name = runner.results(module, scale, folder), short_name(module)
     results.to_parquet(folder / f"{name}.parquet", index=False)
     style.save(module.figure(results), folder / f"{name}.svg")
@@ -65,7 +65,7 @@ def tell(module: Experiment, scale: str, folder: Path) -> None:
 
 
 def write(modules: list[Experiment], folder: Path, scale: str, docs: Path | None) -> None:
-    """paper.md and paper.html in the folder; the page and its pictures in the docs, too."""
+    """Write paper.md and paper.html into the folder, and the page and its figures into the docs."""
     there = [m for m in modules if (folder / f"{short_name(m)}.md").exists()]
     if not there:
         raise ValueError(f"{folder} has no findings yet; run python -m experiments all first")
@@ -96,7 +96,7 @@ def markdown(modules: list[Experiment], folder: Path, scale: str, pictures: Path
 
 
 def data_files(quote: str = "") -> str:
-    """The names that --data needs, with their stand-ins."""
+    """Return the file names that --data needs, with their stand-ins."""
 
     def shown(file: str) -> str:
         return f"{quote}{file}.parquet{quote}"
@@ -136,7 +136,7 @@ def section(module: Experiment, folder: Path, scale: str, pictures: Path) -> lis
 
 
 def corner(module: Any, scale: str) -> list[str]:
-    """Which part of the paper's grid was run, where there is one."""
+    """Return which part of the paper's grid was run, if the experiment has a grid."""
     axes = getattr(module, "GRIDS", {}).get(scale)
     if not axes:
         return []
@@ -153,7 +153,7 @@ def finding(module: Experiment, folder: Path) -> str:
 
 
 def as_html(page: str, pictures: dict[str, str]) -> str:
-    """The few kinds of Markdown that a page has; pictures stand in the page itself."""
+    """Return the page as HTML; supports the Markdown that a page uses, with embedded figures."""
     blocks = "\n".join(block(text, pictures) for text in page.strip().split("\n\n"))
     return (
         "<!doctype html>\n<html lang='en'><meta charset='utf-8'>\n"
@@ -195,7 +195,7 @@ def inline(text: str) -> str:
 
 
 def unique_ids(svg: str, name: str) -> str:
-    """Pictures in one page must not share the names of their parts."""
+    """Make the ids of an SVG unique, since all figures share one page."""
     for pattern in (r'id="', r'href="#', r"url\(#"):
         svg = re.sub(f"({pattern})", rf"\1{name}-", svg)
     return svg

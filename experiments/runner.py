@@ -1,7 +1,7 @@
-"""Runs the tasks of an experiment, each in a process of its own, and keeps what they gave.
+"""Runs the tasks of an experiment, each in its own process, and stores their results.
 
-Knows the journal, a line of JSON per task that is added when the task is done, so that a run that
-was ended goes on where it was; and the Parquet file made of it. Knows nothing of what is measured.
+The log is a JSON-lines file to which every finished task is appended, so that an interrupted run
+resumes; a Parquet file is made from it. Does not know what is measured.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ LIBRARIES = (
     "xgboost-cpu",
     "statsmodels",
 )
-PATIENCE = 0.02  # seconds between two looks at what is under way
+PATIENCE = 0.02  # seconds between two checks of the running tasks
 
 
 class Experiment(Protocol):
-    """What a module of an experiment has."""
+    """The contract of an experiment module."""
 
     __name__: str
     TITLE: str
-    CLAIM: str  # the paper's
-    CAPTION: str  # of the figure
-    DEVIATIONS: tuple[str, ...]  # from the paper's protocol
+    CLAIM: str  # the paper's claim
+    CAPTION: str  # the caption of the figure
+    DEVIATIONS: tuple[str, ...]  # differences from the paper's protocol
     NEEDS_DATA: bool  # run takes data=, a folder or None
-    KEEPS: tuple[str, ...]  # "failed", "late": what is a result, too, and not run again
-    BESIDE: tuple[str, ...]  # kinds of tasks that may run side by side: no time is measured
+    KEEPS: tuple[str, ...]  # statuses that are results, too: "failed", "late"
+    BESIDE: tuple[str, ...]  # kinds of tasks that may run in parallel, because no time is measured
 
     def tasks(self, scale: str) -> list[Task]: ...
     def run(self, **task: Any) -> Any: ...
@@ -69,7 +69,7 @@ def journal_path(module: Experiment, folder: Path) -> Path:
 def run_all(
     module: Experiment, scale: str, folder: Path, data: Path | None = None, jobs: int = 1
 ) -> None:
-    """Runs what the journal does not have yet. Ctrl-C loses only the tasks under way."""
+    """Run the tasks that are not in the log. Ctrl-C loses only the running tasks."""
     folder.mkdir(parents=True, exist_ok=True)
     path, name = journal_path(module, folder), short_name(module)
     every = possible(module, module.tasks(scale))
@@ -109,7 +109,7 @@ def run_all(
 
 
 def possible(module: Any, every: list[Task]) -> list[Task]:
-    """Tasks whose rivals are installed; those that are not are told."""
+    """Return the tasks whose rivals are installed; print the others."""
     absent = getattr(module, "absent", lambda _: None)
     for rival in dict.fromkeys(filter(None, map(absent, every))):
         print(
@@ -124,7 +124,7 @@ def possible(module: Any, every: list[Task]) -> list[Task]:
 def ended(
     module: Experiment, todo: list[Task], data: Path | None, jobs: int
 ) -> Iterator[tuple[Task, Outcome]]:
-    """Tasks as they end, so many under way at once; jobs = 0: in this process, for a debugger."""
+    """Yield tasks as they end, `jobs` of them in parallel; jobs = 0 runs them in this process."""
     if jobs == 0:
         for task in todo:
             began = time.perf_counter()
@@ -147,7 +147,7 @@ def ended(
 
 
 def over(task: Task, child: Child) -> bool:
-    """Whether it has ended, or has had the seconds that it may take."""
+    """Return whether the task has ended or exceeded its time limit."""
     return not child.running() or child.seconds() > task.get("limit", math.inf)
 
 
@@ -167,7 +167,7 @@ def start(module: Experiment, task: Task, data: Path | None) -> Child:
 
 
 def run_one(module: str, task: Task, data: str | None) -> list[dict[str, Any]]:
-    """In the process of a task: its rows."""
+    """Run a task in its process; return its rows."""
     experiment: Any = importlib.import_module(module)
     extra = {"data": None if data is None else Path(data)} if experiment.NEEDS_DATA else {}
     found = experiment.run(**task, **extra)
@@ -194,7 +194,7 @@ def answers(module: Experiment, entry: dict[str, Any]) -> bool:
 
 
 def entries(path: Path) -> list[dict[str, Any]]:
-    """Of the journal, in the order they were made; of tasks run twice the last."""
+    """Return the entries of the log in order; the last one if a task was run twice."""
     if not path.exists():
         return []
     found = {}
@@ -202,13 +202,13 @@ def entries(path: Path) -> list[dict[str, Any]]:
         try:
             entry = json.loads(line)
             found[key(entry["task"])] = entry
-        except (ValueError, KeyError, TypeError):  # a line cut off by the end of a run
+        except (ValueError, KeyError, TypeError):  # an incomplete line of an interrupted run
             print(f"{path}, line {number} is no result and is left out", file=sys.stderr)
     return list(found.values())
 
 
 def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
-    """A row per result of the tasks of this scale: the task, what it gave, how long it took."""
+    """Return a row per result of the tasks of this scale: the task, its result and its time."""
     import pandas as pd
 
     path = journal_path(module, folder)
@@ -228,7 +228,7 @@ def results(module: Experiment, scale: str, folder: Path) -> pd.DataFrame:
 
 
 def measured_on(module: Experiment, folder: Path) -> str:
-    """Machine, days, load and versions of the results, and the time they took."""
+    """Return machine, dates, load and versions of the results, and their total time."""
     done = entries(journal_path(module, folder))
     facts = [entry["machine"] for entry in done]
     days = sorted({fact["date"] for fact in facts})
@@ -241,7 +241,7 @@ def measured_on(module: Experiment, folder: Path) -> str:
 
 
 def wall_seconds(done: list[dict[str, Any]]) -> float | None:
-    """The time in which at least one task was under way; None of journals that do not know it."""
+    """Return the time during which at least one task ran; None if the log does not have it."""
     if not all("ended" in entry for entry in done):
         return None
     wall, until = 0.0, -math.inf

@@ -1,7 +1,6 @@
 """The paper's simulated rows, the learners it fits to them, and its error of effects.
 
-Knows the paper's simulation (benchmarks.simulate has the formulas) and its settings; knows nothing
-of the experiments.
+benchmarks.simulate has the formulas. Does not know about the experiments.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Draw(NamedTuple):
 
 
 def draw(n: int, p: int, relative: float, snr: float, draw: int = 0) -> Draw:
-    """Draws of one configuration have the same columns and effects, and another noise."""
+    """Return a draw. Draws of one configuration share columns and effects, but not the noise."""
     noise = int(p * relative)
     simulation = Simulation.make([n, p, noise], p, noise)
     table = simulation.table(np.random.default_rng([n, p, noise, 1]), n)
@@ -55,7 +54,7 @@ def configurations(
 
 
 def grid(**axes: Any) -> list[dict[str, Any]]:
-    """A dictionary per point of the grid."""
+    """Return a dictionary per point of the grid."""
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
@@ -64,8 +63,8 @@ def splines(table: dict[str, Floats], df: float = DF, knots: int = KNOTS) -> lis
 
 
 def mise(model: cb.Model, data: Draw) -> float:
-    """Mean over the informative columns of the integral of (true - estimated effect)^2 over the
-    column's range, both with mean zero over the rows."""
+    """Return the mean over the informative columns of the integral of (true - estimated effect)^2
+    over the column's range, both with mean zero over the rows."""
     true = data.simulation.effects(data.table)
     errors = []
     for name in data.informative:
@@ -76,7 +75,7 @@ def mise(model: cb.Model, data: Draw) -> float:
 
 
 def best_seconds(function: Callable[[], Any], repeats: int) -> float:
-    """Of so many calls the shortest."""
+    """Return the shortest time of several calls."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -86,6 +85,6 @@ def best_seconds(function: Callable[[], Any], repeats: int) -> float:
 
 
 def cost(fit: Callable[[int], Any], n_iter: int, repeats: int) -> dict[str, float]:
-    """Seconds of the set-up, and of so many iterations without it."""
+    """Return the seconds of the set-up, and of the iterations without it."""
     setup, whole = (best_seconds(partial(fit, m), repeats) for m in (0, n_iter))
     return {"setup": setup, "loop": max(whole - setup, 1e-9)}

@@ -1,6 +1,6 @@
-"""How the figures look: one style, one colour per algorithm. Knows matplotlib, no experiment.
+"""The style of the figures: one style, one colour per algorithm.
 
-matplotlib is imported where something is drawn: the processes that measure do without it.
+matplotlib is imported only when something is drawn, so that measuring processes do not load it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#6b7280",
 )  # fmt: skip
@@ -33,10 +33,10 @@ STYLE = {
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "svg.fonttype": "none",
-    "svg.hashsalt": "cwboost",  # the same file from the same results
+    "svg.hashsalt": "cwboost",  # makes files reproducible
     "figure.constrained_layout.use": True,
 }
-WIDTH = 9.5  # inches of a whole figure
+WIDTH = 9.5  # inches of a full-width figure
 
 
 def style() -> Any:
@@ -46,7 +46,7 @@ def style() -> Any:
 
 
 def panels(n_rows: int, n_columns: int, height: float = 2.9, **settings: Any) -> tuple[Any, Any]:
-    """A figure and its axes (n_rows, n_columns); to be called and drawn in inside style()."""
+    """Return a figure and its axes (n_rows, n_columns); call it and draw inside style()."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height * n_rows), layout="constrained")
@@ -61,7 +61,7 @@ def save(figure: Any, path: Path) -> Path:
 
 
 def colours(keys: Sequence[Any]) -> dict[Any, Any]:
-    """A colour per key, dark to light: for what has an order."""
+    """Return a colour per key, from dark to light, for ordered keys."""
     import matplotlib as mpl
 
     shades = mpl.colormaps["viridis"](np.linspace(0.05, 0.88, max(2, len(keys))))
@@ -69,7 +69,7 @@ def colours(keys: Sequence[Any]) -> dict[Any, Any]:
 
 
 def equal_line(panel: Any, value: float, text: str = "") -> None:
-    """Where nothing is gained or lost."""
+    """Draw the line of equality."""
     panel.axhline(value, color=RED, linestyle="--", linewidth=0.9)
     panel.annotate(
         text, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 2),
@@ -78,7 +78,7 @@ def equal_line(panel: Any, value: float, text: str = "") -> None:
 
 
 def log_ticks(axis: Any, values: Sequence[float]) -> None:
-    """A logarithmic axis with ticks at these values, written out."""
+    """Make an axis logarithmic, with ticks at these values in plain numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(list(values)))
@@ -87,7 +87,7 @@ def log_ticks(axis: Any, values: Sequence[float]) -> None:
 
 
 def plain_log(axis: Any) -> None:
-    """A logarithmic axis, already drawn on, with ticks enough to read it, written out."""
+    """Make an axis with data logarithmic, with enough ticks in plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = sorted(axis.get_view_interval())
@@ -104,7 +104,7 @@ def plain(value: float) -> str:
 
 
 def boxes(panel: Any, groups: dict[str, dict[str, Any]], fills: dict[str, Any]) -> None:
-    """Boxes of values by group (along the axis) and by kind (side by side, coloured)."""
+    """Draw boxes of values by group (along the axis) and by kind (adjacent, coloured)."""
     kinds = list(fills)
     width = 0.8 / len(kinds)
     for i, of_kind in enumerate(groups.values()):
@@ -121,7 +121,7 @@ def boxes(panel: Any, groups: dict[str, dict[str, Any]], fills: dict[str, Any]) 
 
 
 def key(panel: Any, fills: dict[str, Any], **settings: Any) -> None:
-    """A legend of coloured patches."""
+    """Draw a legend of coloured patches."""
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=fill, alpha=0.6, label=name) for name, fill in fills.items()]

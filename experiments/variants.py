@@ -1,7 +1,4 @@
-"""The paper's variants by name, "HCWB (b)", and the learners it fits to a real table.
-
-Knows the settings that variants and tables share; knows nothing of the experiments.
-"""
+"""The paper's variants by name, such as "HCWB (b)", and the learners it fits to a real table."""
 
 from __future__ import annotations
 
@@ -33,7 +30,8 @@ def optimizer(variant: str, rate: float) -> Any:
 
 
 def learners(X: Any, df: float, df_category: float) -> list[Any]:
-    """A spline per column of numbers (a line if it has two values), a ridge learner per other."""
+    """Return a spline per numeric column (a line if it has two values) and a ridge learner per
+    other column."""
     out: list[Any] = []
     for name, column in X.items():
         if column.dtype.kind not in "fiu":

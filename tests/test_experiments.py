@@ -92,7 +92,7 @@ def test_tasks_are_distinct_and_larger_scales_have_more(name):
 def test_unknown_names_are_told(capsys):
     with pytest.raises(SystemExit):
         main(["h5"])
-    assert "there are h1, h2" in capsys.readouterr().err
+    assert "expected h1, h2" in capsys.readouterr().err
 
 
 def test_what_fails_is_told_and_the_others_go_on(tmp_path, capsys):
@@ -110,8 +110,8 @@ def test_report_without_results_says_what_to_run(tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["h4", "report"], "report stands alone"),
-        (["h4", "--jobs", "-1"], "--jobs: -1 is not at least 1"),
+        (["h4", "report"], "report cannot be combined with experiments"),
+        (["h4", "--jobs", "-1"], "--jobs: expected at least 1, got -1"),
         (["h4", "--scale", "huge"], "'huge' is neither small nor paper"),
     ],
 )
@@ -146,7 +146,7 @@ def test_an_interrupt_is_one_sentence(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(runner, "run_all", interrupted)
     assert finished(["h4", "-o", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "interrupted; run again to go on\n"
+    assert capsys.readouterr().err == "interrupted; run again to resume\n"
 
 
 # --- the runner -----------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
-"""Run the python blocks of pages and write what they print into the text blocks under them.
+"""Run the python blocks of pages and write their output into the text blocks under them.
 
     python tools/pages.py docs/terms.md ...           writes the outputs
-    python tools/pages.py --check docs/terms.md ...   fails where a page shows something else
+    python tools/pages.py --check docs/terms.md ...   fails if a page shows something else
 
 The blocks of a page run in order, as one program. A text block that follows a python block with
-nothing but an empty line between them is its output, warnings included. Files are written to a
-folder that is removed; blocks marked py instead of python do not run. Numbers may differ by 5%
-(machines differ in the last digits, and a choice may follow them). Knows Markdown fences; knows
-nothing of cwboost.
+only an empty line between them is its output, including warnings. Files are written to a temporary
+folder; blocks marked py instead of python do not run. Numbers may differ by 5% (machines differ in
+the last digits, and a choice may depend on them).
 """
 
 import argparse
@@ -28,7 +27,7 @@ SLACK = 0.05
 
 
 def run(text: str, where: str) -> tuple[str, list[tuple[str, str]]]:
-    """The page with the outputs of its blocks; and the pairs (shown before, printed now)."""
+    """Return the page with the outputs of its blocks, and the pairs (shown before, printed now)."""
     names: dict[str, object] = {"__name__": where}
     pairs = []
 
@@ -41,7 +40,9 @@ def run(text: str, where: str) -> tuple[str, list[tuple[str, str]]]:
         output = printed.getvalue() + "".join(f"warning: {w.message}\n" for w in raised)
         if not block["output"]:
             if output:
-                raise ValueError(f"{where}, line {line + 1}: prints, and the page shows nothing")
+                raise ValueError(
+                    f"{where}, line {line + 1}: the code prints, but the page shows no output"
+                )
             return block[0]
         pairs.append((block["shown"], output))
         return f"```python\n{block['code']}```\n\n```text\n{output}```\n"
@@ -52,7 +53,7 @@ def run(text: str, where: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def alike(shown: str, printed: str) -> bool:
-    """Whether the words are the same and the numbers nearly so."""
+    """Return whether the words are the same and the numbers nearly equal."""
     if NUMBER.sub("0", shown).split() != NUMBER.sub("0", printed).split():
         return False
     old, new = (

@@ -1,9 +1,9 @@
-"""Draw the pictures in docs/_static anew: of the README, of docs/start.md and docs/information.md.
+"""Redraw the images in docs/_static: for the README, docs/start.md and docs/information.md.
 
     python tools/pictures.py
 
-Fits the bundled Adult table; needs matplotlib, and Chromium (or what the variable CHROMIUM names)
-for the picture of the report. Knows no more of cwboost than a user does.
+Fits the bundled Adult table. Needs matplotlib, and Chromium (or the browser that the variable
+CHROMIUM names) for the image of the report.
 """
 
 import os
@@ -34,7 +34,9 @@ def screenshot(address: str, picture: Path, width: int = 1100, height: int = 220
         os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     )
     if browser is None:
-        raise SystemExit("no Chromium: install one, or name it in the variable CHROMIUM")
+        raise SystemExit(
+            "Chromium was not found: install it, or set the variable CHROMIUM to its path"
+        )
     quiet = ("gpu", "background-networking", "component-update", "sync")
     flags = ["--headless=new", "--no-sandbox", "--no-first-run", "--hide-scrollbars"]
     flags += [f"--disable-{what}" for what in quiet]
@@ -43,7 +45,7 @@ def screenshot(address: str, picture: Path, width: int = 1100, height: int = 220
 
 
 def draw_effects() -> None:
-    """As in the README."""
+    """Draw the image of the README."""
     people = adult()
     income = people.pop("class")
     classifier = cb.CWBClassifier(exclude=["fnlwgt", "capital-gain", "capital-loss"])
@@ -54,7 +56,7 @@ def draw_effects() -> None:
 
 
 def draw_report() -> None:
-    """As in docs/start.md."""
+    """Draw the image of docs/start.md."""
     people = pd.DataFrame(adult())
     X, y = people.drop(columns=["class", "fnlwgt"]), people["class"]
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
@@ -70,7 +72,7 @@ def draw_report() -> None:
 
 
 def draw_information() -> None:
-    """As in docs/information.md."""
+    """Draw the image of docs/information.md."""
     data = load_diabetes(scaled=False)
     X, y = dict(zip(data.feature_names, data.data.T, strict=True)), data.target
     display = cb.aic(cb.fit(X, y, n_iter=500), X, y).plot()
