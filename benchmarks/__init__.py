@@ -1,10 +1,11 @@
-"""How fast, how large and how right: cwboost beside other libraries, and beside itself.
+"""Benchmarks: speed, memory and accuracy of cwboost, compared with other libraries and its own
+past.
 
-    python -m benchmarks              rivals on problems, a process for every fit
+    python -m benchmarks              libraries on problems, a process for every fit
     python -m benchmarks table DIR    the table and the figure of the results in DIR
-    python -m benchmarks targets      the figures that the project holds itself to
+    python -m benchmarks targets      the performance targets of the project
     python -m benchmarks scale DIR    rows that need not fit into memory
     python -m benchmarks history      a small set of figures per commit
 
-The other scripts of this folder are run by their path and stand alone.
+The other scripts of this folder are independent and are run by their path.
 """

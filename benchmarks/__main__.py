@@ -8,16 +8,20 @@ import sys
 
 from . import cluster, compare, cv, history, passes, quality, scale, targets
 
-COMMANDS = {  # name: arguments, what it runs, in words
-    "compare": (compare.add_arguments, compare.run, "rivals on problems (the default)"),
+COMMANDS = {  # name: (adds arguments, runs the command, help text)
+    "compare": (compare.add_arguments, compare.run, "libraries on problems (the default)"),
     "table": (compare.add_table_arguments, compare.print_table, "the table of a comparison"),
-    "targets": (targets.add_arguments, targets.run, "the figures the project holds itself to"),
-    "quality": (quality.add_arguments, quality.run, "AUC on real tables against EBM, XGBoost"),
-    "cv": (cv.add_arguments, cv.run, "what ten folds cost beside ten fits"),
+    "targets": (targets.add_arguments, targets.run, "the performance targets of the project"),
+    "quality": (
+        quality.add_arguments,
+        quality.run,
+        "AUC on real tables, compared with EBM and XGBoost",
+    ),
+    "cv": (cv.add_arguments, cv.run, "the cost of ten folds compared with ten fits"),
     "scale": (scale.add_arguments, scale.run, "rows that need not fit into memory"),
     "cluster": (cluster.add_arguments, cluster.run, "a fit on a cluster: where its time goes"),
     "passes": (passes.add_arguments, passes.run, "what a row costs"),
-    "history": (history.add_arguments, history.run, "figures of this commit beside the last"),
+    "history": (history.add_arguments, history.run, "speed of this commit compared with the last"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What merging numbers into bins costs and saves, per rule.
+"""The cost and the benefit of merging numbers into bins, per binning rule.
 
 Prints Markdown tables: the gap between risks at the bins and at the raw values, the error of curves
 with outliers and with skewed columns, the number of bins and the time of a fit.
@@ -36,7 +36,7 @@ def print_table(title, head, rows):
 
 
 def simulate(rng, n, snr, n_columns=4):
-    """Uniform columns with random spline effects (10 basis functions, coefficients N(0, 9))."""
+    """Return uniform columns with random spline effects (10 basis functions, coef N(0, 9))."""
     knots = np.arange(-3, 11) / 7
     table = {f"x{j}": rng.uniform(size=n) for j in range(n_columns)}
     signal = sum(BSpline(knots, rng.normal(0, 3, 10), 3)(column) for column in table.values())
@@ -44,7 +44,7 @@ def simulate(rng, n, snr, n_columns=4):
 
 
 def risk_gap(rule, n, snr, seed):
-    """Relative distance of the training risk at the raw values from that at the bins."""
+    """Return the relative difference of the training risks at the raw values and at the bins."""
     table, y = simulate(np.random.default_rng(seed), n, snr)
     model = cb.fit(table, y, n_iter=500, bins=rule)
     at_values = np.mean((y - model.predict(table)) ** 2) / 2
@@ -58,7 +58,7 @@ def risk_gaps(seeds):
         gaps = [np.mean([risk_gap(rule, n, snr, s) for s in range(seeds)]) for n, snr in cases]
         rows.append([name, *(f"{100 * gap:.2f}%" for gap in gaps)])
     head = ["bins", *(f"n = {n}, SNR {snr}" for n, snr in cases)]
-    print_table("Training risk at the raw values and at the bins, relative distance:", head, rows)
+    print_table("Training risk at the raw values and at the bins, relative difference:", head, rows)
 
 
 # --- curves ---------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def risk_gaps(seeds):
 def with_outliers(distance):
     def draw(rng, n):
         x = rng.normal(size=n)
-        x[:5] = distance  # five rows, whatever n
+        x[:5] = distance  # five rows, independent of n
         return x, lambda x: np.sin(2 * np.clip(x, -3, 3))
 
     return draw
@@ -86,7 +86,7 @@ def exponential(rng, n):
 
 
 def curve_error(rule, knots, draw, n, seed):
-    """Root mean squared error of the estimated effect over rows less than 4 sd from the middle."""
+    """Return the RMS error of the estimated effect over rows less than 4 sd from the median."""
     rng = np.random.default_rng(seed)
     x, effect = draw(rng, n)
     y = effect(x) + rng.normal(0, 0.5, n)

@@ -1,16 +1,19 @@
 """A fit on a cluster, and where its time goes: python -m benchmarks cluster [--workers 2 4 8].
 
-Simulated rows (20 columns, the paper's effects in ten of them) are made on the workers of a
-LocalCluster, processes of one thread each, so that none travels. A Hybrid of the binomial loss and
-one of the squared loss are fitted there and, to the same rows, in one process with as many threads;
-choices must be equal, coefficients to rounding. Told are the seconds until the first iteration and
-per iteration after it, round trips and bytes per iteration, and what an iteration's time consists
-of: the slowest worker of every round trip computing (measured there), the rest of the round trips,
-and the client; and by time of the processor, which other work on the machine changes little: verbs
-(all workers together), the rest of the workers, the client with the scheduler. Knows how
-`cwboost.dask` asks shards; changes nothing of it.
+The workers of a LocalCluster (processes of one thread each) simulate the rows themselves (20
+columns, the paper's effects in ten of them), so no rows are sent. A Hybrid of the binomial loss and
+a Hybrid of the squared loss are fitted there and, to the same rows, in one process with the same
+number of threads. Choices must be equal, and coefficients must agree up to rounding.
 
-Workers that outnumber the cores wait for each other: what then can be seen is how the rest grows.
+Prints the seconds until the first iteration and per iteration after it, round trips and bytes per
+iteration, and the parts of an iteration's time: computation of the slowest worker of every round
+trip (measured there), the rest of the round trips, and the client. Processor time, which depends
+less on other load, is split into verbs (all workers together), the rest of the workers, and the
+client with the scheduler. Uses internals of `cwboost.dask` to observe requests to shards; does not
+change them.
+
+If there are more workers than cores, the workers wait for each other; the output then shows how the
+rest grows.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ NEEDED = ("dask", "distributed", "numpy")
 
 
 def partition(number: int, rows: int) -> Any:
-    """Some of the rows, with both y: whoever makes them, they are the same."""
+    """Return one partition of the rows, with y for both losses; independent of who computes it."""
     import pandas as pd
 
     simulation = Simulation.make(1, COLUMNS // 2, COLUMNS // 2)
@@ -62,11 +65,11 @@ def partition(number: int, rows: int) -> Any:
 
 
 class TimedShard(Shard):
-    """A shard that notes how long it runs verbs."""
+    """A shard that records how long it runs verbs."""
 
     def __init__(self, partitions: Sequence[Any], n_threads: int) -> None:
         super().__init__(partitions, n_threads)
-        # Seconds by the clock and of the processor, and those of the processor since it began.
+        # Wall seconds, processor seconds, and processor seconds since the process began.
         self.noted: list[tuple[float, float, float]] = []
 
     def run(self, batch: Sequence[Any]) -> Any:
@@ -82,17 +85,19 @@ class TimedShard(Shard):
 
 @dataclass
 class Watch:
-    """What happened at the client."""
+    """Measurements at the client."""
 
     began: float = field(default_factory=time.perf_counter)
     used: float = field(default_factory=time.process_time)
     trips: list[float] = field(default_factory=list)  # seconds of every round trip of verbs
-    asked: int = 0  # round trips of other questions
+    asked: int = 0  # round trips of other requests
     sent: int = 0  # bytes
     received: int = 0
-    sums: int = 0  # sums of a slot over a set that were asked for
-    notes: list[Any] = field(default_factory=list)  # of the workers
-    seen: list[tuple[float, ...]] = field(default_factory=list)  # all of this, after iterations
+    sums: int = 0  # requested sums of a slot over a set
+    notes: list[Any] = field(default_factory=list)  # from the workers
+    seen: list[tuple[float, ...]] = field(
+        default_factory=list
+    )  # the figures above, after every iteration
 
     def after(self) -> None:
         so_far = (len(self.trips), self.sent, self.received, self.sums)
@@ -100,14 +105,15 @@ class Watch:
 
 
 def watched(client: Any, table: Any, how: dict[str, Any], counted: bool) -> tuple[Any, Watch]:
-    """A fit, and what was seen of it: seconds, or bytes."""
+    """Return a fitted model and its measurements: seconds, or bytes if `counted`."""
     import cloudpickle
 
     import cwboost.dask
+    from cwboost.distributed import dask_shards
 
     watch = Watch()
 
-    class Watched(cwboost.dask.DaskShards):
+    class Watched(dask_shards.DaskShards):
         def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
             began = time.perf_counter()
             answers = super().call(method, arguments)
@@ -130,8 +136,8 @@ def watched(client: Any, table: Any, how: dict[str, Any], counted: bool) -> tupl
 
     shard = Shard if counted else TimedShard
     with (
-        patch.object(cwboost.dask, "DaskShards", Watched),
-        patch.object(cwboost.dask, "Shard", shard),
+        patch.object(dask_shards, "DaskShards", Watched),
+        patch.object(dask_shards, "Shard", shard),
     ):
         model = cwboost.dask.fit(client, table, callback=watch.after, **how)
     return model, watch
@@ -141,7 +147,7 @@ def watched(client: Any, table: Any, how: dict[str, Any], counted: bool) -> tupl
 
 
 def seconds_of(watch: Watch) -> dict[str, float]:
-    """Until the first iteration, and per iteration after it, and what the latter consist of."""
+    """Return the seconds until the first iteration and per iteration after it, and their parts."""
     (first, used, since, *_), (last, used_last, until, *_) = watch.seen[0], watch.seen[-1]
     since, until, n = int(since), int(until), len(watch.seen) - 1
     trips = sum(watch.trips[since:until])
@@ -163,7 +169,7 @@ def seconds_of(watch: Watch) -> dict[str, float]:
 
 
 def bytes_of(watch: Watch) -> dict[str, float]:
-    """In set-up, and per iteration after the first."""
+    """Return the bytes sent in set-up, and per iteration after the first."""
     first, last = (np.array(watch.seen[k][3:]) for k in (0, -1))
     sent, received, sums = ((last - first) / (len(watch.seen) - 1)).tolist()
     return {
@@ -176,14 +182,15 @@ def bytes_of(watch: Watch) -> dict[str, float]:
 
 
 def distance(one: Any, other: Any) -> float:
-    """The largest distance of two models' coefficients, relative to the largest of them."""
+    """Return the largest difference of the models' coefficients, relative to the largest
+    coefficient."""
     pairs = [(term.coef, other.terms[name].coef) for name, term in one.terms.items()]
     top = max(np.abs(a).max() for a, _ in pairs)
     return float(max(np.abs(a - b).max() for a, b in pairs) / top)
 
 
 def measured(rows: int, workers: int, n_iter: int, direct: bool, processes: bool) -> dict[str, Any]:
-    """The figures of both losses on a cluster of so many workers."""
+    """Return the figures of both losses on a cluster with this number of workers."""
     import dask
     import dask.dataframe as dd
     import pandas as pd
@@ -204,7 +211,9 @@ def measured(rows: int, workers: int, n_iter: int, direct: bool, processes: bool
             other = "y" if y == "z" else "z"
             how = {"y": y, "loss": loss, "optimizer": cb.Hybrid(), "n_iter": n_iter}
             how |= {"validation": HELD, "patience": None}
-            cwboost_fit(table.drop(columns=other), client, how | {"n_iter": 2})  # all is loaded
+            cwboost_fit(
+                table.drop(columns=other), client, how | {"n_iter": 2}
+            )  # everything is loaded
             far, watch = watched(client, table.drop(columns=other), how, counted=False)
             _, counted = watched(client, table.drop(columns=other), how, counted=True)
             local, near = beside(whole.drop(columns=other), how, workers)
@@ -227,7 +236,7 @@ def cwboost_fit(table: Any, client: Any, how: dict[str, Any]) -> Any:
 
 
 def beside(table: Any, how: dict[str, Any], threads: int) -> tuple[Any, Watch]:
-    """The same fit in this process."""
+    """Return the figures of the same fit in this process."""
     watch = Watch()
     return cb.fit(table, callback=watch.after, n_threads=threads, **how), watch
 
@@ -240,7 +249,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
     parser.add_argument("--iterations", type=int, default=N_ITER)
     parser.add_argument("--direct", action="store_true", help="not through the scheduler")
-    parser.add_argument("--threads", action="store_true", help="workers are threads, for a try")
+    parser.add_argument(
+        "--threads", action="store_true", help="run workers as threads, for a quick test"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
-"""The comparison: which fits are made, in which order, and what is done with the results.
+"""The comparison: which fits are run, in which order, and where the results go.
 
-Knows the grid of problems and rivals; knows nothing of how a fit is measured (measure.py).
+Does not know how a fit is measured (see measure.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from .results import Result
 from .rivals import RIVALS
 
 LIMIT = 280.0  # seconds of a fit
-BESIDES = 60.0  # seconds for the data, and five limits for predictions and errors
+BESIDES = (
+    60.0  # additional seconds for the data; five more limits are allowed for predictions and errors
+)
 COMMON = ("numpy", "scipy", "scikit-learn")
 BLOCKS = {"tables": results.table, "summary": results.summary}  # of pages
 
@@ -29,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rivals", nargs="+", metavar="R", default=list(RIVALS), help=", ".join(RIVALS)
     )
     parser.add_argument("--threads", type=int, default=1, help="of every library (1)")
-    parser.add_argument("--repeats", type=int, default=1, help="processes per fit, best of (1)")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="processes per fit; the best counts (1)"
+    )
     parser.add_argument("--limit", type=float, default=LIMIT, help=f"seconds per fit ({LIMIT:g})")
     parser.add_argument("--rows", type=int, help="training rows instead of the problem's own")
     parser.add_argument(
@@ -67,11 +71,11 @@ def run(arguments: argparse.Namespace) -> None:
 def check_names(kind: str, names: list[str], known: dict[str, object]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise SystemExit(f"no {kind} {', '.join(unknown)}; there are {', '.join(known)}")
+        raise SystemExit(f"unknown {kind} {', '.join(unknown)}; expected {', '.join(known)}")
 
 
 def installed(names: list[str]) -> dict[str, str]:
-    """Versions of the rivals that can run here; of the others it tells why they cannot."""
+    """Return the versions of the rivals that can run here; print why the others cannot."""
     out = {}
     for name in names:
         why = RIVALS[name].missing()
@@ -145,7 +149,7 @@ def print_table(arguments: argparse.Namespace) -> None:
 
 
 def write(folder: Path) -> None:
-    """Table and figure beside the results."""
+    """Write the table and the figure into the folder of the results."""
     found = results.read(folder)
     (folder / "table.md").write_text(results.table(found, markdown=True) + "\n", encoding="utf-8")
     (folder / "table.txt").write_text(results.table(found, markdown=False) + "\n", encoding="utf-8")

@@ -1,10 +1,9 @@
-"""How often bands hold the true effects, and intervals new values; see docs/uncertainty.md.
+"""Coverage of effect bands and of prediction intervals on simulated data; see docs/uncertainty.md.
 
     python -m benchmarks.coverage bands 1000 squared 100
     python -m benchmarks.coverage intervals 500 100
 
-Knows the truths; what is measured is the public interface. Every line printed is one table row so
-far.
+Prints the rows of the tables, updated after every ten data sets.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def simulate(n, loss, rng):
 
 
 def best_iteration(table, y, loss, rng):
-    """By five folds."""
+    """Return the best iteration by five-fold cross-validation."""
     binned, fold = prepare(table, y, loss=loss), rng.permutation(len(y)) % 5
     one = np.ones(len(y))
     risks = []
@@ -49,7 +48,8 @@ def best_iteration(table, y, loss, rng):
 
 
 def held(model, table, kind):
-    """Of every truth whether each point of its effect is in the band, and how wide that is."""
+    """Return, per true effect, whether each point is inside the band, and the mean width of the
+    band."""
     out = []
     for name, truth in TRUTHS.items():
         band = model.band(name, 60, kind=kind)
@@ -105,7 +105,7 @@ def intervals(n, sims, level=0.9):
 
 
 def uneven(n, rng):
-    """y varies more the larger x is."""
+    """Simulate rows whose y varies more where x is larger."""
     table = {"x": rng.uniform(size=n), "z": rng.normal(size=n)}
     return table, np.sin(6 * table["x"]) + rng.normal(size=n) * (0.2 + 0.8 * table["x"])
 

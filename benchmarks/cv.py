@@ -1,10 +1,10 @@
-"""What cross-validation costs: python -m benchmarks cv.
+"""The cost of cross-validation: python -m benchmarks cv.
 
-Ten folds of `cb.cv` against ten calls of `cb.fit` on the same training rows, the others as
-validation rows; all iterations are run. Times are the best of several, taken in turns on one
-thread. Memory is the peak of a process of its own, for one fit and for `cb.cv` with one and two
-folds side by side: the whole process, and what the call adds to it. Knows nothing of how cwboost
-works but its public names.
+Compares ten folds of `cb.cv` with ten calls of `cb.fit` on the same training rows, with the other
+rows as validation rows; all iterations are run. Times are the best of several, measured alternately
+on one thread. Memory is measured in separate processes, for one fit and for `cb.cv` with one and
+two folds in parallel: the peak of the whole process, and what the call adds to it. Uses only public
+names of cwboost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = 20
 N_ITER = 200
 SIZES = (5_000, 100_000)
 LOSSES = ("squared", "binomial")
-MOST_TIME, MOST_MEMORY = 1.3, 1.2  # the figures the project holds itself to
+MOST_TIME, MOST_MEMORY = 1.3, 1.2  # the targets of the project
 
 
 def data(n: int, loss: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -47,13 +47,13 @@ def folded(table: Any, y: Any, loss: str, n_iter: int, folds: Any, n_threads: in
 
 
 def masks(n: int) -> list[np.ndarray]:
-    """The test rows of every fold."""
+    """Return the test rows of every fold."""
     of_row = np.random.default_rng(3).permutation(n) % FOLDS
     return [of_row == k for k in range(FOLDS)]
 
 
 def seconds(n: int, loss: str, n_iter: int, repeats: int) -> dict[str, float]:
-    """Best times of ten fits and of ten folds, taken in turns."""
+    """Return the best times of ten fits and of ten folds, measured alternately."""
     table, y = data(n, loss)
     held = masks(n)
     pairs = [(~mask, mask) for mask in held]
@@ -70,11 +70,12 @@ def seconds(n: int, loss: str, n_iter: int, repeats: int) -> dict[str, float]:
 
 
 def megabytes(n: int, loss: str, n_iter: int, workers: int) -> dict[str, float] | None:
-    """Of one fit (no workers), or of folds drawn at random, so many side by side."""
+    """Return the memory of one fit (workers = 0), or of random folds, `workers` of them in
+    parallel."""
     table, y = data(n, loss)
     mask = masks(n)[0]
     few = {name: column[:200] for name, column in table.items()}
-    single(few, y[:200], loss, 2, mask[:200])  # libraries are loaded
+    single(few, y[:200], loss, 2, mask[:200])  # loads the libraries
     folded(few, y[:200], loss, 2, FOLDS)
     memory = Memory()
     if workers:
@@ -91,14 +92,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=3)
 
 
-# The C library returns what is freed, so that a peak is what was in use at one time.
+# Makes the C library return freed memory, so that a peak is the memory in use at one time.
 RETURNED = {"MALLOC_MMAP_THRESHOLD_": "100000", "MALLOC_TRIM_THRESHOLD_": "100000"}
 
 
 def run(arguments: argparse.Namespace) -> None:
     print(f"{COLUMNS} columns, {arguments.iterations} iterations, {FOLDS} folds, one thread; peak")
     print("memory of the process in MB (in fits per worker), and what the call adds:\n")
-    print("| rows | loss | ten fits | cv | ratio | one fit | cv | two folds side by side |")
+    print("| rows | loss | ten fits | cv | ratio | one fit | cv | two folds in parallel |")
     print("|--:|---|--:|--:|--:|--:|--:|--:|")
     for n in arguments.rows:
         for loss in LOSSES:
@@ -122,7 +123,7 @@ def told(function: str, arguments: dict[str, Any], variables: dict[str, str] | N
 
 
 def shown(found: Any, fit: Any = None, workers: int = 1) -> str:
-    """Peak and added megabytes, and how many fits per worker that is."""
+    """Return the peak and the added megabytes, and both as a multiple of one fit per worker."""
     if found is None:
         return "-"
     if fit is None:

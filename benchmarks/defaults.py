@@ -1,15 +1,13 @@
-"""Which settings should CWBClassifier and CWBRegressor have by default?
+"""Compare settings to choose the defaults of CWBClassifier and CWBRegressor.
 
     python benchmarks/defaults.py FOLDER             # the measurements that chose them
-    python benchmarks/defaults.py FOLDER --repeat    # what two looks could not decide
-    python benchmarks/defaults.py FOLDER --report    # the defaults on tables that chose nothing
+    python benchmarks/defaults.py FOLDER --repeat    # cases that two splits could not decide
+    python benchmarks/defaults.py FOLDER --report    # the defaults on other tables
 
-FOLDER has the Parquet files named below. Every setting is changed alone, the others are the
-defaults. A table has at most 20,000 rows (drawn at random, always the same), of which two different
-thirds are test rows in turn. Prints Markdown tables of D^2 on test rows: the share of the deviance
-that the model explains, in percent. --report prints AUC, too, and the paper's first fold.
-
-Knows the tables, the settings and what they are compared by; knows nothing of how cwboost works.
+FOLDER has the Parquet files named below. One setting is changed at a time; the others are the
+defaults. A table has at most 20,000 rows (a fixed random sample), and two different thirds are test
+rows in turn. Prints Markdown tables of D^2 on test rows: the share of the deviance that the model
+explains, in percent. --report prints AUC, too, and the paper's first fold.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ from cwboost.frames.reading import read
 from cwboost.terms.styles import make_learners
 
 ROWS, FOLDS = 20_000, 2
-LONG = 4000  # iterations of the fits that are looked at on the way
+LONG = 4000  # iterations of the fits whose intermediate iterates are compared
 
 
 @dataclass(frozen=True)
 class Task:
-    """One table: which file, what to predict with which loss, columns that are no features."""
+    """One table: its file, the target and its loss, and columns that are not features."""
 
     name: str
     file: str
@@ -82,7 +80,7 @@ REPORTING = [
     Task("higgs", "higgs_35k", "class", "binomial"),
     Task("credit", "credit_default", "default", "binomial", ("ID",)),
 ]
-LINES_ONLY = ("hiva",)  # all columns are 0 or 1: whatever the style, its terms are lines
+LINES_ONLY = ("hiva",)  # all columns are 0 or 1, so all styles give lines
 
 # --- the settings ---------------------------------------------------------------------------------
 
@@ -94,7 +92,7 @@ def same(**settings: Any) -> Settings:
 
 
 def auto(spline: dict[str, Any] | None = None, step: dict[str, Any] | None = None) -> Settings:
-    """terms="auto" with other parameters of its curves or its steps."""
+    """Return settings: terms="auto" with other parameters of its curves or its steps."""
     changes = {"Spline": spline or {}, "Step": step or {}}
 
     def settings(task: Task, X: pd.DataFrame) -> dict[str, Any]:
@@ -156,14 +154,14 @@ BLIND = (50, 100, 200, 500, 1000)
 
 
 def folds(n: int, task: Task) -> Iterator[np.ndarray]:
-    """Masks of test rows."""
+    """Yield masks of test rows."""
     third = np.random.default_rng(1).integers(0, 3, n)
-    for k in range(1 if task.name == "hiva" else FOLDS):  # 1,617 columns take their time
+    for k in range(1 if task.name == "hiva" else FOLDS):  # 1,617 columns are slow
         yield third == k
 
 
 def judge(task: Task, model: Any, X: pd.DataFrame, y: pd.Series) -> tuple[float, float]:
-    """D^2 in percent, and the AUC where there are classes."""
+    """Return D^2 in percent, and the AUC for classes."""
     if task.loss != "binomial":
         return 100 * model.score(X, y), np.nan
     p = model.predict_proba(X)
@@ -173,7 +171,7 @@ def judge(task: Task, model: Any, X: pd.DataFrame, y: pd.Series) -> tuple[float,
 
 @cache
 def measure(task: Task, folder: Path, settings: Settings, rows: int | None = ROWS) -> np.ndarray:
-    """D^2, AUC, processor seconds of the fit, best iteration; means over the folds."""
+    """Return D^2, AUC, processor seconds of the fit and best iteration; means over the folds."""
     X, y = task.read(folder, rows)
     found = []
     for test in folds(len(y), task):
@@ -186,12 +184,12 @@ def measure(task: Task, folder: Path, settings: Settings, rows: int | None = ROW
 
 
 def waits(risk: np.ndarray, m: int, switched: int) -> int:
-    """Iterations since the last new best, counted from the hybrid's switch on."""
+    """Return the number of iterations since the last new best or the hybrid's switch."""
     return m - max(int(np.argmin(risk[: m + 1])), switched)
 
 
 def stopping(task: Task, folder: Path) -> dict[tuple[int, int | None], tuple[float, float]]:
-    """D^2 and iterations run for limits of iterations and patience, all from one long path."""
+    """Return D^2 and iterations run by limit of iterations and patience, all from one long path."""
     X, y = task.read(folder)
     out: dict[Any, list[Any]] = {(n, p): [] for n in LIMITS for p in PATIENCES}
     for test in folds(len(y), task):
@@ -209,7 +207,7 @@ def stopping(task: Task, folder: Path) -> dict[tuple[int, int | None], tuple[flo
 
 
 def blind(folder: Path) -> dict[str, dict[int, float]]:
-    """D^2 by number of iterations on tables of less than 1,000 rows, where no rows are held out."""
+    """Return D^2 by number of iterations for tables below 1,000 rows, which are not split."""
     diabetes = load_diabetes(return_X_y=True)
     friedman = make_friedman1(500, noise=2.0, random_state=0)
     X, y = TUNING[5].read(folder, 900)
@@ -230,7 +228,7 @@ def blind(folder: Path) -> dict[str, dict[int, float]]:
 
 
 def repeated(task: Task, folder: Path, rows: int | None, splits: int) -> dict[str, np.ndarray]:
-    """D^2 on many random thirds less that of the default on the same ones."""
+    """Return D^2 on many random thirds minus the default's D^2 on the same thirds."""
     X, y = task.read(folder, rows)
     found: dict[str, list[float]] = {label: [] for label in REPEATED}
     for seed in range(splits):
@@ -283,7 +281,7 @@ def tune(folder: Path) -> None:
 
 
 def repeat(folder: Path) -> None:
-    """The tables whose test rows are too few for one look, again and again."""
+    """Repeat the comparison on many splits for tables with few test rows."""
     hiva, wage, claims = TUNING[1], TUNING[5], TUNING[6]
     cases = [(hiva, None, 5), (wage, None, 20), (claims, ROWS, 10), (claims, None, 4)]
     found = [repeated(task, folder, rows, splits) for task, rows, splits in cases]
@@ -295,7 +293,9 @@ def repeat(folder: Path) -> None:
         ]
         for label in found[0]
     }
-    show("Repeated splits", names, rows, "D² less the default's (sd of the difference; splits won)")
+    show(
+        "Repeated splits", names, rows, "D² minus the default's (sd of the difference; splits won)"
+    )
 
 
 def report(folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""Which learner does boosting choose first when there is nothing to choose?
+"""Which learner does boosting choose first if no column has an effect?
 
-Pure noise, one column per kind of learner, one iteration, many repetitions. If choice is fair, each
-is chosen equally often. Prints a Markdown table:
+Pure noise, one column per kind of learner, one iteration, many repetitions. If the choice is fair,
+each learner is chosen equally often. Prints a Markdown table:
 
     python benchmarks/fair_choice.py
 """
@@ -36,7 +36,7 @@ def make_learners(df):
 
 
 def component_learners(df):
-    """Lines and curves as learners of their own: all get net df 1."""
+    """Return lines and curves as separate learners: all get net df 1."""
     del df
     return [
         cb.Linear("line"),
@@ -48,7 +48,7 @@ def component_learners(df):
 
 
 def shares(learners, repetitions, n):
-    """How often each column is chosen first, and the net df of its term."""
+    """Return how often each column is chosen first, and the net df of its term."""
     first = dict.fromkeys(COLUMNS, 0)
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
-"""The figure of the comparison: a panel per problem, a bar per library, as long as its fit took.
+"""The figure of the comparison: a panel per problem, a bar per library with the time of its fit.
 
-Knows matplotlib; knows nothing of how it was measured.
+The only module of the benchmarks that imports matplotlib.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COLUMNS = 2
 
 
 def draw(results: list[Result], path: Path) -> Path:
-    """Writes the figure; its kind is that of the path's ending."""
+    """Write the figure; the suffix of the path sets the file format."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -49,7 +49,7 @@ def draw_panel(panel: Any, group: Group) -> None:
                        va="center", fontsize=8)  # fmt: skip
     panel.set_xscale("log")
     if lengths:
-        panel.set_xlim(min(lengths) / 2, max(lengths) * 30)  # room for the remarks
+        panel.set_xlim(min(lengths) / 2, max(lengths) * 30)  # space for the remarks
     panel.set_yticks(range(len(lines)), [line.rival for line in lines])
     panel.invert_yaxis()
     panel.spines[["top", "right"]].set_visible(False)
@@ -58,7 +58,7 @@ def draw_panel(panel: Any, group: Group) -> None:
 
 
 def remark(line: Line) -> str:
-    """Time and error; the loss of the test rows where the truth is not known."""
+    """Return the time and the error as text; the test loss if the truth is unknown."""
     f = line.figures
     if line.status == "late" or f["f_error"] is None:
         return outcome(line)

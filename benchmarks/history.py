@@ -1,7 +1,7 @@
-"""How the speed of cwboost changes from commit to commit: python -m benchmarks history.
+"""The speed of cwboost from commit to commit: python -m benchmarks history.
 
-Knows a small fixed set of figures and a file of lines of JSON, one per run; knows nothing of other
-libraries. Runs are compared on the same machine only. The file is the user's, not the project's.
+Measures a small fixed set of fits and appends them to a JSON-lines file, one line per run. Runs are
+compared only with runs on the same machine. The file belongs to the user, not to the repository.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import machine
 from .process import Memory, call
 from .targets import Case
 
-NOTABLE = 0.1  # a change that is pointed at
+NOTABLE = 0.1  # larger changes are marked
 REPEATS = 5
 
 CASES = {
@@ -34,9 +34,10 @@ CASES = {
 
 
 def fit_figures(case: dict[str, Any]) -> dict[str, float | None]:
-    """Least processor time of the fit and of a prediction, memory added by the first fit.
+    """Return the lowest processor time of the fit and of a prediction, and the memory that the
+    first fit adds.
 
-    (Processor time, one thread: what else the machine does matters less than to a clock.)
+    Processor time on one thread depends less on other load on the machine than wall time does.
     """
     own = Case(**case)
     table, y = own.data()
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def previous(path: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
-    """The last run of another commit on this machine."""
+    """Return the last run of another commit on this machine."""
     if not path.exists():
         return None
     entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -99,9 +100,9 @@ def previous(path: Path, facts: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def told(entry: dict[str, Any], earlier: dict[str, Any] | None) -> str:
-    """A line per figure: now, before, and the change."""
+    """Return a line per figure: now, before, and the change."""
     before = {} if earlier is None else earlier["figures"]
-    first = "" if earlier is None else f", beside {earlier['commit']} of {earlier['date']}"
+    first = "" if earlier is None else f", compared with {earlier['commit']} of {earlier['date']}"
     lines = [f"{entry['commit']}, {entry['date']}{first}"]
     for name, value in entry["figures"].items():
         old = before.get(name)

@@ -1,8 +1,8 @@
-"""How many iterations do information criteria choose, and what does that cost?
+"""How many iterations do information criteria choose, and what does the choice cost?
 
-Simulated tables, three of whose columns have effects. The cost of a number of iterations is the
-risk on 10,000 new rows beyond that of the best iteration, as a share of what the best gains over
-the start. Prints a Markdown table:
+Simulated tables, in which three columns have effects. The cost of a number of iterations is its
+risk on 10,000 new rows minus the lowest risk, as a share of the difference between the risk of the
+start and the lowest risk. Prints a Markdown table:
 
     python benchmarks/information.py
 """
@@ -38,7 +38,7 @@ def cross_validated(table, y, loss, optimizer, rng, folds=10):
 
 
 def choices(seed, n, p, loss):
-    """Iterations chosen by each rule, and their costs."""
+    """Return the iterations chosen by each rule, and their costs."""
     rng = np.random.default_rng(seed)
     (table, y), new = make_rows(rng, n, p, loss), make_rows(rng, 10_000, p, loss)
     optimizer = cb.Plain(RATES[loss])

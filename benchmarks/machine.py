@@ -1,4 +1,4 @@
-"""Where and with what was measured: processor, cores, date, versions. Knows nothing else."""
+"""Facts about the machine of a measurement: processor, cores, date, versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def facts(distributions: Iterable[str]) -> dict[str, Any]:
-    """The machine, the day, and the versions of what is installed of the distributions."""
+    """Return the machine, the date, and the versions of the distributions that are installed."""
     return {
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity")
@@ -44,7 +44,7 @@ def sentence(facts: dict[str, Any]) -> str:
 
 
 def processor() -> str:
-    """The model's name as the system tells it."""
+    """Return the name of the processor as the system reports it."""
     if Path("/proc/cpuinfo").exists():
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -61,7 +61,7 @@ def versions(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, with + if it was changed since; None if it is none."""
+    """Return the commit of this checkout, with + if files have changed; None outside a checkout."""
     words = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
     try:
         found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
-"""What is measured of one fit, in the process that fits: time, memory, prediction, error.
+"""Measures one fit in the process that runs it: time, memory, prediction, error.
 
-Knows the figures; knows neither the libraries nor where the figures go. Called by process.call.
+Called through process.call. Does not know about the libraries (see rivals.py) or the result files.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from .problems import FitProblem, Rows, make_problem
 from .process import Memory, at_most
 from .rivals import RIVALS, Rival
 
-PREDICTIONS = 5  # the best counts
-EFFECT_ROWS, EFFECT_COLUMNS = 2000, 200  # most that effects are compared at
+PREDICTIONS = 5  # the best of these counts
+EFFECT_ROWS, EFFECT_COLUMNS = (
+    2000,
+    200,
+)  # maximum number of rows and columns for the error of effects
 
 
 def fit_once(
     problem: str, rival: str, threads: int, rows: int | None, limit: float | None
 ) -> dict[str, Any]:
-    """The figures of one fit, as JSON has them; None where there are none.
+    """Return the figures of one fit, ready for JSON; None where a figure does not apply.
 
     A fit that takes more seconds than the limit ends the process.
     """
-    warnings.simplefilter("ignore")  # many libraries, many warnings; what counts is the result
+    warnings.simplefilter("ignore")  # the libraries issue many warnings that do not matter here
     task, library = make_problem(problem, rows), RIVALS[rival]()
     if not library.elsewhere:
-        library.fit(task.few(), threads)  # loads and compiles what is loaded and compiled once
+        library.fit(task.few(), threads)  # one-time loading and compilation
     gc.collect()
     memory, began = Memory(), time.perf_counter()
     with at_most(limit):
@@ -66,7 +69,8 @@ def predict_seconds(library: Rival, rows: Rows) -> float:
 
 
 def errors(library: Rival, task: FitProblem) -> dict[str, float | None]:
-    """Mean loss of the test rows, AUC of classes; RMS errors of f and of the effects, if known."""
+    """Return the mean loss of the test rows, the AUC of classes, and RMS errors of f and the
+    effects."""
     expected = library.predict(task.test)
     out = {"test_loss": test_loss(task.loss, task.test.y, expected), "auc": None}
     if task.loss == "binomial":
@@ -91,10 +95,10 @@ def test_loss(loss: str, y: np.ndarray, expected: np.ndarray) -> float:
 
 
 def effects_error(library: Rival, task: FitProblem) -> float | None:
-    """RMS over columns and rows of the error of the centred effects.
+    """Return the RMS error of the centred effects over columns and rows.
 
-    In an additive model the effect of a column is how the score moves if this column does, all
-    others being those of one row.
+    In an additive model, the effect of a column is the change of the score when only this column
+    changes, so the other columns are set to the values of one row.
     """
     names = list(task.test.table)
     if not library.additive or library.elsewhere or len(names) > EFFECT_COLUMNS:

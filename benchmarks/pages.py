@@ -1,10 +1,8 @@
-"""Measured tables in pages of the docs, between two marks that a reader does not see.
+"""Fills measured tables into pages of the docs, between two HTML comments.
 
-    <!-- benchmarks: summary -->
-    ... replaced ...
-    <!-- /benchmarks -->
-
-Knows the marks; knows nothing of what stands between them.
+<!-- benchmarks: summary -->
+... replaced ...
+<!-- /benchmarks -->
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ END = "<!-- /benchmarks -->"
 
 
 def fill(path: Path, blocks: dict[str, str]) -> None:
-    """Replaces the marked blocks of these names by the texts; a page need not have them all."""
+    """Replace the marked blocks with these names by the texts; a page need not have all of them."""
     text = path.read_text(encoding="utf-8")
     found = 0
     for name, block in blocks.items():
@@ -26,5 +24,5 @@ def fill(path: Path, blocks: dict[str, str]) -> None:
         found += n
     if not found:
         marks = " or ".join(f"'<!-- benchmarks: {name} -->'" for name in blocks)
-        raise ValueError(f"{path}: expected a block from {marks} to '{END}', found none")
+        raise ValueError(f"{path}: expected a block from {marks} to '{END}', but there is none")
     path.write_text(text, encoding="utf-8")

@@ -1,9 +1,10 @@
-"""What a row costs: python -m benchmarks passes [--rows 1000000 3000000] [--folder PARQUET].
+"""The cost of a row: python -m benchmarks passes [--rows 1000000 3000000] [--folder PARQUET].
 
-A fit on one thread whose rows are watched: every batch of verbs is timed, in time of the processor.
-Told are, per row, the nanoseconds until the first iteration, of the passes that make steps and
-residuals, of the sums of one set and of one cross-Gram, with how many of these an iteration asks
-for: the constants of docs/arithmetic.md. Knows where a fit makes its rows; changes nothing of it.
+Fits on one thread and times every batch of verbs that the fit sends to its rows, in processor time.
+Prints the nanoseconds per row until the first iteration, for the passes that make steps and
+residuals, for the sums of one set and for one cross-Gram, and how many of these an iteration
+requests: the constants of docs/arithmetic.md. Uses internals of cwboost.fitting to observe the rows
+of a fit; does not change them.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ FITS = [("binomial", "Hybrid"), ("binomial", "Plain"), ("poisson", "Hybrid"), ("
 
 @dataclass
 class Watch:
-    """Seconds of the processor that rows took, and what they were asked for."""
+    """Processor seconds of the rows, and the requests to them."""
 
     passes: float = 0.0
     sums: float = 0.0
     crosses: float = 0.0
     asked: int = 0  # sums of one slot over one set
     n_crosses: int = 0
-    seen: list[Any] = field(default_factory=list)  # all of this after every iteration
+    seen: list[Any] = field(default_factory=list)  # the figures above, after every iteration
 
     def after(self) -> None:
         so_far = [self.passes, self.sums, self.crosses, self.asked, self.n_crosses]
@@ -72,7 +73,7 @@ class WatchedRows(_core.Rows):
         return self.rows.weight(part)
 
     def _own(self, verb: Any) -> Any:
-        """A cross-Gram comes with the keys of its bases."""
+        """Return the verb for local rows: a cross-Gram gets its bases in place of their keys."""
         if not isinstance(verb, _core.Cross):
             return verb
         basis = [
@@ -107,7 +108,7 @@ def rows_of(n: int, loss: str) -> dict[str, Any]:
 
 
 def measured(rows: int | str, loss: str, optimizer: str, n_iter: int) -> dict[str, float]:
-    """The figures of one fit."""
+    """Return the figures of one fit."""
     table: Any = cb.Dataset.from_parquet(rows) if isinstance(rows, str) else rows_of(rows, loss)
     n = table.n_rows if isinstance(rows, str) else rows
     watch, made, learned = Watch(), PreparedRows.rows, PreparedRows.learners
@@ -155,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    print(f"{COLUMNS} columns, one thread, times of the processor:\n")
+    print(f"{COLUMNS} columns, one thread, processor time:\n")
     print(
         "| loss | optimizer | rows | set-up, ns per cell | pass, ns per row | sums, ns per row and "
         "set | sets asked | cross-Gram, ns per row | cross-Grams | the rest, ms | iteration, ms |"

@@ -1,11 +1,10 @@
-"""Prediction time of cwboost, and of EBM (interpret) where it is installed: many rows and one row,
-predictions and contributions, arrays and data frames, one thread.
+"""Prediction time of cwboost, and of EBM (interpret) if it is installed.
 
-Prints Markdown tables of milliseconds, best of several runs, and the memory that a prediction adds.
+Measures many rows and one row, predictions and contributions, arrays and data frames, on one
+thread. Prints Markdown tables of milliseconds, best of several runs, and the memory that a
+prediction adds. Uses only public names of both libraries.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.predict
-
-Knows the two libraries by their public names; knows nothing of how either works.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ HEAD = ["rows and columns", "call", "cwboost", "EBM", "ratio"]
 
 
 def best_ms(call, seconds=0.5):
-    """The best of many runs; short calls are repeated within a run."""
+    """Return the best of many runs; short calls are repeated within a run."""
     began = time.perf_counter()
-    call()  # look-ups are made, caches are warm
+    call()  # builds look-ups and warms caches
     repeat = max(1, int(0.002 / (time.perf_counter() - began)))
     found = []
     while not found or (time.perf_counter() - began < seconds or len(found) < 5):
@@ -76,7 +75,7 @@ def simulate(n_rows, n_columns):
 
 
 def numbers(n_rows, n_columns):
-    """A curve per column: 50 terms over 20,000 rows."""
+    """Measure models with a curve per column: 50 terms, 20,000 rows."""
     X, y = simulate(n_rows, n_columns)
     names = [f"x{j}" for j in range(n_columns)]
     model = cb.fit(X, y, n_iter=20 * n_columns)
@@ -87,7 +86,7 @@ def numbers(n_rows, n_columns):
         ebm = ExplainableBoostingRegressor(feature_names=names, **quick).fit(X, y)
         ebm_classes = ExplainableBoostingClassifier(feature_names=names, **quick).fit(X, y > 0)
     chosen = sum(term.chosen for term in model.terms.values())
-    print(f"\n{n_columns} columns of numbers; {chosen} terms of cwboost, {n_columns} of EBM\n")
+    print(f"\n{n_columns} numeric columns; {chosen} terms of cwboost, {n_columns} of EBM\n")
     tables = {
         "array, rows together": X,
         "array, columns together": np.asfortranarray(X),
@@ -132,7 +131,7 @@ def calls(where, table, model, ebm):
 
 
 def adult(n_rows):
-    """Adult: 6 columns of numbers, 8 of text."""
+    """Measure models of the Adult table: 6 numeric columns, 8 text columns."""
     table = pd.DataFrame(datasets.adult())
     y = table.pop("class") == ">50K"
     table = table.drop(columns="fnlwgt")

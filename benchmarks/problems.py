@@ -1,7 +1,7 @@
-"""The problems on which libraries are compared: training rows, test rows and the truth if known.
+"""The problems on which libraries are compared: training rows, test rows, and the truth if known.
 
-Knows how the data are made; knows no library that is compared. A new problem is a function of the
-number of training rows, with a line in PROBLEMS.
+Does not know about the libraries (see rivals.py). To add a problem, write a function of the number
+of training rows and add a line to PROBLEMS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pandas as pd
 from .simulate import STEEPNESS, Simulation, coin, noisy, ten_uniforms, three_curves
 
 TEST_ROWS = 20_000
-FEW_ROWS, FEW_COLUMNS = 500, 20  # of a small version that loads and compiles what there is
+FEW_ROWS, FEW_COLUMNS = 500, 20  # size of the warm-up problem
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Rows:
 
     table: pd.DataFrame
     y: np.ndarray  # numbers; 0 and 1 for classes
-    exposure: np.ndarray | None = None  # of counts
+    exposure: np.ndarray | None = None  # for counts
 
     @property
     def text(self) -> list[str]:
-        """Names of the columns that are not numbers."""
+        """Return the names of the columns that are not numbers."""
         return [name for name, kind in self.table.dtypes.items() if kind == "category"]
 
     def part(self, rows: Any, columns: Any = slice(None)) -> Rows:
@@ -39,19 +39,19 @@ class Rows:
 
 @dataclass(frozen=True)
 class FitProblem:
-    """What is to be fitted, and by what the fit is judged."""
+    """The rows to fit, and the truth that fits are compared with."""
 
     title: str
     loss: str  # "squared", "binomial" or "poisson"
     train: Rows
     test: Rows
     effects: dict[str, np.ndarray] | None = None  # true effects at the test rows; others are zero
-    constant: float = 0.0  # of the true score
-    linear: bool = False  # lines rather than curves are asked for
+    constant: float = 0.0  # in the true score
+    linear: bool = False  # lines suffice instead of curves
 
     @property
     def truth(self) -> np.ndarray | None:
-        """The true score at the test rows, without the exposure."""
+        """Return the true score at the test rows, without the exposure."""
         if self.effects is None:
             return None
         return self.constant + np.sum(list(self.effects.values()), axis=0)
@@ -89,7 +89,7 @@ def paper_classes(n: int) -> FitProblem:
 
 
 def _paper(n: int, loss: str) -> FitProblem:
-    """Twenty informative columns and thirty of noise; both parts share noise level and scale."""
+    """Return 20 informative and 30 noise columns; both parts share noise level and scale."""
     simulation = Simulation.make(1, 20, 30)
     rng = np.random.default_rng(12)
     table = simulation.table(rng, n + TEST_ROWS)
@@ -106,7 +106,7 @@ def _paper(n: int, loss: str) -> FitProblem:
 
 
 def counts(n: int) -> FitProblem:
-    """Claims in a part of a year: poisson counts with exposure."""
+    """Return claims in a part of a year: Poisson counts with exposure."""
     rng = np.random.default_rng(13)
     size = n + TEST_ROWS
     region = rng.choice(5, size, p=[0.4, 0.25, 0.2, 0.1, 0.05])
@@ -131,7 +131,7 @@ def counts(n: int) -> FitProblem:
 
 
 def adult(n: int) -> FitProblem:
-    """The Adult table that comes with cwboost; a fifth are test rows; the truth is not known."""
+    """Return the bundled Adult table; a fifth are test rows; the truth is unknown."""
     from cwboost.datasets import adult as load
 
     table = load()
@@ -157,7 +157,7 @@ def _category(column: np.ndarray) -> Any:
 
 
 def wide(n: int) -> FitProblem:
-    """Far more columns than rows; five have a straight effect."""
+    """Return far more columns than rows; five have a linear effect."""
     p = 200 * n
     rng = np.random.default_rng(15)
     parts = []
@@ -172,7 +172,7 @@ def wide(n: int) -> FitProblem:
     return FitProblem(f"wide, n = {n:,}, p = {p:,}", "binomial", *parts, true, linear=True)
 
 
-PROBLEMS: dict[str, tuple[Callable[[int], FitProblem], int]] = {  # with the usual number of rows
+PROBLEMS: dict[str, tuple[Callable[[int], FitProblem], int]] = {  # with the default number of rows
     "curves": (curves, 100_000),
     "many-curves": (many_curves, 50_000),
     "paper": (paper, 100_000),
@@ -184,8 +184,8 @@ PROBLEMS: dict[str, tuple[Callable[[int], FitProblem], int]] = {  # with the usu
 
 
 def make_problem(name: str, rows: int | None = None) -> FitProblem:
-    """The problem of that name, with its usual number of training rows or another."""
+    """Return the problem with this name, with its default number of training rows or another."""
     if name not in PROBLEMS:
-        raise ValueError(f"no problem {name!r}; there are {', '.join(PROBLEMS)}")
+        raise ValueError(f"unknown problem {name!r}; expected one of {', '.join(PROBLEMS)}")
     make, usual = PROBLEMS[name]
     return make(rows or usual)

@@ -1,7 +1,7 @@
-"""A function called in a process of its own: fresh interpreter, so many threads, a time limit.
+"""Calls a function in its own process: fresh interpreter, limited threads, memory and time.
 
-Knows how such a process is started, ended and heard, and how much memory the own one takes; knows
-nothing of what is measured. Whatever happens to the process, the caller gets an Outcome.
+Starts and ends such processes, reads their results, and measures the memory of this process.
+Whatever happens to the process, the caller gets an Outcome. Does not know what is measured.
 
     python -m benchmarks.process RESULT < {"function": "module:name", "arguments": {}, ...}
 """
@@ -26,30 +26,30 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parents[1]
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB", "BLIS")
 MEGABYTE = 1e6
-GIVEN_BACK = {  # variables with which glibc keeps nothing that is freed: the peak is what is in use
+GIVEN_BACK = {  # make glibc return freed memory, so that the peak is the memory in use
     "MALLOC_MMAP_THRESHOLD_": "16384",
     "MALLOC_TRIM_THRESHOLD_": "0",
     "MALLOC_TOP_PAD_": "0",
 }
-TIMEOUT = "Timeout ("  # begins the last words of faulthandler
-TOLD = 2000  # characters of what a failed process wrote last
+TIMEOUT = "Timeout ("  # how faulthandler's message begins
+TOLD = 2000  # number of characters kept of a failed process's output
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call."""
+    """The result of a call."""
 
     status: Literal["done", "failed", "late"]
     value: Any = None  # what the function returned, if done
-    reason: str = ""  # else what went wrong
+    reason: str = ""  # otherwise the error
     seconds: float = 0.0  # of the whole process
 
 
 class Child:
-    """A call of "module:name" with arguments that JSON can hold, under way in a process of its own.
+    """A call of "module:name" with JSON arguments, running in its own process.
 
-    It may use so many threads, and at most so many bytes of memory: more is an error in it. It has
-    further variables of the environment.
+    `threads` limits its thread pools; using more than the memory limit (bytes) is an error in it.
+    `variables` are added to its environment.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Child:
                 stderr=out,
                 env=environment(threads) | (variables or {}),
                 cwd=ROOT,
-                start_new_session=True,  # so that what it starts ends with it
+                start_new_session=True,  # its own process group, so that its children end with it
             )
         job = {"function": function, "arguments": arguments, "memory": memory}
         assert self._process.stdin is not None
@@ -87,7 +87,7 @@ class Child:
         return time.perf_counter() - self._began
 
     def outcome(self, limit: float | None = None) -> Outcome:
-        """Waits for the end, so many seconds at most; then nothing of the process is left."""
+        """Wait for the end, for at most `limit` seconds, then end the process if it still runs."""
         late = False
         try:
             self._process.wait(limit)
@@ -103,16 +103,16 @@ class Child:
                 return Outcome("late", reason=f"not done after {seconds:.3g} s", seconds=seconds)
             words = self._said.read_text(errors="replace")
         if TIMEOUT in words:
-            return Outcome("late", reason="a step took longer than it may", seconds=seconds)
+            return Outcome("late", reason="a step exceeded its time limit", seconds=seconds)
         code, last = self._process.returncode, words[-TOLD:].strip()
         return Outcome("failed", reason=f"exit code {code}: {last}", seconds=seconds)
 
     def end(self) -> None:
-        """Ends what still runs of the process and of those it started."""
+        """End the process and the processes that it started."""
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()  # nothing, if it has ended
+        self._process.kill()  # it has ended already
         self._process.wait()
 
 
@@ -124,20 +124,20 @@ def call(
     limit: float | None = None,
     variables: dict[str, str] | None = None,
 ) -> Outcome:
-    """Calls "module:name" in a process of its own and waits for it."""
+    """Call "module:name" in its own process and wait for it."""
     return Child(function, arguments, threads=threads, variables=variables).outcome(limit)
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of this process, with every pool of threads so large."""
+    """Return the environment of this process, with every thread pool limited to `threads`."""
     limits = {f"{pool}_NUM_THREADS": str(threads) for pool in POOLS}
     return {**os.environ, **limits, "VECLIB_MAXIMUM_THREADS": str(threads), "MPLBACKEND": "agg"}
 
 
 @contextlib.contextmanager
 def at_most(seconds: float | None) -> Iterator[None]:
-    """Ends this process if the block takes longer, even inside a library; call tells that it was
-    late."""
+    """End this process if the block takes longer, even inside a library; the outcome of the call is
+    then "late"."""
     if seconds is not None:
         faulthandler.dump_traceback_later(seconds, exit=True)
     try:
@@ -150,12 +150,12 @@ def at_most(seconds: float | None) -> Iterator[None]:
 
 
 class Memory:
-    """Megabytes that are added at the peak since it was made; None where they cannot be known."""
+    """Megabytes added at the peak since this object was made; None where the system cannot tell."""
 
     def __init__(self) -> None:
         self._before = None
         with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew (Linux)
+            Path("/proc/self/clear_refs").write_text("5")  # resets the peak (Linux)
             self._before = _status("VmRSS")
 
     def added(self) -> float | None:
@@ -165,12 +165,12 @@ class Memory:
 
 
 def peak() -> float:
-    """Megabytes of this process at its peak (Linux)."""
+    """Return the peak memory of this process in megabytes (Linux)."""
     return _status("VmHWM")
 
 
 def _status(field: str) -> float:
-    """A field of Linux's account of this process, in megabytes."""
+    """Return a field of Linux's status file of this process, in megabytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return float(line.split()[1]) * 1024 / MEGABYTE
@@ -178,8 +178,9 @@ def _status(field: str) -> float:
 
 
 def refuse_more_memory(most: float | None = None) -> None:
-    """More memory than this (than the machine has) ends in an error here, not in the system's
-    choice of a process to end. (A sanitizer reserves more from the start, and is let.)"""
+    """Limit the memory to the machine's, so that exceeding it raises an error here instead of
+    making the system kill a process. (Sanitizers reserve more from the start, so they are not
+    limited.)"""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 

@@ -1,13 +1,12 @@
-"""How well models predict: AUC on five real tables against EBM and XGBoost, over five folds.
+"""Predictive quality: AUC on five real tables compared with EBM and XGBoost, over five folds.
 
     python -m benchmarks quality FOLDER --who cwboost cwboost-pairs ebm xgboost
     python -m benchmarks quality FOLDER --table [--into docs/quality.md]
 
-FOLDER has the Parquet files named below. Each fit runs in a process of its own on one thread and
-adds a line to `quality.jsonl`; what is there already (of the same version) is not run again, since
-EBM takes hours. Spam, Adult and Nomao have the folds of the paper, the others stratified ones.
-
-Knows the tables, the folds and who is compared; knows nothing of how anybody works.
+FOLDER has the Parquet files named below. Each fit runs in its own process on one thread and adds a
+line to `quality.jsonl`. Fits that are already in the file (of the same version) are not run again,
+since EBM takes hours. Spam, Adult and Nomao have the folds of the paper, the others stratified
+folds.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ TABLES = {
 
 
 def load(folder: Path, name: str, fold: int) -> tuple[Any, Any, Any, Any]:
-    """Training table and y, test table and y (1: the last class)."""
+    """Return the training table and y, and the test table and y (1: the last class)."""
     import pandas as pd
     from sklearn.model_selection import StratifiedKFold
 
@@ -97,7 +96,7 @@ def xgboost() -> Any:
     return XGBClassifier(n_jobs=1, enable_categorical=True)
 
 
-WHO: dict[str, tuple[Callable[[], Any], str, str]] = {  # how it is made, whose version, in words
+WHO: dict[str, tuple[Callable[[], Any], str, str]] = {  # maker, distribution, label
     "cwboost": (cwboost(), "cwboost", "cwboost, main effects"),
     "cwboost-bags": (cwboost(bags=8), "cwboost", "cwboost, main effects, 8 bags"),
     "ebm-main": (ebm(interactions=0), "interpret", "EBM without interactions"),
@@ -123,7 +122,7 @@ def measure(folder: Path, name: str, fold: int, who: str) -> dict[str, Any]:
     from sklearn.metrics import log_loss, roc_auc_score
 
     table, y, test, test_y = load(folder, name, fold)
-    if who == "xgboost":  # refuses some names
+    if who == "xgboost":  # XGBoost refuses some names
         table, test = (
             t.set_axis([f"x{j}" for j in range(t.shape[1])], axis=1) for t in (table, test)
         )
@@ -155,14 +154,14 @@ def _cpu_seconds() -> float:
 
 
 def read(file: Path) -> dict[tuple[str, int, str], dict[str, Any]]:
-    """By table, fold and who; of those made twice the last."""
+    """Return the results by table, fold and model; the last one if a fit was run twice."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     found = [json.loads(line) for line in lines]
     return {(x["set"], x["fold"], x["who"]): x for x in found}
 
 
 def table(results: dict[tuple[str, int, str], dict[str, Any]]) -> str:
-    """Mean AUC over the folds that there are, and the mean CPU seconds of a fit."""
+    """Return a table of the mean AUC over the available folds and the mean CPU seconds of a fit."""
     head = ["", *TABLES]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for who, (_, _, words) in WHO.items():
@@ -181,8 +180,8 @@ PAIRS += [
 
 
 def differences(results: dict[tuple[str, int, str], dict[str, Any]]) -> str:
-    """AUC minus that of a rival on the folds that both have, and the CPU seconds as a share."""
-    head = ["AUC minus that of", *TABLES]
+    """Return a table of AUC differences on the folds that both have, and CPU seconds as a share."""
+    head = ["difference in AUC", *TABLES]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for who, rival in PAIRS:
         cells = []
@@ -224,8 +223,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--who", nargs="+", choices=WHO, default=list(WHO))
     parser.add_argument("--sets", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--folds", nargs="+", type=int, choices=FOLDS, default=list(FOLDS))
-    parser.add_argument("--again", action="store_true", help="also what has been measured")
-    parser.add_argument("--table", action="store_true", help="only the table of what there is")
+    parser.add_argument("--again", action="store_true", help="also run fits that are stored")
+    parser.add_argument("--table", action="store_true", help="only print the table of stored fits")
     parser.add_argument("--into", type=Path, help="page whose block 'quality' gets the table")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)  # in this process

@@ -1,7 +1,9 @@
-"""Default fits on real tables: does the risk fall, are predictions right in the mean, does nothing
-overflow?  python benchmarks/real_data.py FOLDER, a folder with the Parquet files named below.
+"""Checks default fits on real tables: does the risk fall, are predictions right on average, does
+nothing overflow?
 
-Knows the tables and their columns; knows nothing of how cwboost works.
+    python benchmarks/real_data.py FOLDER
+
+FOLDER has the Parquet files named below.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ PROBLEMS = [
 
 
 def row(folder: Path, problem: tuple, optimizer: cb.Plain | cb.Hybrid) -> str:
-    """Fits one problem on 80% of its rows and tells how it does on the others."""
+    """Fit one problem on 80% of its rows and return a table row about the others."""
     name, target, drop, loss, extra = problem
     table = pd.read_parquet(folder / f"{name}.parquet").drop(columns=drop)
     test = np.random.default_rng(0).random(len(table)) < 0.2

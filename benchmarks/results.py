@@ -1,6 +1,6 @@
-"""Results of the comparison as lines of JSON, and the tables made of them.
+"""Results of the comparison as JSON lines, and the tables made from them.
 
-Knows what was measured before and how it is told; knows nothing of how it is measured.
+Does not know how a fit is measured (see measure.py).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from . import machine
 
 FILE = "results.jsonl"
-OWN = "cwboost"  # what the others' times are divided by
+OWN = "cwboost"  # the library whose time divides the others' times
 
 
 @dataclass(frozen=True)
 class Result:
-    """One fit in a process of its own."""
+    """One fit in its own process."""
 
     problem: str
-    rows: int | None  # training rows, None for the usual
+    rows: int | None  # training rows, None for the default
     rival: str
     version: str
     threads: int
@@ -38,12 +38,12 @@ class Result:
         return (self.problem, self.rows, self.rival, self.version, self.threads, self.repeat)
 
     def answers(self, limit: float | None) -> bool:
-        """Whether it says what a run with this limit would say."""
+        """Return whether a run with this limit would give the same result."""
         return self.status != "late" or (limit is not None and (self.limit or 0) >= limit)
 
 
 def read(folder: Path) -> list[Result]:
-    """Results in the order they were made; of fits made twice the last."""
+    """Return the results in order; the last one if a fit was run twice."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -68,7 +68,7 @@ def append(folder: Path, result: Result) -> None:
 
 @dataclass(frozen=True)
 class Line:
-    """What is told of one rival on one problem."""
+    """The figures of one rival on one problem."""
 
     rival: str
     status: str
@@ -79,7 +79,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Group:
-    """All rivals on one problem, the fastest first, those without a result last."""
+    """All rivals on one problem, the fastest first, rivals without a result last."""
 
     title: str
     threads: int
@@ -108,9 +108,9 @@ def groups(results: Iterable[Result]) -> list[Group]:
 
 
 def best(results: list[Result]) -> Line:
-    """Least time and memory of the repeats; a rival that failed or was late once has no more.
+    """Return the least time and memory of the repeats; no figures if any repeat failed or was late.
 
-    Of a rival with several versions the last counts.
+    If a rival has several versions, the last counts.
     """
     results = [r for r in results if r.version == results[-1].version]
     worst = next((r for r in results if r.status != "done"), results[-1])
@@ -161,7 +161,7 @@ def cells(line: Line, own_seconds: float | None) -> list[str]:
 
 
 def number(value: float | None, digits: int, unit: str = "") -> str:
-    """So many significant digits, never as a power of ten."""
+    """Format a number with this number of significant digits, never as a power of ten."""
     if value is None:
         return ""
     text = f"{value:.{digits}g}"
@@ -174,7 +174,7 @@ def short(reason: str) -> str:
 
 
 def table(results: list[Result], markdown: bool) -> str:
-    """A heading and a table per problem, and below them where and with what it was measured."""
+    """Return a heading and a table per problem, followed by machine and versions."""
     blocks = []
     for group in groups(_some(results)):
         lines = [list(HEAD), *(cells(line, group.own_seconds) for line in group.lines)]
@@ -188,7 +188,7 @@ def table(results: list[Result], markdown: bool) -> str:
 
 
 def summary(results: list[Result], markdown: bool) -> str:
-    """Time and error by library and problem; the loss of test rows where the truth is unknown."""
+    """Return time and error by library and problem; the test loss where the truth is unknown."""
     found = groups(_some(results))
     order = list(dict.fromkeys(r.rival for r in results))
     lines = [["library", *(f"{g.title}{_threads(g.threads)}" for g in found)]]
@@ -199,7 +199,7 @@ def summary(results: list[Result], markdown: bool) -> str:
 
 
 def outcome(line: Line | None) -> str:
-    """In a few words: time, then error or loss."""
+    """Return the time, then the error or the loss, in a few words."""
     if line is None:
         return ""
     if line.status != "done":
@@ -236,7 +236,7 @@ def _text(lines: list[list[str]]) -> str:
 
 
 def footer(results: list[Result]) -> str:
-    """Machine, days and versions; several if the results were made on several."""
+    """Return machine, dates and versions, including all on which results were made."""
     last = {**results[-1].machine}
     last["versions"] = last["versions"] | {r.machine["library"]: r.version for r in results}
     last["commit"] = None  # is part of the version
@@ -244,12 +244,12 @@ def footer(results: list[Result]) -> str:
     last["date"] = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     last["load"] = max(r.machine["load"] or 0.0 for r in results)
     where = {(r.machine["processor"], r.machine["cores"]) for r in results}
-    mixed = "" if len(where) == 1 else f" Beware: measured on {len(where)} different machines."
+    mixed = "" if len(where) == 1 else f" Note: measured on {len(where)} different machines."
     n = {r.figures["test_rows"] for r in results if "test_rows" in r.figures}
     rows = ", ".join(f"{k:,}" for k in sorted(n))
     repeats = max(r.repeat for r in results) + 1
     least = "" if repeats == 1 else f"; times and memory are the least of {repeats}"
     return (
-        f"{machine.sentence(last)}. Every fit had a process of its own{least}. Predictions and "
+        f"{machine.sentence(last)}. Every fit ran in its own process{least}. Predictions and "
         f"errors (root mean squares) are of the test rows ({rows}).{mixed}"
     )

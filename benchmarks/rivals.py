@@ -1,9 +1,9 @@
-"""The libraries that are compared, each behind the same few methods.
+"""The compared libraries, each behind the same few methods.
 
-Knows how each library is called; knows nothing of what is measured, nor of the problems but their
-shape. A rival takes a problem as it is: its fit includes whatever it must make of the columns. All
-are given main effects only where they have that choice, and defaults else. A new rival is one class
-here: it is registered by having a name.
+A rival takes a problem as it is: its fit includes all preparation of the columns. Rivals fit only
+main effects if they have that option, and otherwise use their defaults. To add a rival, write a
+class with a name here; it is registered automatically. Does not know what is measured (see
+measure.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .machine import commit
 from .problems import FitProblem, Rows
 
 RIVALS: dict[str, type[Rival]] = {}
-TINY = 1e-12  # from 0 and 1 that a probability keeps for its logit
+TINY = 1e-12  # distance that a probability keeps from 0 and 1 for its logit
 
 
 class Rival:
@@ -33,7 +33,7 @@ class Rival:
     module: ClassVar[str]
     distribution: ClassVar[str]
     additive: ClassVar[bool] = True  # the score is a sum of functions of one column
-    elsewhere: ClassVar[bool] = False  # it runs in a process of its own and measures itself
+    elsewhere: ClassVar[bool] = False  # it runs in its own process and measures itself
 
     def __init_subclass__(cls) -> None:
         if cls.name:
@@ -41,7 +41,7 @@ class Rival:
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why it cannot be run here; None if it can."""
+        """Return why it cannot be run here; None if it can."""
         found = importlib.util.find_spec(cls.module)
         return None if found else f"{cls.distribution} is not installed"
 
@@ -50,26 +50,28 @@ class Rival:
         try:
             return version(cls.distribution)
         except PackageNotFoundError:
-            return ""  # it is not installed but found by the path
+            return ""  # not installed, but found on the path
 
     def fit(self, problem: FitProblem, threads: int) -> None:
-        """Fits the training rows. (Test rows are there for those that live in another process.)"""
+        """Fit the training rows. (Rivals that run in another process also predict the test rows
+        here.)"""
         raise NotImplementedError
 
     def predict(self, rows: Rows) -> np.ndarray:
-        """Expected y: a number, the probability of 1, a count with the exposure of the row."""
+        """Return the expected y: a number, the probability of 1, or a count given the row's
+        exposure."""
         raise NotImplementedError
 
     def terms(self) -> int | None:
-        """How many columns the model uses; None if it does not tell."""
+        """Return the number of columns that the model uses; None if unknown."""
         return None
 
     def figures(self) -> dict[str, float]:
-        """What it has measured itself, if it ran elsewhere."""
+        """Return the figures that it measured itself, if it ran elsewhere."""
         return {}
 
     def score(self, rows: Rows, loss: str) -> np.ndarray:
-        """Predictions on the scale of the link, without the exposure."""
+        """Return predictions on the scale of the link, without the exposure."""
         expected = self.predict(rows)
         if loss == "binomial":
             return logit(np.clip(expected, TINY, 1 - TINY))
@@ -83,15 +85,16 @@ def _exposure(rows: Rows) -> np.ndarray:
 
 
 def _rate(rows: Rows) -> dict[str, np.ndarray]:
-    """y and weights. The poisson likelihood of counts with exposure is that of y / exposure with
-    the exposure as weight, which serves libraries that know no exposure."""
+    """Return y and weights. The Poisson likelihood of counts with exposure equals the likelihood of
+    y / exposure with the exposure as weight, which serves libraries without an exposure argument.
+    """
     if rows.exposure is None:
         return {"y": rows.y}
     return {"y": rows.y / rows.exposure, "sample_weight": rows.exposure}
 
 
 class _Estimator(Rival):
-    """What fits and predicts as scikit-learn does."""
+    """A library with scikit-learn's fit and predict."""
 
     def fit(self, problem: FitProblem, threads: int) -> None:
         self.model = self.make(problem, threads)
@@ -138,7 +141,8 @@ class Cwboost(Rival):
 
 
 class CwboostPlain(Cwboost):
-    """Componentwise boosting as compboost and mboost do it: 200 iterations at rate 0.05, df 5."""
+    """Componentwise boosting with the settings of compboost and mboost: 200 iterations at rate
+    0.05, df 5."""
 
     name = "cwboost-cwb"
 
@@ -167,7 +171,7 @@ class CwboostPlain(Cwboost):
 
 
 class CwboostAccelerated(CwboostPlain):
-    """The same with Nesterov's momentum."""
+    """The same with Nesterov momentum."""
 
     name = "cwboost-acwb"
 
@@ -244,7 +248,7 @@ class XgBoost(_Estimator):
 
 
 class HistGradientBoosting(_Estimator):
-    """Its threads are those of OpenMP."""
+    """Uses the threads of OpenMP."""
 
     name, module, distribution = "histgb", "sklearn", "scikit-learn"
     additive = False
@@ -284,12 +288,12 @@ class PyGam(Rival):
         return np.asarray(self.model.predict_mu(self._matrix(rows))) * _exposure(rows)
 
     def terms(self) -> int:
-        return len(self.model.terms) - 1  # all but the intercept
+        return len(self.model.terms) - 1  # all except the intercept
 
 
 class Glum(_Estimator):
-    """A GLM of spline features with a little ridge; of plain columns with the lasso where lines are
-    asked for. Its threads are those of OpenMP."""
+    """A GLM of spline features with a small ridge penalty, or of plain columns with the lasso if
+    the problem is linear. Uses the threads of OpenMP."""
 
     name, module, distribution = "glum", "glum", "glum"
 
@@ -319,7 +323,7 @@ class Glum(_Estimator):
         self.model.fit(problem.train.table, **rate, **extra)
 
     def terms(self) -> int | None:
-        coef = getattr(self.model, "coef_", None)  # a pipeline has none: all are used
+        coef = getattr(self.model, "coef_", None)  # absent in a pipeline: all are used
         return self.model[0].n_features_in_ if coef is None else int(np.count_nonzero(coef))
 
 
@@ -343,7 +347,8 @@ class SuperGlm(Rival):
         self.model = fit(self._frame(train), train.y, **offset)
 
     def _frame(self, rows: Rows) -> Any:
-        """Text as it wants it; a level that training did not have, which it refuses, as another."""
+        """Return text columns as the library needs them; it refuses unseen levels, which become
+        another level."""
         text = {}
         for name, levels in self._levels.items():
             column = rows.table[name].astype(object)
@@ -362,7 +367,7 @@ class SuperGlm(Rival):
 
 
 class _R(Rival):
-    """A package of R, run by r/fit.R: rows go and scores come as files of doubles.
+    """An R package, run by r/fit.R: rows and scores are exchanged as files of doubles.
 
     R measures its fit and prediction itself, so that neither its start nor the files count.
     """
@@ -400,7 +405,8 @@ class _R(Rival):
             self._loss = problem.loss
 
     def _write(self, folder: Path, part: str, rows: Rows) -> None:
-        """The columns end to end, then y and the exposure; their names and kinds as text."""
+        """Write the columns one after another, then y and the exposure; their names and kinds as
+        text."""
         codes = {name: rows.table[name].cat.codes for name in rows.text}
         columns = rows.table.assign(**codes).to_numpy(float)
         np.column_stack([columns, rows.y, _exposure(rows)]).T.tofile(folder / f"{part}.bin")
@@ -408,9 +414,9 @@ class _R(Rival):
         (folder / "kinds.txt").write_text("\n".join(kinds))
 
     def predict(self, rows: Rows) -> np.ndarray:
-        """Of the test rows, which R has predicted in `fit`."""
+        """Return the predictions of the test rows, which R made in `fit`."""
         if len(rows.y) != len(self._scores):
-            raise ValueError("R has predicted the test rows only")
+            raise ValueError("R predicted only the test rows")
         if self._loss == "binomial":
             return expit(self._scores)
         return np.exp(self._scores) * _exposure(rows) if self._loss == "poisson" else self._scores
@@ -433,6 +439,6 @@ class CompboostAccelerated(Compboost):
 
 
 class Mboost(_R):
-    """The same by mboost, without bins."""
+    """The same with mboost, without bins."""
 
     name, module, distribution = "mboost", "mboost", "mboost"

@@ -1,12 +1,11 @@
 """Rows that need not fit into memory: python -m benchmarks scale FOLDER [--rows 10000000].
 
-Simulated rows (20 columns, the paper's effects in ten of them, a coin for y) are written to
-FOLDER as Parquet files of a million rows, unless they are there already. Then, each in a process
-of its own: a Hybrid of the binomial loss streams them and runs 200 iterations; the Dataset is
-saved; and the same fit from the saved Dataset, the first time and again. Told are the seconds
-until the first iteration and in all, what the fit adds to the memory of the process at its peak,
-how much of it per row beside the two bytes per cell that the bins take, and the peak of the whole
-process. Knows nothing of how cwboost works but its public names.
+Writes simulated rows (20 columns, the paper's effects in ten of them, a binary y) to FOLDER as
+Parquet files of a million rows, unless they exist. Then, each in its own process: a Hybrid of the
+binomial loss streams them and runs 200 iterations; the Dataset is saved; and the same fit runs from
+the saved Dataset, twice. Prints the seconds until the first iteration and in total, the memory that
+the fit adds to the process at its peak, the part of it per row that exceeds the bins (two bytes per
+cell), and the peak of the whole process. Uses only public names of cwboost.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ PER_FILE = 1_000_000
 COLUMNS = 20
 N_ITER = 200
 HELD = 0.3
-CELL = 2  # bytes of a bin
-MOST = 56  # bytes per row beside the bins: the figure the project holds itself to
-# The C library returns what is freed, so that a peak is what was in use at one time.
+CELL = 2  # bytes of a bin index
+MOST = 56  # target: bytes per row in addition to the bins
+# Makes the C library return freed memory, so that a peak is the memory in use at one time.
 RETURNED = {"MALLOC_MMAP_THRESHOLD_": "100000", "MALLOC_TRIM_THRESHOLD_": "100000"}
 
 
 def write(folder: Path, rows: int) -> None:
-    """The files, one after the other."""
+    """Write the files one by one."""
     import pyarrow
     import pyarrow.parquet
 
@@ -59,7 +58,7 @@ def opened(folder: str, saved: bool) -> Any:
 
 
 def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any]:
-    """The figures of one fit."""
+    """Return the figures of one fit."""
     import cwboost as cb
 
     first: list[float] = []
@@ -70,7 +69,7 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
 
     few = {"x": np.arange(2000) % 97 / 97, "y": np.arange(2000) % 2}
     how = {"loss": "binomial", "optimizer": cb.Hybrid(), "validation": HELD, "n_threads": threads}
-    cb.fit(few, "y", n_iter=2, **how)  # libraries are loaded
+    cb.fit(few, "y", n_iter=2, **how)  # loads the libraries
     opened(folder, saved)
     memory, began = Memory(), time.perf_counter()
     dataset = opened(folder, saved)
@@ -90,8 +89,8 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
 
 
 def saved_as(folder: str, to: str) -> dict[str, Any]:
-    """The figures of saving."""
-    opened(folder, False)  # libraries are loaded
+    """Return the figures of saving."""
+    opened(folder, False)  # loads the libraries
     memory, began = Memory(), time.perf_counter()
     dataset = opened(folder, False).save(to)
     files = [file.stat().st_size for file in Path(to).rglob("*") if file.is_file()]
@@ -104,7 +103,7 @@ def saved_as(folder: str, to: str) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="where rows are written and kept")
+    parser.add_argument("folder", type=Path, help="folder in which rows are written and kept")
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--iterations", type=int, default=N_ITER)
     parser.add_argument("--threads", type=int, default=2)
@@ -116,11 +115,13 @@ def run(arguments: argparse.Namespace) -> None:
     write(Path(rows), arguments.rows)
     how = {"n_iter": arguments.iterations, "threads": arguments.threads}
     print(f"{arguments.rows:,} rows, {COLUMNS} columns, {arguments.iterations} iterations of a")
-    print(f"binomial Hybrid, {arguments.threads} threads. At most {MOST} bytes per row are to be")
-    print(f"taken beside the bins ({CELL} bytes per cell); some 0.1 GB of buffers, whatever the")
-    print("number of rows, are counted with them:\n")
     print(
-        "| rows | iterations | first after | all | added | beside bins, per row | process | risk |"
+        f"binomial Hybrid, {arguments.threads} threads. The target is at most {MOST} bytes per row"
+    )
+    print(f"in addition to the bins ({CELL} bytes per cell); about 0.1 GB of buffers, for any")
+    print("number of rows, are included:\n")
+    print(
+        "| rows | iterations | first after | all | added | without bins, per row | process | risk |"
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     show("Parquet", told("fitted", {"folder": rows, "saved": False, **how}))

@@ -1,6 +1,4 @@
-"""Simulated columns and effects that targets and problems share. Knows no library but NumPy and
-SciPy, and nothing of measuring.
-"""
+"""Simulated columns and effects that targets and problems share."""
 
 from __future__ import annotations
 
@@ -13,16 +11,16 @@ from scipy.special import expit
 
 Floats = NDArray[np.float64]
 KNOTS = np.arange(-3, 11) / 7  # ten cubic B-splines on [0, 1]
-STEEPNESS = 1.5  # of the probability in the standardised score
+STEEPNESS = 1.5  # slope of the logit in the standardised score
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """The simulation of the paper (Schalk, Bischl, Rügamer): which columns, with which effects.
+    """The simulation of the paper (Schalk, Bischl, Rügamer): columns and their effects.
 
     Informative columns are uniform on [low, low + width], low and width from U[0, 100]; their
     effects are cubic splines of ten basis functions with coefficients N(0, 9). All other columns
-    are standard normal and have none.
+    are standard normal and do not have an effect.
     """
 
     lows: Floats
@@ -43,7 +41,7 @@ class Simulation:
         return {f"x{j}": column for j, column in enumerate(columns)}
 
     def effects(self, table: dict[str, Floats]) -> dict[str, Floats]:
-        """Of the informative columns, not centred."""
+        """Return the effects of the informative columns, not centred."""
         return {
             f"x{j}": BSpline(KNOTS, coef, 3)((table[f"x{j}"] - low) / width)
             for j, (low, width, coef) in enumerate(
@@ -56,20 +54,20 @@ class Simulation:
 
 
 def noisy(rng: np.random.Generator, eta: Floats, snr: float = 1.0) -> Floats:
-    """eta + noise, var(noise) = var(eta) / SNR^2."""
+    """Return eta + noise, var(noise) = var(eta) / SNR^2."""
     return eta + rng.normal(0, eta.std() / snr, len(eta))
 
 
 def coin(rng: np.random.Generator, eta: Floats) -> Floats:
-    """1 with probability sigmoid(1.5 eta / sd(eta)), else 0."""
+    """Return 1 with probability sigmoid(1.5 eta / sd(eta)), else 0."""
     return (rng.uniform(size=len(eta)) < expit(STEEPNESS * eta / eta.std())).astype(float)
 
 
 def three_curves(table: dict[str, Floats]) -> dict[str, Floats]:
-    """Effects of sin(2a) + b^2/2 - c."""
+    """Return the effects of sin(2a) + b^2/2 - c."""
     return {"a": np.sin(2 * table["a"]), "b": table["b"] ** 2 / 2, "c": -table["c"]}
 
 
 def ten_uniforms(rng: np.random.Generator, n: int) -> dict[str, Floats]:
-    """Columns a to j, uniform on [-2, 2]."""
+    """Return columns a to j, uniform on [-2, 2]."""
     return {name: rng.uniform(-2, 2, n) for name in "abcdefghij"}

@@ -1,8 +1,8 @@
 """Does stability selection keep its bound, and what does it find? Simulated columns, known truth.
 
 200 rows, 100 columns, standard normal: independent, or with correlation 0.7 or 0.9 between
-neighbours. Six of them have effects of different shape and strength; noise N(0, 1). Every fit
-chooses q = 7 columns, which is judged by all cutoffs at once. Prints Markdown tables and draws
+neighbours. Six columns have effects of different shape and strength; noise N(0, 1). Every fit
+chooses q = 7 columns, and the fits are evaluated at all cutoffs. Prints Markdown tables and draws
 docs/_static/stability.svg:
 
     python benchmarks/stability.py
@@ -31,7 +31,7 @@ DESIGNS = {"independent": 0.0, "correlation 0.7": 0.7, "correlation 0.9": 0.9}
 
 
 def draw(seed, correlation):
-    """Columns whose neighbours are correlated (an autoregression), and y."""
+    """Return columns whose neighbours are correlated (an autoregression), and y."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(COLUMNS, ROWS))
     columns = [noise[0]]
@@ -43,19 +43,19 @@ def draw(seed, correlation):
 
 
 def count(names):
-    """How many of the columns have an effect, and how many have none."""
+    """Return how many of the columns have an effect, and how many do not."""
     found = len(set(names) & set(EFFECTS))
     return found, len(names) - found
 
 
 def cutoffs(assumption):
-    """Cutoff and bound, as the cutoff rises from just above a half to all fits."""
+    """Return cutoffs and bounds, from just above one half to all fits."""
     shares = np.arange(PAIRS + 1, 2 * PAIRS + 1) / (2 * PAIRS)
     return [(s, error_rate(COLUMNS, Q, s, assumption=assumption, n_samples=PAIRS)) for s in shares]
 
 
 def stable(draws, correlation, progress=None):
-    """(draws, cutoffs, 2) columns found with and without an effect, at every cutoff."""
+    """Return (draws, cutoffs, 2) numbers of columns found with and without an effect."""
     out = []
     for seed in range(draws):
         found = cb.stability(*draw(seed, correlation), q=Q, cutoff=0.9, progress=progress)
@@ -64,7 +64,7 @@ def stable(draws, correlation, progress=None):
 
 
 def others(draws, correlation):
-    """The same for other ways to choose columns: name -> (draws, 2)."""
+    """Return the same for other selection methods: name -> (draws, 2)."""
     out = {}
     for seed in range(draws):
         table, y = draw(seed, correlation)
@@ -81,7 +81,7 @@ def others(draws, correlation):
 
 
 def rows(found):
-    """Lines of the table: assumption, PFER asked for, cutoff, bound; then what was found."""
+    """Return lines of the table: assumption, PFER, cutoff, bound; then the columns found."""
     for assumption in ASSUMPTIONS:
         for pfer in (1.0, 0.5):
             k, (cutoff, bound) = next(

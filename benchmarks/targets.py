@@ -1,9 +1,9 @@
-"""The figures that the project holds itself to, measured: python -m benchmarks targets.
+"""The performance targets of the project, measured: python -m benchmarks targets.
 
-Knows the table of targets and how each row is measured; knows nothing of how cwboost works but its
-public names (and, for --profile, what its path counts). One thread unless the row says otherwise,
-the whole call of `cb.fit` from float64 columns to a model, the best of three. B is the time of
-M x K calls of np.bincount(index_k, weights=r, minlength=n*) with int64 indices in the same process.
+Measures every row of the table of targets. One thread unless the row says otherwise, the whole call
+of `cb.fit` from float64 columns to a model, the best of three. B is the time of M x K calls of
+np.bincount(index_k, weights=r, minlength=n*) with int64 indices in the same process. Uses only
+public names of cwboost (and, for --profile, the counts in its path).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .simulate import Simulation, coin, noisy, ten_uniforms, three_curves
 RATE, MOMENTUM = 0.05, 0.0034
 INFORMATIVE = 20
 REPEATS = 3
-CALLS = 10_000  # of np.bincount that are measured at most; B is scaled up from them
-QUICK = 10  # --quick divides rows by it
+CALLS = 10_000  # maximum number of np.bincount calls that are measured; B is scaled up from them
+QUICK = 10  # --quick divides rows by this
 
 
 # --- what the processes do ------------------------------------------------------------------------
@@ -38,7 +38,7 @@ QUICK = 10  # --quick divides rows by it
 
 @dataclass(frozen=True)
 class Case:
-    """One fit; every field is a word or a number, so that another process can be told of it."""
+    """One fit. Every field is a string or a number, so that another process can receive it."""
 
     n: int = 100_000
     K: int = 50
@@ -87,7 +87,7 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def fit_against_bincount(case: dict[str, Any], repeats: int) -> dict[str, Any]:
-    """Best time of the fit and B, taken in turns, so that both see the same machine."""
+    """Return the best times of the fit and of B, measured alternately under the same load."""
     own = Case(**case)
     table, y = own.data()
     bincount = Bincount(table, own.n_iter)
@@ -101,7 +101,7 @@ def fit_against_bincount(case: dict[str, Any], repeats: int) -> dict[str, Any]:
 
 
 class Bincount:
-    """M x K calls of np.bincount, or so many of them that the rest is known."""
+    """M x K calls of np.bincount, or a smaller number from which the total is extrapolated."""
 
     def __init__(self, table: dict[str, np.ndarray], n_iter: int) -> None:
         n = len(next(iter(table.values())))
@@ -120,13 +120,13 @@ class Bincount:
 
 
 def nearest_point(column: np.ndarray, n_bins: int) -> np.ndarray:
-    """int64 number of the nearest of n_bins equally spaced points."""
+    """Return the int64 index of the nearest of n_bins equally spaced points."""
     low, width = column.min(), np.ptp(column) / (n_bins - 1)
     return np.floor((column - low) / width + 0.5).astype(np.int64)
 
 
 def counted(model: Any) -> dict[str, Any]:
-    """What the path counts, where it does."""
+    """Return the counts in the path, if it has them."""
     found = getattr(model.path, "evaluations", None)
     if found is None:
         return {}
@@ -134,7 +134,7 @@ def counted(model: Any) -> dict[str, Any]:
 
 
 def fit_seconds(case: dict[str, Any], repeats: int, n_threads: list[int]) -> dict[str, Any]:
-    """Best time of the fit by number of threads, taken in turns."""
+    """Return the best time of the fit by number of threads, measured alternately."""
     own = Case(**case)
     table, y = own.data()
     best = dict.fromkeys(n_threads, np.inf)
@@ -145,7 +145,7 @@ def fit_seconds(case: dict[str, Any], repeats: int, n_threads: list[int]) -> dic
 
 
 def fit_memory(case: dict[str, Any]) -> dict[str, Any]:
-    """Megabytes that a fit adds at its peak; a small one has loaded all there is to load."""
+    """Return the megabytes that a fit adds at its peak; a small fit loads the libraries first."""
     own = Case(**case)
     small = Case(**{**case, "n": 2000, "n_iter": 2})
     small.fit(*small.data())
@@ -156,7 +156,8 @@ def fit_memory(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def wide(case: dict[str, Any], repeats: int) -> dict[str, Any]:
-    """Set-up and loop of linear learners of many columns, and as many products X.T @ r."""
+    """Return the time of set-up and loop for linear learners of many columns, and of as many
+    products X.T @ r."""
     own = Case(**case)
     table, y = own.data()
     X, r = np.column_stack(list(table.values())), np.random.default_rng(3).normal(size=own.n)
@@ -173,7 +174,8 @@ def wide(case: dict[str, Any], repeats: int) -> dict[str, Any]:
 def split(
     case: Case, table: dict[str, np.ndarray], y: np.ndarray, repeats: int
 ) -> tuple[float, float]:
-    """Seconds of the set-up, a fit of no iterations, and of the loop, what a whole fit has more."""
+    """Return the seconds of the set-up (a fit without iterations) and of the loop (the rest of a
+    fit)."""
     empty = replace(case, n_iter=0)
     setup = min(timed(lambda: empty.fit(table, y))[0] for _ in range(repeats))
     whole = min(timed(lambda: case.fit(table, y))[0] for _ in range(repeats))
@@ -181,7 +183,7 @@ def split(
 
 
 def three_curves_error(library: str, n: int, repeats: int) -> dict[str, Any]:
-    """Best time of a fit to sin(2a) + b^2/2 - c + N(0, 1), and the RMS error of f."""
+    """Return the best time of a fit to sin(2a) + b^2/2 - c + N(0, 1), and the RMS error of f."""
     rng = np.random.default_rng(5)
     table = ten_uniforms(rng, n)
     y = np.sum(list(three_curves(table).values()), axis=0) + rng.normal(size=n)
@@ -190,7 +192,7 @@ def three_curves_error(library: str, n: int, repeats: int) -> dict[str, Any]:
     fresh = {name: column[inside] for name, column in fresh.items()}
     truth = np.sum(list(three_curves(fresh).values()), axis=0)
     fit = {"fit": _cwboost_fit, "estimator": _cwboost_estimator, "superglm": _superglm}[library]
-    few = slice(2000)  # whatever is loaded or compiled once per process
+    few = slice(2000)  # one-time loading and compilation
     fit({name: column[few] for name, column in table.items()}, y[few])
     found = [timed(lambda: fit(table, y)) for _ in range(repeats)]
     f = found[-1][1](fresh)
@@ -220,9 +222,10 @@ def _superglm(table: dict[str, np.ndarray], y: np.ndarray) -> Callable[[Any], np
 
 
 def prediction(n: int, n_terms: int, repeats: int) -> dict[str, Any]:
-    """Best times of predict for n rows and for one, of cwboost and of EBM, all columns with effect.
+    """Return the best times of predict for n rows and for one, of cwboost and of EBM, with effects
+    in all columns.
 
-    Both are given the same 2-d array; EBM has one bag, which makes no difference here.
+    Both get the same 2-d array; EBM has one bag, which makes no difference here.
     """
     import cwboost as cb
 
@@ -246,9 +249,10 @@ def prediction(n: int, n_terms: int, repeats: int) -> dict[str, Any]:
 
 
 def profile(case: dict[str, Any], repeats: int) -> str:
-    """Where the time of a fit goes: set-up and loop, what the loop counts, the set-up by function.
+    """Return where the time of a fit goes: set-up and loop, the loop's counts, the set-up by
+    function.
 
-    (Python's profiler does not see into the core, and what it calls takes longer under it.)
+    (Python's profiler does not see into the core, and Python functions run more slowly under it.)
     """
     own = Case(**case)
     table, y = own.data()
@@ -274,7 +278,7 @@ class UnmeasuredError(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One figure beside what it must be."""
+    """One measured figure and its target."""
 
     measured: str
     ratio: str
@@ -283,7 +287,7 @@ class Check:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How the rows are measured this time."""
+    """How the rows are measured in this run."""
 
     repeats: int = REPEATS
     divide: int = 1
@@ -300,7 +304,8 @@ class FitOptions:
         return found.value
 
     def case(self, **fields: Any) -> dict[str, Any]:
-        """The case; with --quick of fewer rows, or columns if there are more of those."""
+        """Return the case; with --quick with fewer rows, or fewer columns if there are more
+        columns."""
         case = vars(Case(**fields))
         longer = "n" if case["n"] > case["K"] else "K"
         return {**case, longer: self.rows(case[longer])}
@@ -308,13 +313,13 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: the words of the target, and how it is measured."""
+    """One line of the table: the target in words, and how it is measured."""
 
     key: str
     problem: str
     must: str
     check: Callable[[FitOptions], list[Check]]
-    cases: tuple[dict[str, Any], ...] = ()  # what --profile looks at
+    cases: tuple[dict[str, Any], ...] = ()  # the fit that --profile examines
 
 
 def seconds(value: float) -> str:
@@ -322,7 +327,7 @@ def seconds(value: float) -> str:
 
 
 def against_bincount(key: str, problem: str, *parts: tuple[int, float], **fields: Any) -> Row:
-    """A row of fits with (M, divisor of B)."""
+    """Return a row of fits with (M, divisor of B)."""
     cases = tuple({**fields, "n_iter": m} for m, _ in parts)
 
     def check(how: FitOptions) -> list[Check]:
@@ -384,7 +389,7 @@ def check_memory(how: FitOptions) -> list[Check]:
         case = how.case(**MILLION, loss=loss)
         added = how.ask(fit_memory, case=case)["megabytes"]
         if added is None:
-            raise UnmeasuredError("this system does not tell the peak of a process's memory")
+            raise UnmeasuredError("this system does not report the peak memory of a process")
         most = (2 * case["n"] * case["K"] + 100 * case["n"]) / 1e6
         share = f"{added / most:.2f} of what it may"
         out.append(Check(f"{loss} {added:.0f} MB of {most:.0f} MB", share, added <= most))
@@ -509,21 +514,23 @@ def chosen(only: list[str] | None) -> list[Row]:
     known = {row.key: row for row in ROWS}
     unknown = [key for key in only or () if key not in known]
     if unknown:
-        raise SystemExit(f"targets: no row {', '.join(unknown)}; there are {', '.join(known)}")
+        raise SystemExit(f"targets: unknown row {', '.join(unknown)}; expected {', '.join(known)}")
     return [known[key] for key in only or known]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     keys = ", ".join(row.key for row in ROWS)
     parser.add_argument("--only", nargs="+", metavar="ROW", help=f"of {keys}")
-    parser.add_argument("--repeats", type=int, default=None, help="best of so many (3)")
+    parser.add_argument(
+        "--repeats", type=int, default=None, help="number of repeats; the best counts (3)"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, once")
-    parser.add_argument("--limit", type=float, default=None, help="seconds that a row may take")
+    parser.add_argument("--limit", type=float, default=None, help="maximum seconds per row")
     parser.add_argument(
         "--into", type=Path, nargs="+", default=[], help="pages whose marked block is replaced"
     )
     parser.add_argument(
-        "--profile", action="store_true", help="tell where the time of the rows' fits goes"
+        "--profile", action="store_true", help="print where the time of the rows' fits goes"
     )
 
 
@@ -545,7 +552,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def table(rows: list[Row], how: FitOptions) -> Iterator[str]:
-    """The lines, as they come."""
+    """Yield the lines as they are measured."""
     yield "| problem | must | measured | ratio | |"
     yield "|---|---|---|---|---|"
     for number, row in enumerate(rows, 1):

@@ -1,11 +1,10 @@
-"""The paper's tuning (314 configurations, Hyperband from 39 to 5000 iterations, three inner folds,
-AUC) on the training rows of one of its outer folds:
+"""The paper's tuning on the training rows of one of its outer folds: 314 configurations, Hyperband
+from 39 to 5000 iterations, three inner folds, AUC.
 
     python -m benchmarks.tuning FOLDER spam adult --optimizer plain --threads 2
 
-FOLDER has spam.parquet, adult.parquet and paper_folds.parquet (dataset, fold, row). Knows the
-space; the tables and folds are those of `quality`. Knows nothing of how cwboost works but its
-public names.
+FOLDER has spam.parquet, adult.parquet and paper_folds.parquet (dataset, fold, row). `quality` has
+the tables and folds. Uses only public names of cwboost.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ DF, RATE = (2, 10), (0.001, 0.5)  # the paper's space
 
 
 def tuned(folder: Path, name: str, fold: int, optimizer: str, threads: int) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     table, y, test, test_y = load(folder, name, fold)
     space = {"df.Spline": DF, "rate": RATE, "optimizer": optimizer}
     if table.select_dtypes(exclude="number").shape[1]:

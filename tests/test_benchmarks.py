@@ -234,16 +234,16 @@ def test_comparison_outlives_a_rival(tmp_path, capsys, monkeypatch, outcome, tol
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--rivals", "nobody"], "no rival nobody; there are cwboost"),
-        (["--problems", "nothing"], "no problem nothing; there are curves"),
-        (["targets", "--only", "none"], "no row none; there are cwb"),
+        (["--rivals", "nobody"], "unknown rival nobody; expected cwboost"),
+        (["--problems", "nothing"], "unknown problem nothing; expected curves"),
+        (["targets", "--only", "none"], "unknown row none; expected cwb"),
         (["table", "no-such-folder"], "there are no results yet"),
     ],
 )
 def test_unknown_names_are_clear_errors(words, sentence):
     with pytest.raises(SystemExit, match=sentence):
         main(words)
-    with pytest.raises(ValueError, match="no problem 'nothing'"):
+    with pytest.raises(ValueError, match="unknown problem 'nothing'"):
         problems.make_problem("nothing")
 
 
@@ -363,7 +363,7 @@ def test_history_compares_with_the_last_commit(tmp_path, capsys, monkeypatch):
     path.write_text("\n".join(map(json.dumps, (earlier, other))) + "\n")
     main(["history", "--file", str(path)])
     out = capsys.readouterr().out
-    assert "beside before" in out
+    assert "compared with before" in out
     assert "+100.0%  <--" in out
     assert len(path.read_text().splitlines()) == 3
 
