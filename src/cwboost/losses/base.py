@@ -90,7 +90,8 @@ class Loss:
     has the methods loss, gradient and start can define the attributes marked with * too
     (see `PythonLoss`).
 
-    Evaluation
+    Evaluation::
+
         name                  the word for it in messages and files.
         core_name             its name in the core; None if Python evaluates it (default).
         parameter             the one number that the core needs (default 0).
@@ -100,7 +101,8 @@ class Loss:
         linear                True if the residual is y - score: after set-up the fit then needs
                               cross products instead of rows (default False).
 
-    y
+    y::
+
         target*               "numbers" (default) or "classes".
         check_y(y)*           raise if numbers are outside the domain (default: all are inside).
         class_values(n)*      the n values that stand for the classes in y, increasing
@@ -109,7 +111,8 @@ class Loss:
                               derived from these; `with_classes` is for losses whose number of
                               outputs depends on the classes.
 
-    Fit
+    Fit::
+
         start_of(rows)        (q,) the constant that minimises the weighted risk, given offsets.
         scale_of(rows, start) the step scale (default 1), which makes a rate mean the same in all
                               units of y.
@@ -118,7 +121,8 @@ class Loss:
         bootstrap_rate*       the learning rate of bootstrap fits, if the model's is smaller: half
                               the step that no residual could overshoot (default 0: the model's)
 
-    Prediction
+    Prediction::
+
         link*                 "identity" (default), "log", "logit", "softmax", or None if only
                               `response` knows it. Exports write the link by name and refuse others.
         response(score)*      scores (n, q) in the units of y, by default from `link`: (n,), or
@@ -127,7 +131,8 @@ class Loss:
                               what `Model.predict(kind=)` offers: "response" and "score".
         estimand*             what a response stands for in words, such as "the mean".
 
-    Quality and inference
+    Quality and inference::
+
         figures(rows)*        figures of quality by name, the most telling first.
         loss_name*            the name of the mean loss among them (default "mean loss").
         saturated_score(y)*   the score that fits every row perfectly, None if its loss is zero.
@@ -143,7 +148,8 @@ class Loss:
         likelihood_constant(y)*
                               see there (default 0).
 
-    Text
+    Text::
+
         code()                the expression that makes the loss in a script.
         label()               name and parameters as text for users.
         identity()            text that is equal in any process for equal losses, for fingerprints.
