@@ -82,7 +82,7 @@ def test_too_few_groups_and_what_estimators_do_not_take(rows):
     with pytest.raises(ValueError, match=r"2 groups; without 0\.9 of them no group is left"):
         cb.CWBRegressor(validation=0.9).fit(frame, y, groups=half)
     masks = np.arange(120) % 3 != np.arange(3)[:, None]
-    with pytest.raises(ValueError, match="the masks of bags= say which rows are together"):
+    with pytest.raises(ValueError, match="groups= cannot be used with masks in bags="):
         cb.CWBRegressor(bags=masks, n_iter=5).fit(frame, y, groups=half)
     with pytest.raises(TypeError, match="sample_weight: expected an array, got 'z'"):
         cb.CWBRegressor().fit(frame, y, sample_weight="z")
