@@ -267,11 +267,11 @@ def test_everything_missing_at_prediction():
     case(ValueError, "column 'q' is not in the table; it has 'x', 'z', 'g'", TABLE, "q"),
     case(
         ValueError,
-        r"y, row 3: the value is missing \(1 such rows\); leave",
+        r"y, row 3: the value is missing \(in 1 rows\); leave",
         TABLE,
         at_row_3(np.nan),
     ),
-    case(ValueError, "y, row 0: the value is missing .60 such rows.", TABLE, [None] * N),
+    case(ValueError, "y, row 0: the value is missing .in 60 rows.", TABLE, [None] * N),
     case(ValueError, "'?y'?, row 3: the value is infinite", TABLE, at_row_3(np.inf)),
     case(
         TypeError, "y: the squared loss needs numbers, got text such as 'a'; for classes", TABLE, G
@@ -895,7 +895,7 @@ def test_far_beyond_the_training_range(learner):
         assert not np.isnan(found).any()
         return
     assert "row 1" in message
-    assert "too far away" in message
+    assert "too far from the training rows" in message
 
 
 # --- anything at all ------------------------------------------------------------------------------

@@ -349,7 +349,7 @@ def test_exposure_by_name_equals_exposure_by_array():
     assert "years" not in by_name.model_.terms
     assert list(by_name.feature_names_in_) == list(TABLE)
     assert by_name.feature_importances_[3] == 0.0
-    with pytest.raises(ValueError, match="offset=0 for none"):
+    with pytest.raises(ValueError, match="or offset=0"):
         by_array.predict(rest)
     np.testing.assert_allclose(by_array.predict(rest, offset=0) * TABLE["years"], expected)
     scores = [
@@ -364,7 +364,7 @@ def test_exposure_by_name_equals_exposure_by_array():
 def test_offset_of_classes():
     prior = 0.5 * RNG.normal(size=N)
     binary = cb.CWBClassifier().fit(TABLE, LABEL, offset=prior)
-    with pytest.raises(ValueError, match="offset=0 for none"):
+    with pytest.raises(ValueError, match="or offset=0"):
         binary.predict_proba(TABLE)
     difference = binary.decision_function(TABLE, prior) - binary.decision_function(TABLE, offset=0)
     np.testing.assert_allclose(difference, prior, atol=1e-12)

@@ -79,7 +79,7 @@ def test_bad_groups_are_told(rows, taken):
 def test_too_few_groups_and_what_estimators_do_not_take(rows):
     frame, y = rows
     half = frame["year"] > 2003
-    with pytest.raises(ValueError, match=r"2 groups; without 0\.9 of them none is left"):
+    with pytest.raises(ValueError, match=r"2 groups; without 0\.9 of them no group is left"):
         cb.CWBRegressor(validation=0.9).fit(frame, y, groups=half)
     masks = np.arange(120) % 3 != np.arange(3)[:, None]
     with pytest.raises(ValueError, match="the masks of bags= say which rows are together"):

@@ -714,7 +714,7 @@ def test_estimators_take_interactions():
     assert "x1:x2" in classifier.model_.terms
     more = regressor.set_params(warm_start=True, n_iter=50).fit(X, y)
     assert more.model_.n_iter == regressor.model_.n_iter
-    with pytest.raises(ValueError, match="column 'x1' is excluded"):
+    with pytest.raises(ValueError, match="column 'x1' is in exclude="):
         cb.CWBRegressor(interactions=[("x1", "x2")], exclude=["x1"]).fit(X, y)
 
 

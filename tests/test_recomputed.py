@@ -14,7 +14,7 @@ from cwboost.explain.quality import calibration, evaluate_rows
 from cwboost.fitting.input_data import FitInput, read_data
 from cwboost.frames.reading import read
 from cwboost.losses import as_loss
-from cwboost.uncertainty.bootstrap import draw
+from cwboost.uncertainty.bootstrap import draw_counts
 
 
 def scores(model, bands, table, draw_number, start):
@@ -40,7 +40,7 @@ def test_bands_are_widened_by_the_sixth_root_of_the_residuals_ratio():
     seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
     ratios = []
     for k, one in enumerate(seeds):
-        counts = draw(data, one)
+        counts = draw_counts(data, one)
         start = np.average(y, weights=counts)
         squares = (y - scores(model, bands, table, k, start)) ** 2
         drawn = np.average(squares, weights=counts)

@@ -102,7 +102,7 @@ def test_bags_need_their_rows_in_order():
     table, y = make()
     model = cb.fit(table, y, LEARNERS, n_iter=20, bags=3)
     of_bags(model, table, y)
-    with pytest.raises(ValueError, match="the rows of the fit in another order"):
+    with pytest.raises(ValueError, match="the rows are not in the order of the fit"):
         of_bags(model, {name: values[::-1] for name, values in table.items()}, y[::-1])
 
 
