@@ -274,7 +274,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     show(found, shares)
-    print("\nWhat travels, in an iteration and in set-up:\n")
+    print("\nData sent and received, per iteration and in set-up:\n")
     print(
         "| loss | workers | round trips | sums of sets | sent | received | round trips in set-up | "
         "sent | received |"
