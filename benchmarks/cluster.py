@@ -212,7 +212,7 @@ def measured(rows: int, workers: int, n_iter: int, direct: bool, processes: bool
             cwboost_fit(table.drop(columns=other), client, how | {"n_iter": 2})  # loads modules
             far, watch = watched(client, table.drop(columns=other), how, counted=False)
             _, counted = watched(client, table.drop(columns=other), how, counted=True)
-            local, near = beside(whole.drop(columns=other), how, workers)
+            local, near = fit_locally(whole.drop(columns=other), how, workers)
             out[loss] = {
                 **seconds_of(watch),
                 **bytes_of(counted),
@@ -231,7 +231,7 @@ def cwboost_fit(table: Any, client: Any, how: dict[str, Any]) -> Any:
     return cwboost.dask.fit(client, table, **how)
 
 
-def beside(table: Any, how: dict[str, Any], threads: int) -> tuple[Any, Watch]:
+def fit_locally(table: Any, how: dict[str, Any], threads: int) -> tuple[Any, Watch]:
     """Return the figures of the same fit in this process."""
     watch = Watch()
     return cb.fit(table, callback=watch.after, n_threads=threads, **how), watch
@@ -274,7 +274,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     show(found, shares)
-    print("\nWhat travels, in an iteration and in set-up:\n")
+    print("\nData sent and received, per iteration and in set-up:\n")
     print(
         "| loss | workers | round trips | sums of sets | sent | received | round trips in set-up | "
         "sent | received |"

@@ -83,7 +83,7 @@ def fitted(folder: str, saved: bool, n_iter: int, threads: int) -> dict[str, Any
         "iterations": model.n_iter,
         "risk": float(model.risk[-1]),
         "added": None if added is None else added / 1000,
-        "beside": None if added is None else added * 1e6 / n - CELL * COLUMNS,
+        "without_bins": None if added is None else added * 1e6 / n - CELL * COLUMNS,
         "process": None if added is None else peak() / 1000,
     }
 
@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> None:
 def show(name: str, found: dict[str, Any]) -> None:
     known = found["added"] is not None
     memory = (
-        f"{found['added']:.2f} GB | {found['beside']:.1f} bytes | {found['process']:.2f} GB"
+        f"{found['added']:.2f} GB | {found['without_bins']:.1f} bytes | {found['process']:.2f} GB"
         if known
         else "- | - | -"
     )

@@ -43,7 +43,7 @@ DEVIATIONS = (
     "memory if that is less (the rows of the table show which). The largest fits of both tables "
     "are repeated with a limit of 8 GB, table included.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, ("failed",), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, ("failed",), ()
 
 LIMIT, TIGHT = 30.15e9, 8e9  # bytes
 UNRECORDED = 25.28e9  # the machine's memory, for results that do not record the limit

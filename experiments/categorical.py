@@ -47,7 +47,7 @@ DEVIATIONS = (
     "Draws of one configuration share columns and effects and differ in their noise, so medians "
     "are based on fewer independent data sets than there are fits.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ("choice",)
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ("choice",)
 
 PAPER_MSE = {"binary": (7.33, 0.38, 0.21), "ridge": (4.69, 0.86, 0.68)}  # by signal to noise
 PAPER_COST = {  # n = 100,000, 100 columns: (seconds, MB)

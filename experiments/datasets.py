@@ -78,7 +78,7 @@ def load(name: str, data: Path | None, rows: int | None = None) -> FitProblem:
     return FitProblem(found, X, (y == positive).to_numpy().astype(int), fold)
 
 
-def beside(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:
+def paper_and_here(paper: Sequence[float], name: str, found: str, here: float, shown: str) -> str:
     """Return the paper's figure (from a sequence in the order of PAPER) / the figure found here;
     only the latter if a stand-in was used."""
     same = name in PAPER and found == name

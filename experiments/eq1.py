@@ -44,7 +44,7 @@ DEVIATIONS = (
     "thread, the same sizes and settings (200 iterations, rate 0.05, df 5, 20 knots), measured "
     "once. They are used where R or the package is missing, and were not measured in this run.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ()
 
 # Stored reference times in seconds, and memory added in MB: (rows, columns, loss) -> package.
 STORED = {

@@ -58,7 +58,7 @@ DEVIATIONS = (
     "A column with two values gets a line, not a spline. Text columns have at most ten levels: "
     "the nine most frequent and the rest.",
 )
-NEEDS_DATA, KEEPS, BESIDE = True, (), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = True, (), ()
 REQUIRES = ("statsmodels",)  # modules that the report needs
 
 RATE, DF, DF_CATEGORY = 0.1, 5, 1
@@ -371,7 +371,7 @@ def table(results: pd.DataFrame) -> Finding:
         [
             Table(head, rows),
             by_table(found, names, "speed", 0, "Speed-up over CWB (nb), paper / here"),
-            by_table(found, names, "gain", 1, "AUC minus that of CWB (nb), paper / here"),
+            by_table(found, names, "gain", 1, "AUC minus the AUC of CWB (nb), paper / here"),
             base_aucs(found, names),
             iterations(stopped, names),
             Table(
@@ -394,7 +394,7 @@ def by_table(found: pd.DataFrame, names: Any, value: str, place: int, title: str
     for variant in VARIANTS[1:]:
         told = [x[place] for x in PAPER_TABLE[variant]]
         cells = [
-            datasets.beside(told, name, names[name], found[value][name, variant], shown)
+            datasets.paper_and_here(told, name, names[name], found[value][name, variant], shown)
             for name in names.index
         ]
         rows.append([variant, *cells])
@@ -403,7 +403,7 @@ def by_table(found: pd.DataFrame, names: Any, value: str, place: int, title: str
 
 def base_aucs(found: pd.DataFrame, names: Any) -> Table:
     cells = [
-        datasets.beside(PAPER_AUC, name, names[name], found.auc[name, BASE], "{:.4f}")
+        datasets.paper_and_here(PAPER_AUC, name, names[name], found.auc[name, BASE], "{:.4f}")
         for name in names.index
     ]
     return Table(["variant", *names], [[BASE, *cells]], "AUC of CWB (nb), paper / here")

@@ -55,7 +55,7 @@ DEVIATIONS = (
     "With --data, tables that are missing have stand-ins, as in EQ2.",
     "All algorithms have two threads: in a search, two fits run in parallel.",
 )
-NEEDS_DATA, KEEPS, BESIDE = True, ("late",), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = True, ("late",), ()
 
 LEARNERS = ("ACWB (b)", "HCWB (b)", "EBM", "XGBoost")
 PAPER_AUC = {  # in the order of datasets.PAPER
@@ -305,7 +305,7 @@ def table(results: pd.DataFrame) -> Finding:
         ]
 
     def auc_of(learner: str) -> Callable[[str, pd.Series], str]:
-        return lambda name, found: datasets.beside(
+        return lambda name, found: datasets.paper_and_here(
             PAPER_AUC[learner], name, names[name], found.auc, "{:.3f}"
         )
 

@@ -46,7 +46,7 @@ DEVIATIONS = (
     "At small scale there is one draw of each configuration (the paper: 20): medians are over "
     "configurations, and their variation between draws is not known.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ()
 
 PAPER_SPEED = {5_000: 3.98, 10_000: 4.30, 20_000: 5.05, 50_000: 5.60, 100_000: 5.74}
 PAPER_MEMORY = {5_000: 1.19, 10_000: 1.38, 20_000: 2.43, 50_000: 3.31, 100_000: 3.73}

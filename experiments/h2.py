@@ -45,7 +45,7 @@ DEVIATIONS = (
     "Draws of one configuration share columns and effects and differ in their noise, so medians "
     "are based on fewer independent data sets than there are fits.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ("mise", "example")
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ("mise", "example")
 
 PAPER = {  # median MISE by (n, snr)
     (100_000, 0.1): {"no binning": 13.49, "n^(1/2) bins": 13.60, "n^(1/4) bins": 13.91},

@@ -46,7 +46,7 @@ DEVIATIONS = (
     "Draws of one configuration share columns and effects and differ in their noise, so medians "
     "are based on fewer independent data sets than there are fits.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ("ratio", "example")
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ("ratio", "example")
 
 BANDS = {"0.003 to 0.01": (0.003, 0.01), "0.03 to 0.06": (0.03, 0.06)}  # of the momentum
 PAPER_RATIO = {

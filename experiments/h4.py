@@ -43,7 +43,7 @@ DEVIATIONS = (
     "effect out of 100.",
     "One thread, best of three, one draw of each data set.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ()
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ()
 
 OPTIMIZERS = {"CWB": cb.Plain(simulated.RATE), "ACWB": cb.Accelerated(simulated.RATE, 0.0034)}
 BINS = {"nb": "exact", "b": "sqrt"}

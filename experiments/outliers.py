@@ -40,7 +40,7 @@ DEVIATIONS = (
     "and 20 knots.",
     "The error is shown as a ratio: the paper's relative change of -158% is a ratio of 2.58.",
 )
-NEEDS_DATA, KEEPS, BESIDE = False, (), ("outliers", "skew")
+NEEDS_DATA, KEEPS, PARALLEL_KINDS = False, (), ("outliers", "skew")
 
 COEF = (3.3910, -1.1331, -1.6428, -0.8845, 0.7561, 0.5241, 1.0630, -1.6349, 0.3582, -3.8201)
 NOISE = 0.2  # sd

@@ -47,7 +47,9 @@ class Experiment(Protocol):
     DEVIATIONS: tuple[str, ...]  # differences from the paper's protocol
     NEEDS_DATA: bool  # run takes data=, a folder or None
     KEEPS: tuple[str, ...]  # statuses that are results, too: "failed", "late"
-    BESIDE: tuple[str, ...]  # kinds of tasks that may run in parallel, because no time is measured
+    PARALLEL_KINDS: tuple[
+        str, ...
+    ]  # kinds of tasks that may run in parallel, because no time is measured
 
     def tasks(self, scale: str) -> list[Task]: ...
     def run(self, **task: Any) -> Any: ...
@@ -78,9 +80,9 @@ def run_all(
     told = f", {len(every) - len(todo)} of them done before" if len(todo) < len(every) else ""
     print(f"{name}, {scale}: {len(every)} tasks{told}", file=sys.stderr, flush=True)
     began, failed = time.perf_counter(), 0
-    beside = [task for task in todo if task.get("kind") in module.BESIDE]
-    alone = [task for task in todo if task not in beside]
-    outcomes = chain(ended(module, beside, data, jobs), ended(module, alone, data, min(jobs, 1)))
+    parallel = [task for task in todo if task.get("kind") in module.PARALLEL_KINDS]
+    alone = [task for task in todo if task not in parallel]
+    outcomes = chain(ended(module, parallel, data, jobs), ended(module, alone, data, min(jobs, 1)))
     for n, (task, outcome) in enumerate(outcomes, 1):
         failed += outcome.status not in ("done", *module.KEEPS)
         entry = {

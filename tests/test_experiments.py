@@ -166,7 +166,7 @@ def stub(monkeypatch):
         module.ran.append(n)
         return {"square": n * n}
 
-    module.run, module.NEEDS_DATA, module.KEEPS, module.BESIDE = run, False, (), ("quick",)
+    module.run, module.NEEDS_DATA, module.KEEPS, module.PARALLEL_KINDS = run, False, (), ("quick",)
     module.tasks = lambda _: [TIMED, *QUICK]
     monkeypatch.setitem(sys.modules, "stub_experiment", module)
     return module
