@@ -32,7 +32,7 @@ from sklearn.model_selection import KFold
 
 import cwboost as cb
 from cwboost.estimators.base import MOMENTUM, RATE
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.terms.styles import make_learners
 
 ROWS, FOLDS = 20_000, 2

@@ -1,4 +1,5 @@
-// The boosting loop: runs an optimizer on a problem, records the path and decides when to stop.
+// The boosting loop: runs an optimizer on a problem, records the path and stops it: after n_iter
+// iterations, by patience (early_stopping.hpp), by a callback or when nothing is left to gain.
 // Does not know what a loss is, how threads work, or where the rows are.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "early_stopping.hpp"
 #include "gram_rows.hpp"
 #include "optimizers.hpp"
 #include "point.hpp"
@@ -52,14 +54,6 @@ struct RunOptions {
   std::function<void(int)> recorded = {};
 };
 
-// The iterate with the lowest validation risk, the first of equals.
-inline int best_iteration(std::span<const Risks> risks) {
-  Size best = 0;
-  for (Size m = 1; m < risks.size(); ++m)
-    if (risks[m].validation < risks[best].validation) best = m;
-  return static_cast<int>(best);
-}
-
 // Whether cross-Grams cost less than passes over the rows. Costs in nanoseconds, measured on one
 // machine: a residual takes about 2 per row, a pass by an index 0.6, a cross-Gram 1.5 per row and a
 // product with it 0.3 per entry. The estimate assumes that a third of the learners are chosen at
@@ -93,7 +87,7 @@ class Boost {
     path.risks.push_back(optimizer_->begin(point_));
     compare(history, 0);
     const int given = std::min(options.n_given.value_or(history.n_iter()), history.n_iter());
-    const int patient_from = ran_out_of_patience(history, given, options.patience) ? given : 0;
+    const int patient_from = stopped_early(history, given, options.patience) ? given : 0;
     try {
       if (options.recorded) options.recorded(0);
       for (int m = 1; m <= options.n_iter; ++m) {
@@ -171,14 +165,6 @@ class Boost {
     risks = old;
   }
 
-  // Whether the first `ended` iterations of a history stopped early. Patience then starts again.
-  static bool ran_out_of_patience(const Path& history, int ended, int patience) {
-    if (ended == 0) return false;
-    const auto risks = std::span(history.risks).first(static_cast<Size>(ended) + 1);
-    const int switched = history.switched_after < ended ? history.switched_after : -1;
-    return ended - std::max(best_iteration(risks), switched) >= patience;
-  }
-
   bool phase_is_over() const {
     return optimizer_->next_phase() && optimizer_->phase_is_over(path.risks, best_);
   }
@@ -212,7 +198,7 @@ class Boost {
   bool must_stop(int patience, int patient_from) const {
     if (!problem_.parts.validation || patience <= 0 || !optimizer_->may_stop_early()) return false;
     const int since = std::max({best_, path.switched_after, patient_from});
-    return path.n_iter() - since >= patience;
+    return out_of_patience(path.n_iter(), since, patience);
   }
 
   int best_ = 0;  // iterate with the lowest validation risk so far, the first of equals

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cwboost as cb
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.terms.learners import Learner
 
 N = 60

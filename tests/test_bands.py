@@ -14,7 +14,7 @@ from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.problem import FitProblem
-from cwboost.uncertainty.bootstrap import draw_counts
+from cwboost.uncertainty.bootstrap_fits import draw_counts
 
 mpl.use("agg")
 

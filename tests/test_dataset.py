@@ -40,7 +40,7 @@ from cwboost.frames import dataset as dataset_module
 from cwboost.frames import parquet
 from cwboost.frames import saved_folder as store
 from cwboost.frames.columns import Labels, Numbers
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 
 N = 3000
 

@@ -140,7 +140,7 @@ def test_other_losses(loss, kind, what, parameters):
 
 
 def _encoded(model, name):
-    from cwboost.frames.reading import read
+    from cwboost.frames.read_frames import read
 
     term, data = model.terms[name], read(TABLE)
     return term.plan.encode([data[c] for c in term.columns])

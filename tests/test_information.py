@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, gammaln
 
 import cwboost as cb
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from problems import KINDS, make_offset, make_table, make_target, make_weights
 
 OPTIMIZERS = [

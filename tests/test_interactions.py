@@ -22,7 +22,7 @@ from cwboost.fitting.input_data import Split
 from cwboost.fitting.interactions import rank_interactions, residuals
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.smoothing import Aim
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.terms.bases import LevelBasis, TensorBasis
 from cwboost.terms.learners import pair_bins
 

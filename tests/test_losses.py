@@ -11,7 +11,7 @@ from scipy.special import expit, ndtr
 
 import cwboost as cb
 from cwboost.explain.quality import calibration, evaluate_rows, figures
-from cwboost.frames.reading import read, read_column
+from cwboost.frames.read_frames import read, read_column
 from cwboost.losses import LOSSES, Loss, as_loss, is_registered, loss_for_classes
 from cwboost.losses.classes import code_array, code_classes
 from cwboost.losses.links import INVERSE_LINKS

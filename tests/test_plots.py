@@ -24,7 +24,7 @@ from cwboost.cli import main as cli
 from cwboost.explain import trajectory as growth
 from cwboost.explain.shapes import shape, view
 from cwboost.explain.sizes import level_shares, panels, sizes
-from cwboost.frames.reading import read_column
+from cwboost.frames.read_frames import read_column
 from cwboost.plotting import registry
 from cwboost.plotting.display import Display
 from cwboost.plotting.drawing_data import histogram, thin_places

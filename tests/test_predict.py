@@ -28,7 +28,7 @@ import cwboost as cb
 import problems
 from cwboost import _core
 from cwboost.frames.columns import Labels
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.terms.bases import SplineBasis
 from export_cases import (
     KINDS,

@@ -12,9 +12,9 @@ from scipy.stats import norm
 import cwboost as cb
 from cwboost.explain.quality import calibration, evaluate_rows
 from cwboost.fitting.input_data import FitInput, read_data
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.losses import as_loss
-from cwboost.uncertainty.bootstrap import draw_counts
+from cwboost.uncertainty.bootstrap_fits import draw_counts
 
 
 def scores(model, bands, table, draw_number, start):

@@ -18,7 +18,7 @@ import pytest
 import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.explain import quality
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.model.pieces import term_axes
 from cwboost.report.fit_code import fit_code
 from cwboost.report.page import MAX_BYTES

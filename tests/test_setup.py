@@ -26,7 +26,7 @@ from cwboost.binning.summary import Sample, summarize
 from cwboost.fitting import index_sets, systems, term_plans
 from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 from cwboost.frames.columns import Numbers
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.terms.bases import difference_penalty
 
 NUMBERS = st.one_of(

@@ -13,7 +13,7 @@ import pytest
 
 import cwboost as cb
 from cwboost.frames.columns import Labels, Numbers, concat, format_number
-from cwboost.frames.reading import read, read_column
+from cwboost.frames.read_frames import read, read_column
 
 try:
     import duckdb
@@ -178,7 +178,7 @@ def cases(**groups):
 def way_of_text(request, monkeypatch):
     """Text is coded cell by cell, or by the means of its library whatever its length."""
     if request.param:
-        monkeypatch.setattr("cwboost.frames.reading.MANY_CELLS", 0)
+        monkeypatch.setattr("cwboost.frames.read_frames.MANY_CELLS", 0)
 
 
 @pytest.mark.usefixtures("way_of_text")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cwboost as cb
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.terms.styles import make_learners
 
 rng = np.random.default_rng(7)

@@ -20,7 +20,7 @@ def predict_columns(
     Examples
     --------
     >>> import cwboost as cb
-    >>> from cwboost.frames.reading import read
+    >>> from cwboost.frames.read_frames import read
     >>> rows = read({"g": ["a", "b"] * 9})
     >>> model = cb.fit(rows, ["no", "yes"] * 9, loss="binomial")
     >>> list(predict_columns(model, rows))

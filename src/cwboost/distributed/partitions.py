@@ -17,7 +17,7 @@ from cwboost.fitting.input_data import FitInput
 from cwboost.frames.aligned import read_weights
 from cwboost.frames.chunks import Chunk
 from cwboost.frames.columns import Floats
-from cwboost.frames.reading import read, read_chunk
+from cwboost.frames.read_frames import read, read_chunk
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
 

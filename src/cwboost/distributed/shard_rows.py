@@ -17,7 +17,7 @@ from cwboost.binning.summary import Sample
 from cwboost.frames.aligned import aligned_column, read_offset, read_weights, read_y
 from cwboost.frames.chunks import Chunk, UnifiedColumn, gather
 from cwboost.frames.columns import Column, Floats
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import ComputedColumns, Table
 from cwboost.frames.weights import RowWeights, ones
 

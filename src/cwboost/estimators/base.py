@@ -28,7 +28,7 @@ from cwboost.fitting.options import as_seed
 from cwboost.frames.aligned import check_known, read_weights
 from cwboost.frames.columns import Floats, Labels
 from cwboost.frames.dataset import Dataset
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_number
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 
 

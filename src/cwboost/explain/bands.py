@@ -1,6 +1,6 @@
 """Bands around effects: from bootstrap draws (`Model.with_bands`), or from the bags of an average.
 
-Does not know how the draws are made (see uncertainty/bootstrap.py, fitting/bags.py).
+Does not know how the draws are made (see uncertainty/bootstrap_fits.py, fitting/bags.py).
 """
 
 from __future__ import annotations

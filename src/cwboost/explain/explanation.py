@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cwboost.frames.columns import Column, Numbers, format_number
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 

@@ -1,7 +1,7 @@
 """Importance of terms: how much of the fall of the risk is due to each.
 
-The importance of a fit's own rows is computed in the fit (fitting/importance.py) and stored with
-the model; here it is read, or computed for other rows.
+The importance on a fit's own rows is computed in the fit (fitting/integral_importance.py) and
+stored with the model. Here it is read, or computed for other rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from cwboost import _core
 from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.columns import Floats
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 

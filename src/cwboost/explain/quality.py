@@ -45,7 +45,7 @@ def figures(rows: EvaluatedRows) -> dict[str, float]:
     Examples
     --------
     >>> import cwboost as cb
-    >>> from cwboost.frames.reading import read
+    >>> from cwboost.frames.read_frames import read
     >>> table = read({"g": ["a", "b"] * 9})
     >>> model = cb.fit(table, ["no", "yes"] * 9, loss="binomial")
     >>> list(figures(evaluate_rows(model, table, ["no", "yes"] * 9)))
@@ -64,7 +64,7 @@ def calibration(rows: EvaluatedRows, output: int = 0) -> dict[str, Floats]:
     Examples
     --------
     >>> import cwboost as cb
-    >>> from cwboost.frames.reading import read
+    >>> from cwboost.frames.read_frames import read
     >>> table = read({"g": ["a", "b"] * 9})
     >>> model = cb.fit(table, [0.0, 1.0] * 9, n_iter=500)
     >>> calibration(evaluate_rows(model, table, [0.0, 1.0] * 9))["observed"]

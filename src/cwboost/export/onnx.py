@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.columns import Labels, Numbers
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 

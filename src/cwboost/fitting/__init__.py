@@ -1,1 +1,1 @@
-"""From the user's arguments to a fitted model: options, input data, design, problem, fit."""
+"""From the user's arguments to a fitted model: options, input data, term plans, problem, fit."""

@@ -24,8 +24,8 @@ from cwboost.model.records import Bags
 from cwboost.progress import Progress
 
 from .callbacks import HaltCallback, Interrupted, RunContext
-from .importance import integral_shares
 from .input_data import FitData, Split, hold_out
+from .integral_importance import integral_shares
 from .interactions import Pairs
 from .options import FitOptions
 from .parallel_fits import Halt, run_all

@@ -1,4 +1,7 @@
-"""What runs between two iterations of a fit: the user's callback, progress, checkpoints, Ctrl-C."""
+"""What runs between two iterations of a fit: the user's callback, progress, checkpoints, Ctrl-C.
+
+Early stopping by patience is not here: the core does it (core/early_stopping.hpp).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checkpoints: a file with the path of a fit so far, from which an interrupted fit continues.
 
 Knows the file format and to which fit a file belongs. Does not know how a fit continues (see
-problem.py).
+`FitProblem.boost` in problem.py).
 
     cwboost checkpoint 2 1a2b...   the version, and a checksum of everything that follows
     [{"identity": ...}, ...]       one line of JSON: the stages of the fit, and the sizes of arrays

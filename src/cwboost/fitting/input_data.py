@@ -21,7 +21,7 @@ from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample
 from cwboost.frames.aligned import aligned_column, read_offset, read_weights, read_y
 from cwboost.frames.columns import Floats
-from cwboost.frames.reading import read, read_column
+from cwboost.frames.read_frames import read, read_column
 from cwboost.frames.table import Table, known_table
 from cwboost.frames.weights import RowWeights, all_weigh_one
 from cwboost.losses import Loss

@@ -1,4 +1,7 @@
-"""The options of a fit, checked: optimizer, iterations, patience, time limit, search and seed."""
+"""The options of a fit, checked: optimizer, iterations, patience, time limit, search and seed.
+
+Does not act on them: the loop does (core/boost.hpp, early stopping in core/early_stopping.hpp).
+"""
 
 from __future__ import annotations
 

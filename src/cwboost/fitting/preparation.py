@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cwboost._utils.checks import check_threads, threads_for
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.binning.rules import as_bins
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table, known_table
 from cwboost.losses import Loss, as_loss
 from cwboost.progress import Progress

@@ -1,6 +1,7 @@
 """The boosting problem: rows, learners and start of one fit. The only caller of the core's loop.
 
-Makes the core's path into a Model. Does not know how rows are read and binned (see preparation.py)
+`FitProblem.boost` runs the loop, also from a checkpoint or from an earlier path, and makes the
+path into a Model. Does not know how rows are read and binned (see preparation.py)
 or in which order a fit does its work (see fit.py).
 """
 
@@ -32,8 +33,8 @@ from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, RunContext, iteration_facts, iteration_hook
 from .checkpoint import check_path, column_fingerprints, identity
-from .importance import integral_shares
 from .input_data import Split
+from .integral_importance import integral_shares
 from .options import SEARCHES, FitOptions, check_validation
 from .prepared import PreparedRows, PreparedTerms
 from .scores import score_batch

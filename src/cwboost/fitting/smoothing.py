@@ -76,7 +76,7 @@ class Spectrum:
         return float(np.sum(2.0 * h - h * h if kind == "df2" else h))
 
     def net_df(self, smoothing: float, kind: str) -> float:
-        """Return df without the constant's share, which residuals of mean zero do not reward."""
+        """Return df without the share of the constant, which gains nothing on centred residuals."""
         g = self._g(smoothing)
         share = 2.0 * g - self.a * g * g if kind == "df2" else g
         return self.df(smoothing, kind) - float(self.constant @ share)
@@ -128,8 +128,8 @@ def _eigh(gram: Floats, both: Floats) -> tuple[Floats, Floats]:
 def find_smoothing(spectrum: Spectrum, target: float, kind: str, net: bool = False) -> float:
     """Return the lambda that has df (or net df) = target.
 
-    Return 0 (a trace of smoothing if A is singular) if the data cannot carry more than the target,
-    and NaN if the penalty leaves as much as the target free whatever lambda is.
+    Return 0 (a tiny lambda if A is singular) if even lambda = 0 does not exceed the target, and NaN
+    if even the largest lambda does not bring df below the target.
     """
 
     def excess(log_rho: float) -> float:

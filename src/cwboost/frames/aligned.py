@@ -13,7 +13,7 @@ import numpy as np
 from cwboost._utils.checks import is_number
 
 from .columns import Column, Floats, Numbers
-from .reading import read_column
+from .read_frames import read_column
 from .table import Table
 from .weights import ones
 

@@ -1,7 +1,7 @@
 """Arrays and lists of cells -> columns, without any data frame library.
 
 Decides what a cell is: a number, a boolean, text, a date, a duration, or missing.
-Does not know about series and data frames (see reading.py).
+Does not know about series and data frames (see read_frames.py).
 """
 
 from __future__ import annotations

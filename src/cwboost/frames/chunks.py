@@ -55,7 +55,7 @@ class UnifiedColumn:
 
     Examples
     --------
-    >>> from cwboost.frames.reading import read_chunk
+    >>> from cwboost.frames.read_frames import read_chunk
     >>> job = UnifiedColumn("job")
     >>> [job.add(read_chunk(cells, "job")).tolist() for cells in (["b", None], ["c", "a", "b"])]
     [[0, -1], [2, 1, 0]]
@@ -125,7 +125,7 @@ def gather(
 
     Examples
     --------
-    >>> from cwboost.frames.reading import read_chunk
+    >>> from cwboost.frames.read_frames import read_chunk
     >>> cells = [None, None], [2.5]
     >>> gather("x", 3, [(read_chunk(c, "x"), "") for c in cells]).values
     array([nan, nan, 2.5])

@@ -7,7 +7,7 @@
   sorted.
 
 A column in which all cells are missing is `Numbers`, whatever its type.
-Does not know where columns come from (see reading.py).
+Does not know where columns come from (see read_frames.py).
 """
 
 from __future__ import annotations

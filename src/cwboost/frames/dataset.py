@@ -21,7 +21,7 @@ from cwboost._utils.atomic_files import replace_folder
 from cwboost.progress import Progress, as_progress
 
 from .columns import Column
-from .reading import read
+from .read_frames import read
 from .saved_folder import INDEX, SavedFolder, Writer
 from .table import ComputedColumns, Table
 

@@ -33,7 +33,7 @@ from cwboost._utils.atomic_files import STANDARD, check_file, write_output
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
-from .reading import read, read_column
+from .read_frames import read, read_column
 from .table import ComputedColumns, Table, check_finite
 
 Kind = Literal["numbers", "text"]  # of a column, if the caller knows it

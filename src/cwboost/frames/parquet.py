@@ -24,7 +24,7 @@ from cwboost.progress import Progress
 
 from .chunks import Chunk, gather
 from .columns import Column
-from .reading import read, read_chunk
+from .read_frames import read, read_chunk
 from .table import Table
 
 ENDINGS = (".parquet", ".pq")

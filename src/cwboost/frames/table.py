@@ -1,7 +1,7 @@
 """`Table`: named columns of one length, converted when they are first used.
 
 A `ColumnSource` provides the columns: a data frame, an array, files, shards.
-Does not know how the cells of other libraries are read (see reading.py).
+Does not know how the cells of other libraries are read (see read_frames.py).
 """
 
 from __future__ import annotations
@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 
 from .chunks import Chunk
-from .columns import Codes, Column, Floats, Labels, Numbers, concat, format_number
-
-__all__ = [
-    "BinFolder", "Codes", "Column", "ColumnSource", "ComputedColumns", "Floats", "Labels",
-    "Numbers", "Table", "check_finite", "concat", "format_number", "known_table", "read",
-    "read_column",
-]  # fmt: skip
-
+from .columns import Column, Numbers, concat
 
 READ_BYTES = 2**31  # memory for columns that are read from disk at the same time
 BINNING_BYTES = 14  # per row of a column while it is binned
@@ -292,17 +285,3 @@ def check_finite(column: Column, table: Table | None = None) -> None:
             f"column {column.name!r}, row {row if table is None else table.row(row)}: the value is "
             "infinite; replace it by a number or mark it as missing"
         )
-
-
-def read(table: Any) -> Table:
-    """Deprecated place of `reading.read`."""
-    from .reading import read as moved
-
-    return moved(table)
-
-
-def read_column(values: Any, name: str) -> Column:
-    """Deprecated place of `reading.read_column`."""
-    from .reading import read_column as moved
-
-    return moved(values, name)

@@ -2,6 +2,9 @@
 
 `base.Loss` is the contract; the families are in regression.py, classification.py and tweedie.py, a
 loss from a user's object in python_loss.py, and the names in registry.py.
+
+To add a loss: a class in the file of its family or in a new file, a line in registry.py, and its
+value and residual on one row, in Python or in core/loss.hpp.
 """
 
 from .base import Loss as Loss

@@ -33,7 +33,7 @@ def code_classes(
 
     Examples
     --------
-    >>> from cwboost.frames.reading import read_column
+    >>> from cwboost.frames.read_frames import read_column
     >>> codes, classes = code_classes(read_column(["b", "a", "b"], "y"))
     >>> codes.tolist(), classes
     ([1, 0, 1], ('a', 'b'))

@@ -17,7 +17,7 @@ import numpy as np
 from cwboost._utils.checks import check_threads, is_whole, threads_for
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
@@ -480,7 +480,7 @@ class Model:
         >>> list(band), bool(np.all(band["lower"] < band["upper"]))
         (['x', 'effect', 'lower', 'upper'], True)
         """
-        from cwboost.uncertainty.bootstrap import with_bands
+        from cwboost.uncertainty.bootstrap_fits import with_bands
 
         draws: Any = {"n_boot": n_boot, "longer": longer, "nested": nested}
         rows = {"weights": weights, "offset": offset, "exposure": exposure}

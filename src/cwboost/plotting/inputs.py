@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
 

@@ -1,8 +1,8 @@
 """Terms as the script of the report evaluates them: piecewise polynomials and coefficients.
 
 The page holds, for every term, the axes of its basis (see model/pieces.py) and the coefficients.
-The script multiplies them for the model itself, and for every key frame of the path. Does not know
-about kinds of learner or basis.
+The script multiplies the basis polynomials by the coefficients of the model, or of a key frame of
+the path. Does not know about kinds of learner or basis.
 
     axis          breaks or levels, which say the piece of a value; origin and width, which say t
     polynomials   of the basis functions on every piece; the page holds each of them only once

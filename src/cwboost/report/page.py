@@ -20,7 +20,7 @@ from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
 from cwboost.explain.importance import importance
 from cwboost.explain.quality import evaluate_rows
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
@@ -32,7 +32,7 @@ from .path_frames import path_frames
 MAX_BYTES = 3_000_000
 SCRIPTS = (  # joined into one script, in this order
     "evaluate.js", "elements.js", "charts.js", "model.js", "overview.js", "growth.js", "effects.js",
-    "prediction.js", "page.js",
+    "prediction_section.js", "page.js",
 )  # fmt: skip
 
 

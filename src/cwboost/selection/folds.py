@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cwboost._utils.checks import is_number, is_whole
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.columns import Floats, Labels
-from cwboost.frames.reading import read_column
+from cwboost.frames.read_frames import read_column
 from cwboost.frames.table import Table
 
 Mask = NDArray[np.bool_]
@@ -242,7 +242,7 @@ def group_numbers(groups: Any, table: Table) -> Integers:
 
     Examples
     --------
-    >>> from cwboost.frames.reading import read
+    >>> from cwboost.frames.read_frames import read
     >>> group_numbers("ward", read({"ward": ["b", "a", "b"]}))
     array([0, 1, 0])
     """

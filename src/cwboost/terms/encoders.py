@@ -2,7 +2,8 @@
 
 An encoder keeps the numbers (`Values`), or codes them: the number of a step (`Cuts`) or of a level
 (`Levels`). NaN stands for a missing cell, and UNSEEN (-1) for a level that training did not have.
-Encoders are part of the model, because prediction needs them.
+Encoders are part of the model, because prediction needs them. An unseen level has the effect zero:
+a basis gives it the mean row (bases/base.py), and prediction a piece (model/prediction.py).
 
 To add an encoder, write a class here and add it to `ENCODERS`. Everybody else asks the attributes
 and methods of `Encoder`, never which encoder it is.

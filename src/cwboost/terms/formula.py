@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from cwboost.binning.numbers import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.columns import Labels
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 
 from .learners import Learner, formula_functions

@@ -73,7 +73,7 @@ def make_learners(
 
     Examples
     --------
-    >>> from cwboost.frames.reading import read
+    >>> from cwboost.frames.read_frames import read
     >>> table = read({"age": [20.0, 30.0, 40.0], "job": ["a", "b", "a"]})
     >>> [type(x).__name__ for x in make_learners(table, "components")]
     ['Linear', 'Centered', 'Category']

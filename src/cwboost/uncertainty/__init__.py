@@ -1,1 +1,1 @@
-"""How certain a model is: information criteria, bootstrap bands and prediction intervals."""
+"""How certain a model is: information criteria, bootstrap fits and prediction intervals."""

@@ -2,7 +2,7 @@
 
 The intervals come from quantile models or from conformal calibration with held-out rows ("split"),
 with folds (CV+, Barber et al. 2021; with quantile models conformalised quantile regression, Romano
-et al. 2019), or with the rows that bags left out. Bands around effects are in bootstrap.py.
+et al. 2019), or with the rows that bags left out. Bands around effects are in bootstrap_fits.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.fitting.scores import score_batch
 from cwboost.frames.columns import Floats
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Table
 from cwboost.losses import Quantile, risk

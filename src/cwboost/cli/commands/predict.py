@@ -14,7 +14,7 @@ from cwboost.cli.model_input import read_model, read_model_and_rows
 from cwboost.cli.predictions import name_predictions, predict_columns
 from cwboost.frames.files import check_output, is_folder, is_table_file, write_table
 from cwboost.frames.parquet import ParquetFiles, rewrite
-from cwboost.frames.reading import read
+from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.model.model import warn_of_unseen
 from cwboost.progress import Progress

@@ -74,7 +74,8 @@ class LogUniform:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values with equal probability; labels are the values as text or numbers."""
+    """One of the given values, all equally likely. A configuration stores the label of a value: the
+    value itself if it is text or a number, else its repr."""
 
     values: tuple[Any, ...]
 

@@ -70,8 +70,8 @@ def tune(
     metric : name, function or scorer, optional
         The metric that decides, see `cb.cv`: "risk" (the mean loss, default), "auc", "log_loss",
         "accuracy", "brier", "rmse", "mae", "r2", a scikit-learn scorer, a registered metric, or a
-        function of y and prediction. The risk is computed after every iteration, other metrics at
-        iterations 19% apart.
+        function of y and prediction. The risk is computed after every iteration, other metrics
+        at four iterations per doubling.
     schedule : Hyperband, Halving, RandomSearch or list of brackets
         How many configurations are tried for how many iterations; by default `Hyperband()`.
     random_state : int or numpy Generator

@@ -1,4 +1,8 @@
-"""The contract of a learner: what its class says, and what follows from it everywhere else."""
+"""The contract of a learner: what its class says, and what follows from it everywhere else.
+
+To add a learner, write a subclass of `Learner` in a file of this package and add it to `LEARNERS`
+in `__init__.py`.
+"""
 
 from __future__ import annotations
 

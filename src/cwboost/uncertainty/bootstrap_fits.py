@@ -1,5 +1,5 @@
 """Bootstrap fits, Model.with_bands: the model fitted again to random draws of the rows, which shows
-how uncertain its effects are. The bands are computed from these fits in the package explain.
+how uncertain its effects are. The bands are computed from these fits in explain/bands.py.
 """
 
 from __future__ import annotations

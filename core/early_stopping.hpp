@@ -1,0 +1,34 @@
+// Early stopping: rules on the validation risk along a path. The loop (boost.hpp) applies them.
+// Does not know about rows, learners or optimizers.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "point.hpp"
+#include "types.hpp"
+
+namespace cwboost {
+
+// The iterate with the lowest validation risk, the first of equals.
+inline int best_iteration(std::span<const Risks> risks) {
+  Size best = 0;
+  for (Size m = 1; m < risks.size(); ++m)
+    if (risks[m].validation < risks[best].validation) best = m;
+  return static_cast<int>(best);
+}
+
+// Whether `patience` iterations have passed since iteration `since`, the best one so far.
+inline bool out_of_patience(int n_iter, int since, int patience) {
+  return n_iter - since >= patience;
+}
+
+// Whether the first `ended` iterations of a history stopped early. Patience then starts again.
+inline bool stopped_early(const Path& history, int ended, int patience) {
+  if (ended == 0) return false;
+  const auto risks = std::span(history.risks).first(static_cast<Size>(ended) + 1);
+  const int switched = history.switched_after < ended ? history.switched_after : -1;
+  return out_of_patience(ended, std::max(best_iteration(risks), switched), patience);
+}
+
+}  // namespace cwboost
