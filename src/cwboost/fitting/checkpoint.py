@@ -1,6 +1,6 @@
 """Checkpoints: a file with the path of a fit so far, from which an interrupted fit continues.
 
-Knows the file format and to which fit a file belongs. Does not know how a fit continues (see
+Defines the format and tells to which fit a file belongs. Does not know how a fit continues (see
 `FitProblem.boost` in problem.py).
 
     cwboost checkpoint 2 1a2b...   the version, and a checksum of everything that follows

@@ -91,8 +91,8 @@ def fit(
     patience : int or None
         Stop after this many iterations without a new lowest validation risk; None: never.
     callback : callable(iteration, risk, validation_risk, choice), optional
-        Called after every iteration with those of the four arguments that it takes. The fit stops
-        if it returns true.
+        Called after every iteration with those of these four arguments that it accepts. The fit
+        stops if it returns true.
     time_limit : float, optional
         Seconds after which the fit stops.
     random_state : int or numpy Generator

@@ -272,10 +272,10 @@ def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[
             raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
 
 
-def pair_learners(pairs: Pairs, beside: Sequence[Plan]) -> list[Learner]:
+def pair_learners(pairs: Pairs, others: Sequence[Plan]) -> list[Learner]:
     """Return learners for the pairs that have no term yet."""
-    there = {frozenset(plan.columns) for plan in beside if len(plan.columns) == 2}
-    names = {plan.name for plan in beside}
+    there = {frozenset(plan.columns) for plan in others if len(plan.columns) == 2}
+    names = {plan.name for plan in others}
     out: list[Learner] = []
     for a, b in pairs:
         if frozenset((a, b)) not in there:

@@ -45,7 +45,7 @@ class FitOptions(NamedTuple):
         time_limit: float | None,
         search: str,
     ) -> FitOptions:
-        """Return the user's arguments with an optimizer of its own, checked as far as possible.
+        """Return the user's arguments with a copy of the optimizer, checked as far as possible.
 
         `check` does the rest when the rows are known.
         """

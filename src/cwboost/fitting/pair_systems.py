@@ -1,8 +1,8 @@
-"""Systems of pairs of columns without main effects. Knows product bases over bins, weights and df,
-but not columns or how pairs are chosen (see `interactions`).
+"""Systems of pairs of columns without main effects: product bases over bins, weights and df.
+Does not know about columns or how pairs are chosen (see interactions.py).
 
 Let T be the basis over joint bins with weights C, M the additive functions in its span, and
-T Q = T - M (M'CM)^- M'C T. The term adds T Q theta, and its Gram matrix is that of T Q. The
+T Q = T - M (M'CM)^- M'C T. The term adds T Q theta, and its Gram matrix is the one of T Q. The
 coefficients stay those of T: other rows (folds, bags) have another Q, and coefficients still add
 up. The system is solved for the inner coefficients, which span all functions up to additive ones;
 among functions that differ by an additive one it takes the one with the least penalty

@@ -102,7 +102,7 @@ def _validation_again(model: Model, given: FitInput) -> Any:
 
 
 def check_again(model: Model, given: FitInput, method: str, n_threads: int | None) -> None:
-    """Raise unless rows that are passed again are those of the fit of a model."""
+    """Raise unless rows that are passed again are the rows of the model's fit."""
     validation = given.validation
     if model.bags is None:  # the risk of an average of bags is that of all rows
         validation = _validation_again(model, given)
@@ -122,7 +122,7 @@ def check_rows(
     *,
     unknown_split: bool = False,
 ) -> None:
-    """Raise unless the risk of rows is that of the fit of a model; leave their scores in SLOT_F.
+    """Raise unless the rows have the risk of the model's fit; leave their scores in SLOT_F.
 
     `unknown_split`: the rows include the validation rows, and it is not known which they are. Then
     the risk is only required to be near the training and the validation risk of the fit.

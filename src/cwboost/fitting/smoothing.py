@@ -1,5 +1,5 @@
 """The smoothing (lambda) of a term: from degrees of freedom to lambda and back, and the factor of
-its system. Knows matrices only, not columns or learners.
+its system. Does not know about columns or learners.
 
 With A = B'WB and the penalty P, diagonalise A against A + tau P, tau = tr A / tr P (Demmler and
 Reinsch). With eigenvalues a in [0, 1] and rho = lambda / tau, the smoother H has the eigenvalues
@@ -103,7 +103,7 @@ def spectrum(gram: Floats, penalty: Floats, null_dim: int, mean_row: Floats) -> 
         coordinates = vectors.T @ mean_row
     a = np.clip(a, 0.0, 1.0)
     a[a < ZERO] = 0.0
-    if null_dim:  # in free directions a = 1, but for rounding
+    if null_dim:  # in free directions a = 1, up to rounding
         free = a[len(a) - null_dim :]
         free[free > 1.0 - 1e-6] = 1.0
     # B'W1 lies in the range of A, so that 1'W1 is a sum over the directions with data.

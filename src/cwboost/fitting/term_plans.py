@@ -64,15 +64,15 @@ def plan_terms(
     sample: Sample,
     summaries: Mapping[str, ColumnSummary],
     n_threads: int = 1,
-    beside: Sequence[Plan] = (),
+    others: Sequence[Plan] = (),
 ) -> list[Plan]:
     """Return the terms that the training rows make of the learners.
 
-    `beside` are other terms of the same model.
+    `others` are the other terms of the same model.
     """
     training = TrainingTable(table, sample, summaries)
     learners = _add_missing(_drop_constant(learners, training), summaries)
-    everybody = [*learners, *(plan.learner for plan in beside)]
+    everybody = [*learners, *(plan.learner for plan in others)]
     components = any(learner.is_component for learner in everybody)
     default = COMPONENT_NET_DF if components else NET_DF
 
@@ -84,7 +84,7 @@ def plan_terms(
     sorting = sample.n_rows >= MIN_SORT_ROWS and any(x.sorts_column for x in learners)
     threads = table.at_a_time(n_threads) if sorting else 1
     plans = [plan for made in map_in_threads(plans_of, named, threads) for plan in made]
-    counts = Counter(plan.name for plan in (*plans, *beside))
+    counts = Counter(plan.name for plan in (*plans, *others))
     repeated = [name for name, n in counts.items() if n > 1]
     if repeated:
         raise ValueError(
@@ -95,9 +95,9 @@ def plan_terms(
 
 
 def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Learner]:
-    """Return the learners without those of constant columns, and warn about these.
+    """Return the learners without the learners of constant columns, and warn about them.
 
-    A column that is constant but for missing cells keeps a learner that shows the latter.
+    A column that is constant except for missing cells keeps a learner that shows the latter.
     """
     kept: list[Learner] = []
     dropped: list[str] = []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LEAST_DENSITY = 2e-3  # share of the largest density below which a surface is left blank
 MOST_DOTS = 3000  # rows drawn as dots
-MOST_LISTED = 12  # a numeric axis with at most so many values names each of them
+MOST_LISTED = 12  # a numeric axis with at most this many values names each of them
 
 
 class SurfaceDrawing(EffectDrawing):
@@ -128,9 +128,9 @@ class SurfaceDrawing(EffectDrawing):
         if axis is self.ax.xaxis and sum(map(len, names)) > (24 if small else 48):
             axis.set_tick_params(labelrotation=90)
 
-    def add_colour_bar(self, beside: Any, **options: Any) -> Any:
-        """Add the key of the colours beside one or more axes, and return it."""
-        bar = self.display.figure_.colorbar(self.image, ax=beside, aspect=30, **options)
+    def add_colour_bar(self, axes: Any, **options: Any) -> Any:
+        """Add the colour key next to one or more axes, and return it."""
+        bar = self.display.figure_.colorbar(self.image, ax=axes, aspect=30, **options)
         bar.outline.set_visible(False)
         colour = mix_grey(self.ax, 0.75)
         bar.ax.tick_params(colors=colour, labelsize="small", width=0.8, length=3)

@@ -85,19 +85,19 @@ class InformationDisplay(Display):
             self.figure_ = ax.figure
             style_axes(ax)
             set_path_axis(ax, last, self.log)
-            beside = self.df_ax_ = ax.twinx()
-            style_axes(beside, None)
-            beside.spines["right"].set_visible(True)
-            beside.spines["right"].set_color(mix_grey(ax, 0.4))
-            beside.plot(data["iteration"], data["df"], color=RED, linestyle=DASHES[1], lw=1.3)
-            beside.set_ylim(0.0, max(1.08 * float(found.df.max()), 1e-9))
-            beside.set_ylabel("degrees of freedom", color=RED)
-            set_ticks(beside.yaxis)
+            df_axes = self.df_ax_ = ax.twinx()
+            style_axes(df_axes, None)
+            df_axes.spines["right"].set_visible(True)
+            df_axes.spines["right"].set_color(mix_grey(ax, 0.4))
+            df_axes.plot(data["iteration"], data["df"], color=RED, linestyle=DASHES[1], lw=1.3)
+            df_axes.set_ylim(0.0, max(1.08 * float(found.df.max()), 1e-9))
+            df_axes.set_ylabel("degrees of freedom", color=RED)
+            set_ticks(df_axes.yaxis)
             ax.plot(data["iteration"], data["criterion"], color=BLUE, lw=1.9, zorder=3)
             self._set_limits()
             set_ticks(ax.yaxis)
             ax.set_ylabel(CRITERIA[found.criterion], color=BLUE)
-            ax.set_zorder(beside.get_zorder() + 1)  # the criterion is in front
+            ax.set_zorder(df_axes.get_zorder() + 1)  # the criterion is in front
             ax.patch.set_visible(False)
             self._add_mark(best, last)
         return self

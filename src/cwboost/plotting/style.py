@@ -122,7 +122,7 @@ def nth_colour(ax: Axes, k: int) -> Any:
 
 
 def text_colour(ax: Axes, colour: Any) -> Any:
-    """Return a colour for text about a line: between the line's colour and that of text."""
+    """Return a colour for text about a line: between the line's colour and the text colour."""
     ink = mix_grey(ax, 1.0)
     r, g, b = (0.6 * c + 0.4 * i for c, i in zip(to_rgb(colour), ink, strict=True))
     return r, g, b
@@ -150,7 +150,7 @@ def label_levels(ax: Axes, places: Any, names: Sequence[str]) -> None:
 def add_note(
     ax: Axes, text: str, at: Any, shift: Any, coords: Any = "data", **options: Any
 ) -> None:
-    """Write small grey text beside a point."""
+    """Write small grey text next to a point."""
     style = {"fontsize": "x-small", "color": mix_grey(ax, 0.62), "va": "center"}
     ax.annotate(text, at, shift, xycoords=coords, textcoords="offset points", **style | options)
 

@@ -152,8 +152,8 @@ class TracesDisplay(Display):
         left = (at > path.rewound_to) & (at <= path.switched_after)
         self.ax_.plot(at, np.where(left, np.nan, size), **style)
         if left.any():
-            beside = left | np.append(left[1:], False)
-            self.ax_.plot(at, np.where(beside, size, np.nan), **style | {"alpha": 0.35})
+            next_to_gap = left | np.append(left[1:], False)
+            self.ax_.plot(at, np.where(next_to_gap, size, np.nan), **style | {"alpha": 0.35})
 
     def _draw_rug(self, top: Sequence[str]) -> None:
         """Draw a mark for every iteration that chose a term, one row per term."""

@@ -37,7 +37,7 @@ REMEDIES = {  # for what users of R write
     **dict.fromkeys(["bols", "linear"], "write lin(...) or cat(...)"),
     **dict.fromkeys(["factor", "category"], "write cat(...)"),
     **dict.fromkeys(["t2", "bspatial", "tensor"], "write te(...)"),
-    **dict.fromkeys("*:^", "an interaction is te(a, b), or beside main effects ti(a, b)"),
+    **dict.fromkeys("*:^", "an interaction is te(a, b), or ti(a, b) in addition to main effects"),
     **dict.fromkeys("`'\"", "the quote is not closed"),
 }
 CONSTANTS = {"True": True, "False": False, "None": None}

@@ -22,7 +22,7 @@ FEW_VALUES = 10  # with at most this number of distinct values a curve is no bet
 
 
 def _auto(column: Numbers) -> list[Learner]:
-    """Return a curve and steps beside it, if there are enough values to tell them apart.
+    """Return a curve and steps, if there are enough values to tell them apart.
 
     The fit chooses the curve where the data are smooth, and the steps where they jump. If most rows
     have the same value, the others are exceptions: there is no curve, and spikes are added if there

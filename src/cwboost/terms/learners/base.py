@@ -179,7 +179,7 @@ class Learner:
 
     @property
     def shows_missing(self) -> bool:
-        """Whether missing cells have an effect of their own; else a Missing is added beside it."""
+        """Whether missing cells have an effect of their own; else a Missing learner is added."""
         return True
 
     @property

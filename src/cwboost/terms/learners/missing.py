@@ -16,7 +16,7 @@ from .base import Learner, require
 
 @dataclass(frozen=True, repr=False)
 class Missing(Learner):
-    """The effect of a cell being missing, beside learners that cannot show it.
+    """The effect of a missing cell, next to learners that cannot show it.
 
     Examples
     --------

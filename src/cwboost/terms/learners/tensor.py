@@ -19,7 +19,7 @@ from .spline import Spline
 from .step import Step
 
 TENSOR_KNOTS = 10
-MAX_TENSOR_COEF = 4096  # the system of so many coefficients takes 134 MB
+MAX_TENSOR_COEF = 4096  # a system of this size takes 134 MB
 PAIR_BINS = 4, 16  # fewest and most steps of a column in a pair without main effects
 PAIR_CELLS = 600  # most cells of such a pair, if fewer steps can achieve it
 
@@ -31,8 +31,8 @@ class Tensor(Learner):
     Parameters
     ----------
     a, b : str or learner
-        The name of a numeric column stands for Spline(column, knots=10), that of any other for
-        Category(column). Learners here take no df, smoothing or name: these are the Tensor's.
+        The name of a numeric column stands for Spline(column, knots=10), the name of any other
+        column for Category(column). Learners here take no df, smoothing or name: these are the Tensor's.
     df : float, optional
         Of the whole surface; more than the product of the margins' null spaces (4 for two
         splines).
