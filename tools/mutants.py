@@ -28,17 +28,17 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 SECONDS = 300  # a test run that takes longer counts as killed: the mutant does not end
 # Per group of files, the tests that should notice, the quickest and most telling first.
-FITS = "test_recomputed test_units test_oracle_golden test_golden test_setup"
+FITS = "test_golden_master test_recomputed test_units test_oracle_golden test_setup"
 TARGETS: dict[str, str] = {
     "src/cwboost/binning/*.py": f"{FITS} test_moments test_interactions",
     "src/cwboost/fitting/*.py": f"{FITS} test_bags test_rows_again test_interactions",
-    "src/cwboost/losses/*.py": f"{FITS} test_information",
+    "src/cwboost/losses/*.py": f"{FITS} test_losses test_information",
     "src/cwboost/optimizers.py": f"{FITS} test_optimizers",
-    "src/cwboost/selection/*.py": "test_folds test_metrics test_stability test_probe "
-    "test_deselect test_cv",
-    "src/cwboost/selection/tuning/*.py": "test_tune test_tune_files",
+    "src/cwboost/selection/*.py": "test_golden_master test_folds test_metrics test_stability "
+    "test_probe test_deselect test_cv",
+    "src/cwboost/selection/tuning/*.py": "test_golden_master test_tune_files test_tune",
     "src/cwboost/terms/**/*.py": f"{FITS} test_formula test_bases",
-    "src/cwboost/uncertainty/*.py": "test_recomputed test_bands test_intervals test_information",
+    "src/cwboost/uncertainty/*.py": "test_golden_master test_recomputed test_bands test_intervals test_information",
     "core/search.hpp": f"{FITS} test_core",
     "core/optimizers.hpp": f"{FITS} test_core",
     "core/loss.hpp": f"{FITS} test_core",
