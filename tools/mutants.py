@@ -38,7 +38,8 @@ TARGETS: dict[str, str] = {
     "test_probe test_deselect test_cv",
     "src/cwboost/selection/tuning/*.py": "test_golden_master test_tune_files test_tune",
     "src/cwboost/terms/**/*.py": f"{FITS} test_formula test_bases",
-    "src/cwboost/uncertainty/*.py": "test_golden_master test_recomputed test_bands test_intervals test_information",
+    "src/cwboost/uncertainty/*.py": "test_golden_master test_recomputed test_bands "
+    "test_intervals test_information",
     "core/search.hpp": f"{FITS} test_core",
     "core/optimizers.hpp": f"{FITS} test_core",
     "core/loss.hpp": f"{FITS} test_core",
