@@ -32,7 +32,8 @@ class Tensor(Learner):
     ----------
     a, b : str or learner
         The name of a numeric column stands for Spline(column, knots=10), the name of any other
-        column for Category(column). Learners here take no df, smoothing or name: these are the Tensor's.
+        column for Category(column). Learners here take no df, smoothing or name: these are
+        parameters of the Tensor.
     df : float, optional
         Of the whole surface; more than the product of the margins' null spaces (4 for two
         splines).
