@@ -260,7 +260,9 @@ def refused(model, tmp_path, message):
 def test_kinds_that_cannot_be_loaded_are_refused_when_they_are_saved(monkeypatch, tmp_path):
     table, y = make_table(), target("squared")
     model = cb.fit(table, y, [Bent("x")], n_iter=3)
-    refused(model, tmp_path, r"the class Bent is not registered; add it to .*learners\.LEARNERS")
+    refused(
+        model, tmp_path, r"the class Bent is not registered; register it with .*register_learner"
+    )
     model = cb.fit(table, y, [cb.Linear("x")], optimizer=Slow(), n_iter=3)
     refused(model, tmp_path, r"the class Slow is not registered; add it to .*\.OPTIMIZERS")
 
@@ -270,7 +272,11 @@ def test_kinds_that_cannot_be_loaded_are_refused_when_they_are_saved(monkeypatch
 
     monkeypatch.setitem(learners.LEARNERS, "Loose", Loose)
     model = cb.fit(table, y, [Loose("x", action="text")], n_iter=3)
-    refused(model, tmp_path, "cannot hold the class Loose: .*annotate its fields with plain types")
+    refused(
+        model,
+        tmp_path,
+        "cannot hold the class Loose: .*annotate its fields with types that a file can hold",
+    )
 
 
 # --- the file -------------------------------------------------------------------------------------

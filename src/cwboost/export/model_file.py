@@ -20,7 +20,7 @@ import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
 from cwboost.frames.columns import Floats
-from cwboost.losses import Loss, is_registered
+from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
 from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
 from cwboost.model.settings import Settings
@@ -77,9 +77,8 @@ def to_dict(model: Model) -> dict[str, Any]:
 
     if not is_registered(model.loss):
         raise TypeError(
-            f"a model with the {model.loss.name} loss cannot be stored as JSON, because a file "
-            "cannot name a loss written in Python; pickle the model, or add the class of the loss "
-            "to cwboost.losses.LOSSES"
+            f"a model with the {model.loss.name} loss cannot be stored as JSON, because "
+            f"{explain_registration(model.loss)}; or pickle the model"
         )
     known = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = record(model.path)
