@@ -6,6 +6,7 @@ Does not know what the commands do with them (see commands/).
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def loss(text: str) -> Loss:
     try:
         if not colon:
             return made()
-        if made.target == "numbers":
+        if made.target == "numbers" and fields(made):
             return made(_parameter(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None

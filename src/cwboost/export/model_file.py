@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.text import count
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
@@ -225,7 +226,7 @@ def _model(data: dict[str, Any]) -> Model:
     start: Floats = read(Floats, data["start"], "start")
     loss: Loss = read(Loss, data["loss"], "loss")
     q = loss.n_outputs
-    require(q >= 1 and len(start) == q, "start", f"expected {q} numbers", data["start"])
+    require(q >= 1 and len(start) == q, "start", f"expected {count(q, 'number')}", data["start"])
     classes = read(tuple[bool | int | float | str, ...], data["classes"], "classes")
     fits = len(classes) == len(set(classes)) == loss.n_classes
     require(fits, "classes", f"expected {loss.n_classes} different classes", data["classes"])

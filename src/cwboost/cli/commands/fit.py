@@ -218,7 +218,7 @@ def _finish(a: argparse.Namespace, model: Model, bar: Progress, seconds: float) 
 
 
 def _interrupted_message(a: argparse.Namespace, model: Model) -> str:
-    done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+    done = count(model.n_iter, "iteration") if model.bags is None else count(len(model.bags), "bag")
     where = "" if a.output is None else f"; the model so far is in {a.output}"
     where += "" if a.checkpoint is None else f"; the same command resumes from {a.checkpoint}"
     return f"interrupted after {done}{where}"
