@@ -204,7 +204,7 @@ def test_python_loss_is_refused(tmp_path):
             return np.average(y, weights=weights)
 
     model = cb.fit(make_table(), target("squared"), loss=Loss(), n_iter=2)
-    with pytest.raises(TypeError, match="not a subclass of cwboost.losses.Loss; derive"):
+    with pytest.raises(TypeError, match=r"not a subclass of cwboost\.losses\.Loss; derive"):
         model.save(tmp_path / "m.json")
     assert not list(tmp_path.iterdir())
 
