@@ -332,7 +332,7 @@ def test_a_learner_that_does_not_return_a_basis_is_named(table, y, monkeypatch, 
 def test_a_basis_must_have_its_own_kind():
     @dataclass(frozen=True, eq=False, kw_only=True)
     class SplineBasis(HingeBasis):
-        kind = "spline"
+        pass
 
     @dataclass(frozen=True, eq=False, kw_only=True)
     class Nameless(Basis):
@@ -340,7 +340,7 @@ def test_a_basis_must_have_its_own_kind():
 
     taken = next(kind for kind, cls in BASES.items() if cls.__name__ == "SplineBasis")
     SplineBasis.kind = taken
-    with pytest.raises(ValueError, match="is a basis of cwboost; set SplineBasis.kind"):
+    with pytest.raises(ValueError, match=r"is a basis of cwboost; set SplineBasis\.kind"):
         register_basis(SplineBasis)
     with pytest.raises(TypeError, match="expected a dataclass derived from Basis, got 3"):
         register_basis(3)
@@ -368,7 +368,7 @@ def test_a_start_may_be_a_number_of_the_right_shape(table, y, monkeypatch):
     with pytest.raises(ValueError, match=r"LogCosh.start_of must return an array of shape \(1,\)"):
         cb.fit(table, y, loss=LogCosh(), n_iter=1)
     monkeypatch.setattr(LogCosh, "start_of", lambda self, rows: None)
-    with pytest.raises((TypeError, ValueError), match="LogCosh|log-cosh"):
+    with pytest.raises(TypeError, match=r"LogCosh\.start_of must return .* got None"):
         cb.fit(table, y, loss=LogCosh(), n_iter=1)
 
 
@@ -406,7 +406,7 @@ def test_entries_of_registries_have_the_right_type(table, y, model, monkeypatch,
         cb.cv(table, y, folds=3, n_iter=5, metric="bare")
     with pytest.raises(TypeError, match="register_metric: name must be a string, got 3"):
         register_metric(3, worst, greater_is_better=False)
-    with pytest.raises(ValueError, match="ending must start with '.'.*got 'txt'"):
+    with pytest.raises(ValueError, match=r"ending must start with .* got 'txt'"):
         Export("txt", print)
     with pytest.raises(TypeError, match="write must be a function"):
         Export(".txt", 3)

@@ -57,7 +57,7 @@ def _values(encoder: Encoder, summary: ColumnSummary) -> Floats:
     return np.unique(np.linspace(summary.low, summary.high, N_POINTS))
 
 
-class _Rows:
+class _EvaluatedBasis:
     """The rows of a basis at known values, and their largest entry."""
 
     def __init__(self, values: Floats, matrix: Floats) -> None:
@@ -68,7 +68,7 @@ class _Rows:
         return bool(np.abs(self.matrix - other).max(initial=0.0) > TOLERANCE * self.size)
 
 
-def _check_values(basis: Basis, values: Floats, learner: str) -> _Rows:
+def _check_values(basis: Basis, values: Floats, learner: str) -> _EvaluatedBasis:
     """Return the rows of a basis; raise if n_coef, known, evaluate, rows or penalty is wrong."""
     who = f"{learner}: {type(basis).__name__}"
     if not is_whole(basis.n_coef) or basis.n_coef < 1:
@@ -82,10 +82,10 @@ def _check_values(basis: Basis, values: Floats, learner: str) -> _Rows:
     values = values[known]
     shape = (len(values), basis.n_coef)
     own_rows = type(basis).rows is not Basis.rows
-    found: _Rows | None = None
+    found: _EvaluatedBasis | None = None
     if not own_rows or type(basis).evaluate is not Basis.evaluate:
         matrix = _numbers(basis.evaluate(values), f"{who}.evaluate", [shape])
-        found = _Rows(values, matrix)
+        found = _EvaluatedBasis(values, matrix)
     if own_rows:
         rows = basis.rows(values, ArrayPool()).matrix(basis.n_coef).toarray()
         matrix = _numbers(rows, f"{who}.rows", [shape])
@@ -94,7 +94,7 @@ def _check_values(basis: Basis, values: Floats, learner: str) -> _Rows:
                 f"{who}.evaluate and {type(basis).__name__}.rows return different values; define "
                 "one of them, or make them agree"
             )
-        found = _Rows(values, matrix)
+        found = _EvaluatedBasis(values, matrix)
     assert found is not None
     _check_penalty(basis, who)
     return found
@@ -112,7 +112,7 @@ def _check_penalty(basis: Basis, who: str) -> None:
             )
 
 
-def _check_polynomials(basis: Basis, rows: _Rows, learner: str) -> None:
+def _check_polynomials(basis: Basis, rows: _EvaluatedBasis, learner: str) -> None:
     """Raise if the polynomials of a basis are malformed or differ from its values."""
     who = f"{learner}: {type(basis).__name__}.polynomials"
     pieces: Any = basis.polynomials()

@@ -55,6 +55,8 @@ def _as_start(found: Any, loss: Loss) -> Floats:
     """Return what `start_of` returned as (q,) numbers; a single number is fine if q is 1."""
     expected = f"{type(loss).__name__}.start_of must return an array of shape ({loss.n_outputs},)"
     try:
+        if found is None:  # a function without `return`; NumPy would make it NaN
+            raise TypeError
         out = np.atleast_1d(np.asarray(found, dtype=np.float64))
     except (TypeError, ValueError):
         raise TypeError(f"{expected}, got {found!r} of type {type(found).__name__}") from None
