@@ -1,6 +1,6 @@
 // Prediction: evaluates terms, given as piecewise polynomials, at the raw values of their columns.
-// Does not know about learners, bases or losses (model/pieces.py makes the pieces, model/prediction.py
-// passes them).
+// Does not know about learners, bases or losses: model/pieces.py makes the pieces, and
+// model/prediction.py passes them.
 //
 // An axis maps a value of a column to the number of a piece and, for numbers, to
 // t = (x - origin[piece]) * inverse[piece]. A term with one axis adds to the score

@@ -84,3 +84,19 @@ def loss_for_classes(n_classes: int) -> Loss:
 def is_registered(loss: Loss) -> bool:
     """Return whether a file can name the loss: its class is in `LOSSES` under its name."""
     return LOSSES.get(loss.name) is type(loss)
+
+
+def explain_registration(loss: Loss) -> str:
+    """Return why a file cannot name a loss that is not registered, and what to do about it."""
+    register = "before you save and before you load"
+    if isinstance(loss, PythonLoss):
+        return (
+            f"{type(loss.user).__name__} is not a subclass of cwboost.losses.Loss; derive it from "
+            "Loss (a frozen dataclass with a `name`, and `start_of(rows)` instead of `start`), set "
+            f"cwboost.losses.LOSSES[name] = {type(loss.user).__name__} {register}, and fit again"
+        )
+    cls = type(loss).__name__
+    return (
+        f"the class {cls} is not registered; set cwboost.losses.LOSSES[{loss.name!r}] = {cls} "
+        f"{register}"
+    )

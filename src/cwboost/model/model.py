@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_whole, threads_for
+from cwboost._utils.text import count
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
@@ -677,7 +678,7 @@ class Model:
 
 
 def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
-    found = ", ".join(f"{column} ({n} rows)" for column, n in unseen.items())
+    found = ", ".join(f"{column} ({count(n, 'row')})" for column, n in unseen.items())
     warnings.warn(
         f"levels never seen in training, taken as average (effect 0): {found}",
         UserWarning,

@@ -106,6 +106,9 @@ class Basis:
       no such form. The basis then evaluates itself in prediction, and exports refuse it by name.
     - `has_masses`, `has_levels`, `ordered`, `slope`, `own_coef`, `rounded`: which edits apply.
     - `problem`, `problem_with`: checks of a basis read from a file.
+
+    A model file stores the fields by their annotations: `float`, `int`, `bool`, `str`,
+    `tuple[float, ...]`, `NDArray[np.float64]`, and any of them with `| None`.
     """
 
     mean: Floats | None = field(default=None, repr=False)  # (n_coef,) row of unknown values

@@ -65,6 +65,9 @@ class Learner:
     - `sorts_column`, `flat_beyond`, `check_parameters`, `check_columns`.
 
     Everything else (formulas, tuning, files, exports, plots, reports) follows.
+
+    A model file stores the fields by their annotations: `float`, `int`, `bool`, `str`,
+    `tuple[float, ...]`, `NDArray[np.float64]`, and any of them with `| None`.
     """
 
     name: str | None = None
