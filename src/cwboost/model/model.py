@@ -298,7 +298,14 @@ class Model:
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
                 "far from the training rows"
             )
-        return self.loss.predict(score, kind), found.unseen
+        out = self.loss.predict(score, kind)
+        if np.shape(out)[:1] != (data.n_rows,):
+            raise ValueError(
+                f"predict: the {kind} of the {self.loss.name} loss has the shape {np.shape(out)}, "
+                f"but the table has {data.n_rows} rows; its function must return one value or one "
+                "row of values per row"
+            )
+        return out, found.unseen
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
         """Return the centred effect of each chosen term for every row.

@@ -119,7 +119,7 @@ class Basis:
     @property
     def n_coef(self) -> int:
         """Number of coefficients."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: define n_coef")
 
     @property
     def margins(self) -> tuple[Basis, ...]:
@@ -132,7 +132,7 @@ class Basis:
 
     def evaluate(self, values: Floats) -> Floats:
         """Return the (n, n_coef) values of the functions at known values."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: define evaluate(values)")
 
     def rows(self, values: Floats, room: ArrayPool) -> BasisRows:
         """Return the rows at known values; override it where most entries are zero."""
