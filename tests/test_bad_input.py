@@ -267,7 +267,7 @@ def test_everything_missing_at_prediction():
     case(ValueError, "column 'q' is not in the table; it has 'x', 'z', 'g'", TABLE, "q"),
     case(
         ValueError,
-        r"y, row 3: the value is missing \(in 1 rows\); leave",
+        r"y, row 3: the value is missing \(in 1 row\); leave",
         TABLE,
         at_row_3(np.nan),
     ),
@@ -533,10 +533,14 @@ def row(**cells):
     ("table", "error", "message"),
     [
         ({"x": [1.0]}, ValueError, "column '[zg]' is not in the table; it has 'x'"),
-        (row(x=["a"]), TypeError, r"column 'x': expected numbers, got strings \('a' in 1 rows\)"),
+        (
+            row(x=["a"]),
+            TypeError,
+            r"column 'x': expected numbers, got strings \('a' in 1 row\); the model",
+        ),
         (row(x=[np.inf]), ValueError, "column 'x', row 0: the value is infinite"),
         (row(x=[1j]), TypeError, "column 'x': expected numbers or text, got complex"),
-        (row(x=[1.0, 2.0]), ValueError, "columns differ in length: 'z' has 1 rows, 'x' has 2"),
+        (row(x=[1.0, 2.0]), ValueError, "columns differ in length: 'z' has 1 row, 'x' has 2"),
         (None, TypeError, "the table must be a data frame"),
         (np.zeros((2, 3)), ValueError, "is not in the table; it has 'x0', 'x1', 'x2'"),
     ],
@@ -588,7 +592,7 @@ def test_unseen_levels_are_counted(model):
     assert found[0] == found[2] != found[1]
     unknown = model.predict(row(g=[None]))
     np.testing.assert_allclose(found[0], unknown[0], rtol=1e-12)
-    with pytest.warns(UserWarning, match=r"g \(1 rows\)"):  # numbers where text was trained
+    with pytest.warns(UserWarning, match=r"g \(1 row\)"):  # numbers where text was trained
         np.testing.assert_allclose(model.predict(row(g=[3])), unknown, rtol=1e-12)
 
 

@@ -196,9 +196,10 @@ def test_a_basis_of_ones_own_is_fitted_and_predicts(bumpy):
 def test_effects_and_edits_of_a_basis_of_ones_own(bumpy):
     model, _, _ = bumpy
     at = model.effect("x", n=5)
+    parts = model.contributions({"x": at["x"][:-1], "g": ["a"] * 5})
     np.testing.assert_allclose(
         at["effect"][:-1],
-        model.contributions({"x": at["x"][:-1], "g": ["a"] * 5})["bumps"],
+        parts["bumps"] + parts["missing(x)"],
         atol=1e-12,
     )
     assert "Bumps" in model.summary()
@@ -227,14 +228,14 @@ def test_pictures_and_the_report_of_a_basis_of_ones_own(bumpy, tmp_path):
     found = shape(model, "x")
     assert found.kind == "curve"
     assert found.missing is not None
-    assert list(sizes(model)) == ["bumps", "g"]
-    assert list(traces(model).sizes) == ["bumps", "g"]
+    assert list(sizes(model)) == ["bumps", "g", "missing(x)"]
+    assert set(traces(model).sizes) == {"bumps", "g", "missing(x)"}
     model.report(tmp_path / "report.html", table, y)
     assert "bumps" in (tmp_path / "report.html").read_text()
 
 
 def test_a_basis_is_registered_by_its_kind():
-    with pytest.raises(ValueError, match="the kind 'spline' belongs to another basis"):
+    with pytest.raises(ValueError, match="'spline' is a basis of cwboost"):
         register_basis(dataclass(frozen=True)(type("Mine", (Basis,), {"kind": "spline"})))
     with pytest.raises(TypeError, match="expected a dataclass"):
         register_basis(type("Mine", (Basis,), {"kind": "mine"}))

@@ -663,7 +663,7 @@ def test_export_to_a_full_folder(model, folder, capsys):
             "this folder does not exist",
         ),
         (["fit", "rows.csv", "--target", "y", "-o", "."], "this is a folder"),
-        (["predict", "rows.csv", "rows.csv"], "rows.csv: damaged or not JSON"),
+        (["predict", "rows.csv", "rows.csv"], "rows.csv is not a model file; give the model first"),
         (["predict", "m.json", "rows.csv", "-o", "p.xyz"], "p.xyz: expected a name ending in"),
         (["predict", "m.json", "rows.csv", "--keep", "q"], "column 'q' is not in the table"),
         (["show", "nothing.json"], "nothing.json: No such file or directory"),

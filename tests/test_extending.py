@@ -5,6 +5,8 @@ A toy of every kind (tests/extensions.py) goes through every public interface.
 
 import json
 import warnings
+from dataclasses import dataclass, replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,8 +14,13 @@ import pytest
 import cwboost as cb
 from cwboost.cli.main import main
 from cwboost.export.model_file import ModelFileError
+from cwboost.export.registry import EXPORTS, Export, export
 from cwboost.frames.files import write_table
-from extensions import Bump, Cautious, Hinge, LogCosh, registered
+from cwboost.losses import LOSSES, Loss, as_loss
+from cwboost.optimizers import Optimizer, as_optimizer
+from cwboost.selection.metrics import METRICS, register_metric
+from cwboost.terms.bases import BASES, Basis, register_basis
+from extensions import Bump, Cautious, Hinge, HingeBasis, LogCosh, registered, worst
 
 
 @pytest.fixture(autouse=True)
@@ -266,3 +273,149 @@ def test_dask(table, y):
     near = cb.fit(frame, "y", learners, LogCosh(0.5), Cautious(0.4), n_iter=30)
     assert far.choices == near.choices
     np.testing.assert_allclose(far.predict(frame), near.predict(frame), atol=1e-9)
+
+
+# --- mistakes in what users write are named -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "message"),
+    [
+        ("n_coef", 2.5, r"Hinge\('x'\): Wrong.n_coef must be a whole number"),
+        ("n_coef", 4, r"Wrong.evaluate must be finite numbers of shape \(30, 4\).*got the shape"),
+        ("evaluate", lambda self, values: np.ones(len(values)), "Wrong.evaluate .* shape"),
+        ("evaluate", lambda self, values: np.full((len(values), 3), np.nan), "not finite"),
+        ("penalty", lambda self: np.eye(2), r"Wrong.penalty .* shape \(3, 3\) or \(3,\)"),
+        ("penalty", lambda self: np.triu(np.ones((3, 3))), "Wrong.penalty .* symmetric"),
+        ("polynomials", lambda self: 3, "Wrong.polynomials must return Pieces or None, got int"),
+        (
+            "polynomials",
+            lambda self: replace(HingeBasis.polynomials(self), width=np.ones(2)),
+            "Wrong.polynomials does not agree with the values of the basis: at ",
+        ),
+        (
+            "polynomials",
+            lambda self: replace(HingeBasis.polynomials(self), breaks=np.array([2.0, 1.0])),
+            "Wrong.polynomials: breaks must be increasing",
+        ),
+        (
+            "polynomials",
+            lambda self: replace(HingeBasis.polynomials(self), breaks=np.array([1.0, 2.0])),
+            r"Wrong.polynomials: origin must be finite numbers of shape \(3,\)",
+        ),
+        (
+            "rows",
+            lambda self, values, room: HingeBasis(knot=1.0, low=0.0, high=9.0).rows(values, room),
+            "Wrong.evaluate and Wrong.rows return different values",
+        ),
+    ],
+)  # fmt: skip
+def test_a_basis_that_contradicts_itself_is_refused(table, y, monkeypatch, method, value, message):
+    class Wrong(HingeBasis):
+        pass
+
+    setattr(Wrong, method, value)
+    monkeypatch.setattr(Hinge, "basis", lambda self, column, _: Wrong(knot=6.0, low=0.0, high=10.0))
+    with pytest.raises((TypeError, ValueError), match=message):
+        cb.fit(table, y, [Hinge("x")], n_iter=1)
+    with pytest.raises((TypeError, ValueError), match="Wrong"):
+        cb.fit(table, y, [cb.Tensor(Hinge("x"), "g")], n_iter=1)
+
+
+@pytest.mark.parametrize("learner", [Hinge("x"), cb.Tensor(Hinge("x"), "g")])
+def test_a_learner_that_does_not_return_a_basis_is_named(table, y, monkeypatch, learner):
+    monkeypatch.setattr(Hinge, "basis", lambda self, column, encoder: np.eye(3))
+    with pytest.raises(TypeError, match=r"Hinge\('x'\): basis\(\) must return an instance"):
+        cb.fit(table, y, [learner], n_iter=1)
+
+
+def test_a_basis_must_have_its_own_kind():
+    @dataclass(frozen=True, eq=False, kw_only=True)
+    class SplineBasis(HingeBasis):
+        pass
+
+    @dataclass(frozen=True, eq=False, kw_only=True)
+    class Nameless(Basis):
+        pass
+
+    taken = next(kind for kind, cls in BASES.items() if cls.__name__ == "SplineBasis")
+    SplineBasis.kind = taken
+    with pytest.raises(ValueError, match=r"is a basis of cwboost; set SplineBasis\.kind"):
+        register_basis(SplineBasis)
+    with pytest.raises(TypeError, match="expected a dataclass derived from Basis, got 3"):
+        register_basis(3)
+    with pytest.raises(TypeError, match="Nameless needs a class attribute `kind`"):
+        register_basis(Nameless)
+
+
+def test_a_response_has_one_row_per_row(table, y, monkeypatch):
+    model = cb.fit(table, y, loss=LogCosh(), n_iter=1)
+    monkeypatch.setattr(LogCosh, "response", lambda self, score: score.mean())
+    with pytest.raises(
+        ValueError, match=r"log-cosh loss has the shape \(\), but the table has 300"
+    ):
+        model.predict(table)
+
+
+def test_a_start_may_be_a_number_of_the_right_shape(table, y, monkeypatch):
+    expected = cb.fit(table, y, loss=LogCosh(), n_iter=5).predict(table)
+    start_of = LogCosh.start_of
+    monkeypatch.setattr(LogCosh, "start_of", lambda self, rows: float(start_of(self, rows)[0]))
+    np.testing.assert_array_equal(
+        cb.fit(table, y, loss=LogCosh(), n_iter=5).predict(table), expected
+    )
+    monkeypatch.setattr(LogCosh, "start_of", lambda self, rows: np.zeros(2))
+    with pytest.raises(ValueError, match=r"LogCosh.start_of must return an array of shape \(1,\)"):
+        cb.fit(table, y, loss=LogCosh(), n_iter=1)
+    monkeypatch.setattr(LogCosh, "start_of", lambda self, rows: None)
+    with pytest.raises(TypeError, match=r"LogCosh\.start_of must return .* got None"):
+        cb.fit(table, y, loss=LogCosh(), n_iter=1)
+
+
+def test_a_loss_states_name_target_and_link(monkeypatch):
+    @dataclass(frozen=True)
+    class Nameless(Loss):
+        pass
+
+    with pytest.raises(TypeError, match="Nameless needs a class attribute `name`"):
+        as_loss(Nameless())
+    for attribute, value in (("target", "ranks"), ("link", "probit"), ("link", None)):
+        with monkeypatch.context() as patch:
+            patch.setattr(LogCosh, attribute, value)
+            with pytest.raises(ValueError, match=rf"LogCosh.{attribute} must be .*{value!r}"):
+                as_loss("log-cosh")
+    monkeypatch.setitem(LOSSES, "mine", lambda y, score: y - score)
+    with pytest.raises(TypeError, match=r"LOSSES\['mine'\] must be a subclass of cwboost.losses.L"):
+        as_loss("mine")
+
+
+def test_an_optimizer_is_a_dataclass_that_returns_one_of_the_core(monkeypatch):
+    class Bare(Optimizer):
+        rate = 0.1
+
+    with pytest.raises(TypeError, match="optimizer: Bare must be a dataclass"):
+        as_optimizer(Bare())
+    monkeypatch.setattr(Cautious, "core", lambda self: self)
+    with pytest.raises(TypeError, match=r"optimizer: Cautious.core\(\) must return an optimizer"):
+        as_optimizer("cautious")
+
+
+def test_entries_of_registries_have_the_right_type(table, y, model, monkeypatch, tmp_path):
+    monkeypatch.setitem(METRICS, "bare", worst)
+    with pytest.raises(TypeError, match=r"METRICS\['bare'\] must be a Metric.*register_metric"):
+        cb.cv(table, y, folds=3, n_iter=5, metric="bare")
+    with pytest.raises(TypeError, match="register_metric: name must be a string, got 3"):
+        register_metric(3, worst, greater_is_better=False)
+    with pytest.raises(ValueError, match=r"ending must start with .* got 'txt'"):
+        Export("txt", print)
+    with pytest.raises(TypeError, match="write must be a function"):
+        Export(".txt", 3)
+    monkeypatch.setitem(EXPORTS, "bare", print)
+    with pytest.raises(TypeError, match=r"EXPORTS\['bare'\] must be an Export"):
+        export(model, tmp_path / "m.sql")
+
+
+def test_dir_shows_what_is_public():
+    shown = {name for name in dir(cb) if not name.startswith("__")}
+    assert set(cb.__all__) <= shown
+    assert all(isinstance(getattr(cb, name), ModuleType) for name in shown - set(cb.__all__))

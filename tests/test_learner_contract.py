@@ -26,7 +26,6 @@ class Parabola(Learner):
 
     functions = {"parabola": {}, "wide": {"smoothing": 0.0}}  # noqa: RUF012
     df_range = (1.0, 3.0)
-    shows_missing = False
 
     def basis(self, column, encoder):
         low, high = column.summary.low, column.summary.high
@@ -88,3 +87,23 @@ def test_components_of_a_column_with_one_value_and_missing_cells():
     table = {"x": TABLE["x"], "c": np.where(np.arange(200) < 9, np.nan, 3.0)}
     model = cb.fit(table, Y, "components", n_iter=3)
     assert list(model.terms) == ["linear(x)", "centered(x)", "c"]
+
+
+def test_names_of_the_package_are_refused():
+    @dataclass(frozen=True, repr=False)
+    class Mine(Parabola):
+        pass
+
+    Mine.__name__ = Mine.__qualname__ = "Spline"
+    with pytest.raises(ValueError, match="'Spline' is a learner of cwboost; give the class anoth"):
+        register_learner(Mine)
+    assert LEARNERS["Spline"] is Spline
+    for wrong in (3, int, PowerBasis):
+        with pytest.raises(TypeError, match="expected a dataclass derived from Learner"):
+            register_learner(wrong)
+
+
+def test_missing_cells_have_an_effect_by_default():
+    assert not Learner.shows_missing.fget(None)
+    shown = {name for name, cls in LEARNERS.items() if cls.shows_missing.fget(None)}
+    assert shown == {"Spline", "Step", "Category", "Missing", "Tensor"}

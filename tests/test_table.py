@@ -267,7 +267,7 @@ def test_giant_integers_are_numbers_but_no_levels(values):
             [1, "a", 2],
             r"column 'x': expected numbers or text, got number \(1 in 2 rows\), text \('a' in 1",
         ),
-        ([DAY, 1], r"got date \(datetime.date\(2020, 1, 2\) in 1 rows\), number"),
+        ([DAY, 1], r"got date \(datetime.date\(2020, 1, 2\) in 1 row\), number"),
         ([1j], "got complex number"),
         (np.array([1j]), "got complex128; convert it"),
         (pd.Series([1j]), "got complex number"),
@@ -484,7 +484,7 @@ def test_columns_are_read_when_asked_for():
     [
         (None, TypeError, "must be a data frame .* got NoneType"),
         (3, TypeError, "got int"),
-        ("path.csv", TypeError, "got str"),
+        ("path.csv", TypeError, "got the path 'path.csv'; pass cb.Dataset.from_parquet"),
         (pd.Series([1, 2]), TypeError, "got Series"),
         (pl.Series([1, 2]), TypeError, "got Series"),
         ({1, 2}, TypeError, "got set"),
@@ -497,7 +497,7 @@ def test_columns_are_read_when_asked_for():
         (
             {"a": [1], "b": [1, 2]},
             ValueError,
-            "columns differ in length: 'a' has 1 rows, 'b' has 2",
+            "columns differ in length: 'a' has 1 row, 'b' has 2",
         ),
         (
             {"a": 1},

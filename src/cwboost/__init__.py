@@ -9,8 +9,8 @@
 ['group', 'x']
 """
 
-from importlib import import_module
-from typing import Any
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
@@ -66,13 +66,15 @@ _MODULE_OF = {name: module for module, names in PUBLIC_NAMES.items() for name in
 __all__ = sorted(_MODULE_OF)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    value = getattr(_import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     globals()[name] = value  # the next access does not come here
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """Return the public names, the submodules imported so far, and the module's attributes."""
+    private = {name for name in globals() if name.startswith("_") and not name.startswith("__")}
+    return sorted({*globals(), *__all__} - private - {"PUBLIC_NAMES"})

@@ -251,8 +251,19 @@ def as_optimizer(value: Any, argument: str = "optimizer") -> Optimizer:
         value = value()
     if not isinstance(value, Optimizer):
         raise TypeError(_expected(argument, value))
+    who = type(value).__name__
+    if not hasattr(value, "__dataclass_fields__"):
+        raise TypeError(
+            f"{argument}: {who} must be a dataclass, whose fields are its parameters; write "
+            "@dataclass above the class"
+        )
     optimizer = value.with_params()
-    optimizer.core()  # checks the parameters
+    made: Any = optimizer.core()  # checks the parameters
+    if not isinstance(made, CoreOptimizer):
+        raise TypeError(
+            f"{argument}: {who}.core() must return an optimizer of cwboost._core (Plain, "
+            f"Accelerated or Hybrid), got {made!r} of type {type(made).__name__}"
+        )
     return optimizer
 
 

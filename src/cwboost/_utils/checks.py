@@ -22,6 +22,16 @@ def is_number(value: Any) -> TypeGuard[float]:
     return real and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
+def is_subclass(value: Any, parent: type) -> bool:
+    """Return whether a value is a class derived from another."""
+    return isinstance(value, type) and issubclass(value, parent)
+
+
+def is_built_in(cls: type) -> bool:
+    """Return whether a class is defined in this package, not by a user."""
+    return cls.__module__.startswith("cwboost.")
+
+
 def check_threads(n_threads: Any) -> None:
     """Raise if `n_threads` is neither None nor a possible number of threads."""
     if n_threads is not None and not (is_whole(n_threads) and 1 <= n_threads <= MAX_THREADS):

@@ -72,6 +72,17 @@ def list_names(names: Iterable[Any]) -> str:
     return ", ".join(texts[:MOST_NAMES]) + ", ..." * (len(texts) > MOST_NAMES)
 
 
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun, which gets an "s" unless the number is 1.
+
+    Examples
+    --------
+    >>> [count(n, "row") for n in (0, 1, 2)]
+    ['0 rows', '1 row', '2 rows']
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def readable_number(value: float, digits: int = 3) -> str:
     """Return a number as text with a given number of significant digits.
 

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
+from cwboost._utils.text import count
 from cwboost.frames.columns import Column, Floats, Labels, Numbers
 
 if TYPE_CHECKING:
     from .summary import ColumnSummary, Sample
 
+ADVICE_FIT = "pass it as Category or clean it"
+ADVICE_PREDICT = "the model expects numbers in this column"
 HEAD_ROWS = 10_000  # rows among which most columns of whole numbers repeat a value
 
 
@@ -172,14 +175,17 @@ def weighted_quantile(values: Floats, weights: Floats, q: float | Floats) -> Any
     return found[0] if np.ndim(q) == 0 else found
 
 
-def numbers_of(column: Column) -> Floats:
-    """Return the numbers of a column; raise a TypeError that names the text if it has text."""
+def numbers_of(column: Column, advice: str = ADVICE_FIT) -> Floats:
+    """Return the numbers of a column; raise a TypeError that names the text if it has text.
+
+    The error message ends with `advice`.
+    """
     if isinstance(column, Labels):
-        raise TypeError(not_numbers(column))
+        raise TypeError(not_numbers(column, advice))
     return column.values
 
 
-def not_numbers(column: Labels) -> str:
+def not_numbers(column: Labels, advice: str = ADVICE_FIT) -> str:
     """Return the error message for a text column where numbers are needed."""
     bad = [level for level in column.levels if not _is_number(level)]
     if not bad:
@@ -187,11 +193,11 @@ def not_numbers(column: Labels) -> str:
     else:
         rows = int(np.isin(column.codes, [column.levels.index(level) for level in bad]).sum())
         what = (
-            f"strings ({bad[0]!r} in {rows} rows)"
+            f"strings ({bad[0]!r} in {count(rows, 'row')})"
             if len(bad) == 1
-            else (f"strings ({bad[0]!r}, {bad[1]!r}, ... in {rows} rows)")
+            else (f"strings ({bad[0]!r}, {bad[1]!r}, ... in {count(rows, 'row')})")
         )
-    return f"column {column.name!r}: expected numbers, got {what}; pass it as Category or clean it"
+    return f"column {column.name!r}: expected numbers, got {what}; {advice}"
 
 
 def _is_number(text: str) -> bool:

@@ -6,6 +6,7 @@ Does not know what the commands do with them (see commands/).
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,11 @@ def add_terms_and_roles(parser: argparse.ArgumentParser) -> None:
     add("--terms", choices=list(STYLES), help="terms of numeric columns (default auto)")
     add("--exclude", metavar=COLUMN, nargs="+", action="extend", default=[],
         help="columns that are not features")  # fmt: skip
-    add("--weights", metavar=COLUMN, help="weights of the rows")
-    add("--offset", metavar=COLUMN, help="a fixed part of the score")
-    add("--exposure", metavar=COLUMN, help="exp(offset), for losses with a log link")
+    add("--weights", metavar=COLUMN, help="the column of row weights")
+    add("--offset", metavar=COLUMN,
+        help="the column of offsets, a known part of the score that is not fitted")  # fmt: skip
+    add("--exposure", metavar=COLUMN,
+        help="the column of exposures, for log links; log(exposure) is an offset")  # fmt: skip
 
 
 def add_model_and_table(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +50,12 @@ def add_model_and_table(parser: argparse.ArgumentParser) -> None:
 
 def add_offset_and_exposure(parser: argparse.ArgumentParser) -> None:
     """Add the columns of a fitted model's offset and exposure."""
-    hint = "for a model that was fitted in Python with an array, or to use another column"
-    parser.add_argument("--offset", metavar=COLUMN, help=hint)
-    parser.add_argument("--exposure", metavar=COLUMN, help="likewise")
+    hint = "if the fit did not name it, or named another column"
+    parser.add_argument("--offset", metavar=COLUMN,
+                        help="the column of offsets (known parts of the score) in TABLE, "
+                        f"{hint}")  # fmt: skip
+    parser.add_argument("--exposure", metavar=COLUMN,
+                        help=f"the column of exposures in TABLE, {hint}")  # fmt: skip
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> Any:
@@ -103,8 +109,16 @@ def loss(text: str) -> Loss:
     try:
         if not colon:
             return made()
-        if made.target == "numbers":
-            return made(float(parameter))  # type: ignore[call-arg]
+        if made.target == "numbers" and fields(made):
+            return made(_parameter(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r}: this loss does not take a number")
+
+
+def _parameter(text: str) -> float:
+    """Return the parameter of a loss."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("expected a number after the colon") from None

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cwboost._utils.atomic_files import STANDARD
-from cwboost.export.model_file import load
-from cwboost.frames.files import FileTable, Kind, read_table, standard_input
+from cwboost.export.model_file import ModelFileError, load
+from cwboost.frames.files import FileTable, Kind, is_table_file, read_table, standard_input
 from cwboost.model.model import Model
 
 
@@ -25,7 +25,14 @@ class ModelAndRows(NamedTuple):
 def read_model(file: str) -> Model:
     """Load a model from a file, or from standard input if the name is "-"."""
     if file != STANDARD:
-        return load(file)
+        try:
+            return load(file)
+        except ModelFileError:
+            if is_table_file(file):
+                raise ValueError(
+                    f"{file} is not a model file; give the model first, then the table"
+                ) from None
+            raise
     with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
         copy = Path(folder) / "standard input"
         copy.write_bytes(standard_input())

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.text import count
 from cwboost.frames.columns import Floats
-from cwboost.losses import Loss, is_registered
+from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
 from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
 from cwboost.model.settings import Settings
@@ -77,9 +78,8 @@ def to_dict(model: Model) -> dict[str, Any]:
 
     if not is_registered(model.loss):
         raise TypeError(
-            f"a model with the {model.loss.name} loss cannot be stored as JSON, because a file "
-            "cannot name a loss written in Python; pickle the model, or add the class of the loss "
-            "to cwboost.losses.LOSSES"
+            f"a model with the {model.loss.name} loss cannot be stored as JSON, because "
+            f"{explain_registration(model.loss)}; or pickle the model"
         )
     known = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = record(model.path)
@@ -226,7 +226,7 @@ def _model(data: dict[str, Any]) -> Model:
     start: Floats = read(Floats, data["start"], "start")
     loss: Loss = read(Loss, data["loss"], "loss")
     q = loss.n_outputs
-    require(q >= 1 and len(start) == q, "start", f"expected {q} numbers", data["start"])
+    require(q >= 1 and len(start) == q, "start", f"expected {count(q, 'number')}", data["start"])
     classes = read(tuple[bool | int | float | str, ...], data["classes"], "classes")
     fits = len(classes) == len(set(classes)) == loss.n_classes
     require(fits, "classes", f"expected {loss.n_classes} different classes", data["classes"])

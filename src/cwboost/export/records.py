@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     """Classes that a file can choose from."""
 
     registry: Mapping[str, type[Any]]  # by the name under "type"
-    where: str  # the registry, for messages
+    how: str  # the way to register a class, for messages
     problem: Callable[[Any], str | None]  # what is wrong with an object that was read
 
 
@@ -56,11 +56,17 @@ def _optimizer_problem(made: Optimizer) -> None:
 
 
 KINDS: dict[Any, Kind] = {
-    Basis: Kind(BASES, "cwboost.terms.bases.BASES", lambda made: made.problem()),
-    Encoder: Kind(ENCODERS, "cwboost.terms.encoders.ENCODERS", lambda made: made.problem()),
-    Learner: Kind(LEARNERS, "cwboost.terms.learners.LEARNERS", _no_problem),
-    Loss: Kind(LOSSES, "cwboost.losses.LOSSES", _no_problem),
-    Optimizer: Kind(OPTIMIZERS, "cwboost.optimizers.OPTIMIZERS", _optimizer_problem),
+    Basis: Kind(
+        BASES, "register it with cwboost.terms.bases.register_basis", lambda made: made.problem()
+    ),
+    Encoder: Kind(
+        ENCODERS, "add it to cwboost.terms.encoders.ENCODERS", lambda made: made.problem()
+    ),
+    Learner: Kind(
+        LEARNERS, "register it with cwboost.terms.learners.register_learner", _no_problem
+    ),
+    Loss: Kind(LOSSES, "add it to cwboost.losses.LOSSES", _no_problem),
+    Optimizer: Kind(OPTIMIZERS, "add it to cwboost.optimizers.OPTIMIZERS", _optimizer_problem),
 }
 
 
@@ -95,13 +101,12 @@ def _kind_of(value: Any) -> Any:
 
 def _plain_kind(value: Any, kind: Any) -> dict[str, Any]:
     """Return an object with its type; raise if the file could not be loaded again."""
-    cls, (registry, where, _) = type(value), KINDS[kind]
+    cls, (registry, how, _) = type(value), KINDS[kind]
     name = next((name for name, known in registry.items() if known is cls), None)
     if name is None:
         raise TypeError(
             f"a model file cannot hold {value!r}, because the class {cls.__name__} is not "
-            f"registered; add it to {where} before you save (and before you load), or pickle the "
-            "model"
+            f"registered; {how} before you save and before you load, or pickle the model"
         )
     if not is_dataclass(value):
         raise TypeError(
@@ -124,7 +129,8 @@ def _check_readable(cls: type[Any], data: dict[str, Any]) -> None:
     if problem is not None:
         raise TypeError(
             f"a model file cannot hold the class {cls.__name__}: {problem}; annotate its fields "
-            "with plain types (numbers, text, tuples, arrays), or pickle the model"
+            "with types that a file can hold, such as float, int, bool, str, tuple[float, ...] or "
+            "NDArray[np.float64] (also with | None), or pickle the model"
         )
 
 
@@ -207,7 +213,11 @@ def _read_kind(kind: Any, value: Any, where: str) -> Any:
     require(isinstance(value, dict), where, "expected an object", value)
     name, (known, _, problem_of) = value.get("type"), KINDS[kind]
     fits = isinstance(name, str) and name in known
-    require(fits, where, f"expected type {[*known]}", name)
+    if not fits:
+        raise ModelFileError(
+            f"{where}: expected type {[*known]}, got {shown(name)}; if this is a class of your "
+            "own, import the module that defines and registers it before you load the model"
+        )
     fields_only = {key: item for key, item in value.items() if key != "type"}
     made = read(known[name], fields_only, where)
     problem = _make(where, lambda: problem_of(made))

@@ -43,6 +43,19 @@ class Export:
     options: tuple[str, ...] = ()
     extra: str | None = None
 
+    def __post_init__(self) -> None:
+        ending: Any = self.ending
+        if ending != FOLDER and not (isinstance(ending, str) and ending.startswith(".")):
+            raise ValueError(
+                "Export: ending must start with '.', such as '.sql', or be '/' for a folder; got "
+                f"{ending!r}"
+            )
+        if not callable(self.write):
+            raise TypeError(
+                "Export: write must be a function write(model, file, **options), got "
+                f"{self.write!r}"
+            )
+
     @property
     def is_folder(self) -> bool:
         return self.ending == FOLDER
@@ -63,6 +76,16 @@ EXPORTS: dict[str, Export] = {
 }
 
 
+def _known_exports() -> dict[str, Export]:
+    """Return `EXPORTS`; raise if a user added something that is not an Export."""
+    for name, known in EXPORTS.items():
+        if not isinstance(known, Export):
+            raise TypeError(
+                f"EXPORTS[{name!r}] must be an Export, such as Export('.txt', write), got {known!r}"
+            )
+    return EXPORTS
+
+
 def find_export(file: str) -> str | None:
     """Return the name of the format that a file name asks for; None if unknown.
 
@@ -76,7 +99,7 @@ def find_export(file: str) -> str | None:
     path = Path(file)
     is_folder = file.endswith((FOLDER, os.sep)) or path.is_dir() or not path.suffix
     ending = FOLDER if is_folder else path.suffix.lower()
-    return next((name for name, known in EXPORTS.items() if known.ending == ending), None)
+    return next((name for name, known in _known_exports().items() if known.ending == ending), None)
 
 
 def list_endings(exports: list[Export] | None = None) -> str:
@@ -87,7 +110,7 @@ def list_endings(exports: list[Export] | None = None) -> str:
     >>> list_endings()
     '.sql, .onnx, .xlsx, .json or a folder'
     """
-    *most, last = [known.shown for known in (exports or EXPORTS.values())]
+    *most, last = [known.shown for known in (exports or _known_exports().values())]
     return f"{', '.join(most)} or {last}" if most else last
 
 
@@ -110,7 +133,7 @@ def export(model: Model, file: Any, to: str | None = None, **options: Any) -> No
     >>> export(model, "model.sql", table="rows")
     """
     name = find_export(os.fspath(file)) if to is None else to
-    if name is None or name not in EXPORTS:
+    if name is None or name not in _known_exports():
         known = f"one of {', '.join(EXPORTS)}" if to is not None else f"the ending {list_endings()}"
         raise ValueError(f"export: expected {known}, got {str(file if to is None else to)!r}")
     unknown = [option for option in options if option not in EXPORTS[name].options]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cwboost._utils.text import count
 from cwboost.model.model import Model
 from cwboost.progress import Progress, as_progress
 
@@ -24,7 +25,11 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; `.model` is the model fitted so far."""
 
     def __init__(self, model: Model) -> None:
-        done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+        done = (
+            count(model.n_iter, "iteration")
+            if model.bags is None
+            else count(len(model.bags), "bag")
+        )
         super().__init__(f"interrupted after {done}; .model has them")
         self.model = model
 

@@ -66,8 +66,11 @@ def fit(
         May be omitted if a Dataset knows it.
     learners : list of learners, or "smooth", "auto", "linear", "step", "components", optional
         The default, "smooth", is a Spline for every numeric column and a Category for every other
-        column. "auto" adds a Step to every Spline. An Ellipsis in the list, `[Step("age"), ...]`,
-        stands for the defaults of all other columns. Not allowed with a formula.
+        column. "auto" gives a numeric column a Spline and a Step; with 3 to 10 distinct values
+        only a Step, with two a Linear. If more than half of the rows have the same value, the
+        column gets a Step, and with 21 to 128 distinct values also a Step of kind "spikes". An
+        Ellipsis in the list, `[Step("age"), ...]`, stands for the defaults of all other columns.
+        Not allowed with a formula.
     loss : str or loss
         "squared", "absolute", "quantile", "huber", "binomial", "multinomial", "poisson", "gamma",
         "tweedie", an instance such as `Quantile(0.9)`, or an object with the vectorised methods

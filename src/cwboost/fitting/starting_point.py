@@ -43,11 +43,25 @@ def _start(start: Any, loss: Loss, rows: TargetRows) -> Floats:
         if out.shape != (q,) or not np.isfinite(out).all():
             raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
         return out
-    out = loss.start_of(rows)
+    out = _as_start(loss.start_of(rows), loss)
     if not np.isfinite(out).all():
         raise ValueError(
             f"the start of the {loss.name} loss is not finite ({out}); check y and offset"
         )
+    return out
+
+
+def _as_start(found: Any, loss: Loss) -> Floats:
+    """Return what `start_of` returned as (q,) numbers; a single number is fine if q is 1."""
+    expected = f"{type(loss).__name__}.start_of must return an array of shape ({loss.n_outputs},)"
+    try:
+        if found is None:  # a function without `return`; NumPy would make it NaN
+            raise TypeError
+        out = np.atleast_1d(np.asarray(found, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"{expected}, got {found!r} of type {type(found).__name__}") from None
+    if out.shape != (loss.n_outputs,):
+        raise ValueError(f"{expected}, got the shape {out.shape}")
     return out
 
 

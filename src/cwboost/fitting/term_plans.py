@@ -20,6 +20,8 @@ from cwboost.terms.learners import Learner, Missing
 from cwboost.terms.plan import Plan
 from cwboost.terms.training import TrainingTable
 
+from .basis_checks import check_plan
+
 NET_DF = 4.0  # default of all learners: a Spline with df 5
 COMPONENT_NET_DF = 1.0  # default if some learners are components: as flexible as a straight line
 
@@ -84,6 +86,8 @@ def plan_terms(
     sorting = sample.n_rows >= MIN_SORT_ROWS and any(x.sorts_column for x in learners)
     threads = table.at_a_time(n_threads) if sorting else 1
     plans = [plan for made in map_in_threads(plans_of, named, threads) for plan in made]
+    for plan in plans:
+        check_plan(plan, summaries)
     counts = Counter(plan.name for plan in (*plans, *others))
     repeated = [name for name, n in counts.items() if n > 1]
     if repeated:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import count
 
 from .columns import Column, Floats, Numbers
 from .read_frames import read_column
@@ -41,7 +42,9 @@ def aligned_column(value: Any, argument: str, table: Table) -> Column:
     """Return a column of the table by its name, or an array with one value per row."""
     column = table[value] if isinstance(value, str) else read_column(value, argument)
     if len(column) != table.n_rows:
-        raise ValueError(f"{argument} has {len(column)} rows, the table has {table.n_rows}")
+        raise ValueError(
+            f"{argument} has {count(len(column), 'row')}, the table has {table.n_rows}"
+        )
     return column
 
 
@@ -57,7 +60,9 @@ def aligned_numbers(value: Any, argument: str, table: Table) -> Floats:
             raise TypeError(f"{argument}: expected numbers, got text")
         values = column.values
     if len(values) != table.n_rows:
-        raise ValueError(f"{argument} has {len(values)} rows, the table has {table.n_rows}")
+        raise ValueError(
+            f"{argument} has {count(len(values), 'row')}, the table has {table.n_rows}"
+        )
     bad = ~np.isfinite(values)
     if bad.any():
         row = table.row(int(np.argwhere(bad)[0][0]))
@@ -85,9 +90,10 @@ def check_known(column: Column, table: Table) -> None:
     """Raise if y has missing or infinite values."""
     if column.missing.any():
         row = table.row(int(np.flatnonzero(column.missing)[0]))
+        n = int(column.missing.sum())
         raise ValueError(
-            f"y, row {row}: the value is missing (in {int(column.missing.sum())} rows); leave "
-            "these rows out"
+            f"y, row {row}: the value is missing (in {count(n, 'row')}); leave out the rows "
+            "without a value"
         )
     if isinstance(column, Numbers) and np.isinf(column.values).any():
         row = table.row(int(np.flatnonzero(np.isinf(column.values))[0]))

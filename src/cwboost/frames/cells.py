@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.text import count
+
 from .columns import Column, Floats, Labels, Numbers, format_number
 
 MICROSECONDS_PER_DAY = 86_400e6
@@ -78,7 +80,7 @@ def read_objects(values: list[Any], name: str) -> Column:
         stamps = [None if m else _without_zone(v) for v, m in zip(values, missing, strict=True)]
         return read_array(np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]"), name)
     found = ", ".join(
-        f"{kind} ({show_cell(example[kind])} in {n} rows)" for kind, n in kinds.items()
+        f"{kind} ({show_cell(example[kind])} in {count(n, 'row')})" for kind, n in kinds.items()
     )
     raise TypeError(
         f"column {name!r}: expected numbers or text, got {found}; "

@@ -5,6 +5,7 @@ What single cells mean is decided in cells.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
+
+from cwboost._utils.text import count
 
 from .cells import (
     MICROSECONDS_PER_DAY,
@@ -155,7 +158,7 @@ def _read_columns(table: Any) -> Table:
     if len(set(lengths.values())) > 1:
         short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
         raise ValueError(
-            f"columns differ in length: {short!r} has {lengths[short]} rows, "
+            f"columns differ in length: {short!r} has {count(lengths[short], 'row')}, "
             f"{long!r} has {lengths[long]}"
         )
     return Table(list(columns), next(iter(lengths.values()), 0), _MappedColumns(columns))
@@ -214,6 +217,12 @@ def _frame(table: Any) -> nw.DataFrame[Any]:
         frame = None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
+    if isinstance(table, str | os.PathLike):
+        raise TypeError(
+            f"the table must be a data frame, a 2-d array or a dict of columns; got the path "
+            f"{os.fspath(table)!r}; pass cb.Dataset.from_parquet(path) for Parquet files, and read "
+            "other files first, for instance with pandas.read_csv(path)"
+        )
     if not isinstance(frame, nw.DataFrame):
         raise TypeError(
             "the table must be a data frame (pandas, polars, Arrow, ...), a 2-d array or a dict of "

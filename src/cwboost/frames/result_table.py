@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from cwboost._utils.text import count
+
 MAX_SHOWN = 10  # rows that are printed; of longer tables the first and the last half of them
 
 
@@ -37,7 +39,7 @@ class ResultTable(dict[str, Any]):
         ]
         widths = [max(len(line[j]) for line in cells) for j in range(len(names))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
-        return "\n".join([*lines, f"({n} rows)"])
+        return "\n".join([*lines, f"({count(n, 'row')})"])
 
 
 def _cell(value: Any) -> str:

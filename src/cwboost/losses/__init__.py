@@ -18,6 +18,7 @@ from .evaluation import risk as risk
 from .python_loss import PythonLoss as PythonLoss
 from .registry import LOSSES as LOSSES
 from .registry import as_loss as as_loss
+from .registry import explain_registration as explain_registration
 from .registry import is_registered as is_registered
 from .registry import loss_for_classes as loss_for_classes
 from .regression import Absolute as Absolute

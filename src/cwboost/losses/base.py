@@ -280,6 +280,11 @@ class Loss:
         """Whether scores are logarithms of responses, so that an exposure makes sense."""
         return self.link == "log"
 
+    @property
+    def has_response(self) -> bool:
+        """Whether the loss defines `response` itself, instead of a link by name."""
+        return type(self).response is not Loss.response
+
     def response(self, score: Floats) -> Floats:
         """Return scores (n, q) in the units of y: (n,), or (n, q) probabilities."""
         inverse = INVERSE_LINKS.get(str(self.link))

@@ -58,8 +58,12 @@ class PythonLoss(Loss):
     def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
         return float(checked_numbers("scale", getattr(self.user, "scale", 1.0), ()))
 
+    @property
+    def has_response(self) -> bool:
+        return callable(getattr(self.user, "response", None))
+
     def response(self, score: Floats) -> Floats:
-        if callable(getattr(self.user, "response", None)):
+        if self.has_response:
             return np.asarray(self.user.response(user_shape(score)), dtype=np.float64)
         return user_shape(score) if self.link == "identity" else super().response(score)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from cwboost._utils.checks import is_subclass
+
 from .base import Loss
 from .classification import Binomial, Multinomial
+from .links import INVERSE_LINKS
 from .python_loss import PythonLoss
 from .regression import Absolute, Huber, Quantile, Squared
 from .tweedie import Gamma, Poisson, Tweedie
 
+TARGETS = ("numbers", "classes")
 # A user may add a class under its name; models with that loss can then be saved, and loaded where
 # it has been added too.
 LOSSES: dict[str, type[Loss]] = {
@@ -31,16 +35,39 @@ def as_loss(loss: Any) -> Loss:
     if isinstance(loss, str):
         if loss not in LOSSES:
             raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {loss!r}")
-        return LOSSES[loss]()
+        cls: Any = LOSSES[loss]
+        if not is_subclass(cls, Loss):
+            raise TypeError(
+                f"loss: LOSSES[{loss!r}] must be a subclass of cwboost.losses.Loss, got {cls!r}; "
+                "pass an object with the methods loss, gradient and start as loss= instead"
+            )
+        return as_loss(cls())
     if isinstance(loss, type):
         return as_loss(loss())
     made = loss if isinstance(loss, Loss) else PythonLoss(loss)
+    _check_definition(made, type(loss).__name__)
     if not made.joint_choices:
         raise ValueError(
             f"loss: {type(loss).__name__} asks for separate choices per output, which are not "
             "supported yet"
         )
     return made
+
+
+def _check_definition(loss: Loss, who: str) -> None:
+    """Raise if the attributes that every loss must state are missing or unknown."""
+    if not isinstance(getattr(loss, "name", None), str):
+        raise TypeError(
+            f"loss: {who} needs a class attribute `name`, the word for it in messages and files "
+            "(a string)"
+        )
+    if loss.target not in TARGETS:
+        raise ValueError(f"loss: {who}.target must be 'numbers' or 'classes', got {loss.target!r}")
+    if loss.link not in INVERSE_LINKS and not loss.has_response:
+        raise ValueError(
+            f"loss: {who}.link must be one of {', '.join(map(repr, INVERSE_LINKS))}, got "
+            f"{loss.link!r}; for another link define response(score)"
+        )
 
 
 def loss_for_classes(n_classes: int) -> Loss:
@@ -57,3 +84,19 @@ def loss_for_classes(n_classes: int) -> Loss:
 def is_registered(loss: Loss) -> bool:
     """Return whether a file can name the loss: its class is in `LOSSES` under its name."""
     return LOSSES.get(loss.name) is type(loss)
+
+
+def explain_registration(loss: Loss) -> str:
+    """Return why a file cannot name a loss that is not registered, and what to do about it."""
+    register = "before you save and before you load"
+    if isinstance(loss, PythonLoss):
+        return (
+            f"{type(loss.user).__name__} is not a subclass of cwboost.losses.Loss; derive it from "
+            "Loss (a frozen dataclass with a `name`, and `start_of(rows)` instead of `start`), set "
+            f"cwboost.losses.LOSSES[name] = {type(loss.user).__name__} {register}, and fit again"
+        )
+    cls = type(loss).__name__
+    return (
+        f"the class {cls} is not registered; set cwboost.losses.LOSSES[{loss.name!r}] = {cls} "
+        f"{register}"
+    )

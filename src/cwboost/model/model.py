@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_whole, threads_for
+from cwboost._utils.text import count
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
@@ -297,7 +298,14 @@ class Model:
                 f"row {found.not_a_number} of the table: the score is not a number; the row is too "
                 "far from the training rows"
             )
-        return self.loss.predict(score, kind), found.unseen
+        out = self.loss.predict(score, kind)
+        if np.shape(out)[:1] != (data.n_rows,):
+            raise ValueError(
+                f"predict: the {kind} of the {self.loss.name} loss has the shape {np.shape(out)}, "
+                f"but the table has {data.n_rows} rows; its function must return one value or one "
+                "row of values per row"
+            )
+        return out, found.unseen
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
         """Return the centred effect of each chosen term for every row.
@@ -670,7 +678,7 @@ class Model:
 
 
 def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
-    found = ", ".join(f"{column} ({n} rows)" for column, n in unseen.items())
+    found = ", ".join(f"{column} ({count(n, 'row')})" for column, n in unseen.items())
     warnings.warn(
         f"levels never seen in training, taken as average (effect 0): {found}",
         UserWarning,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.numbers import numbers_of
+from cwboost.binning.numbers import ADVICE_PREDICT, numbers_of
 from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import Table
 
@@ -309,7 +309,7 @@ class CompiledTerms:
             numbers = table.numbers(source.column)
             if numbers is not None:
                 return numbers, numbers.flags.owndata
-            return numbers_of(table.column(source.column)), True
+            return numbers_of(table.column(source.column), ADVICE_PREDICT), True
         if facts.kind == "numbers" and not facts.boolean:
             numbers = table.numbers(source.column)
             if numbers is not None and numbers.dtype.kind == "f":

@@ -178,6 +178,11 @@ def _as_metric(
 def _named_metric(given: str, name: str | None, loss: Loss, classes: tuple[Any, ...]) -> Metric:
     known = METRICS.get(given)
     if known is not None:
+        if not isinstance(known, Metric):
+            raise TypeError(
+                f"METRICS[{given!r}] must be a Metric, got {known!r}; add functions with "
+                "register_metric(name, function, greater_is_better=...)"
+            )
         target = "classes" if classes else "numbers"
         if known.target not in (None, target):
             raise ValueError(
@@ -326,8 +331,10 @@ def register_metric(
     ['largest error']
     >>> del METRICS["largest error"]
     """
+    if not isinstance(name, str):
+        raise TypeError(f"register_metric: name must be a string, got {name!r}")
     known = METRICS.get(name)
-    if known is not None and isinstance(known.code, str):
+    if isinstance(known, Metric) and isinstance(known.code, str):
         raise ValueError(f"register_metric: {name!r} is a metric of cwboost; choose another name")
     if not callable(function):
         raise TypeError(f"register_metric: expected a function, got {function!r}")

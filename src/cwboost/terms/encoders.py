@@ -22,7 +22,7 @@ from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost.binning.index_sets import CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import UNSEEN, MinRows, every_other
-from cwboost.binning.numbers import NumberStatistics, as_statistics, numbers_of
+from cwboost.binning.numbers import ADVICE_PREDICT, NumberStatistics, as_statistics, numbers_of
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Column, Floats, Labels, format_number
 
@@ -125,7 +125,7 @@ class Values(Encoder):
         return None
 
     def encode(self, column: Column) -> Floats:
-        return numbers_of(column)
+        return numbers_of(column, ADVICE_PREDICT)
 
     def code_of(self, value: Any) -> float | None:
         return as_number(value)
@@ -161,7 +161,7 @@ class Cuts(Encoder):
         return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
 
     def encode(self, column: Column) -> Floats:
-        values = numbers_of(column)
+        values = numbers_of(column, ADVICE_PREDICT)
         codes = np.searchsorted(np.asarray(self.cuts), values).astype(np.float64)
         return np.where(np.isnan(values), np.nan, codes)
 

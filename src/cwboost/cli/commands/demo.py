@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost.cli.arguments import whole
 from cwboost.cli.command import SUCCESS, Command
 from cwboost.cli.text import curve_lines
 from cwboost.datasets import adult
@@ -28,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `cwboost demo`."""
     parser.add_argument("--output", type=Path, default=Path("cwboost-demo"),
                         help="folder to write (default cwboost-demo)")  # fmt: skip
-    parser.add_argument("--iterations", type=int, default=1000, help="at most (default 1000)")
+    parser.add_argument("--iterations", type=whole, default=1000, metavar="N",
+                        help="most iterations (default 1000)")  # fmt: skip
 
 
 def run(a: argparse.Namespace, bar: Progress) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import check_file, write_output
+from cwboost._utils.text import count
 from cwboost.cli.arguments import (
     RATE,
     TABLE,
@@ -186,8 +187,8 @@ def _target_values(column: Column, name: str, estimator: Any) -> Any:
     if column.missing.any():
         row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
         raise ValueError(
-            f"target {name!r}, row {row}: the value is missing (in {n} rows in all); remove these "
-            "rows"
+            f"target {name!r}, row {row}: the value is missing (in {count(n, 'row')} in all); "
+            "remove the rows without a value"
         )
     if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
         return column.to_cells()
@@ -217,7 +218,7 @@ def _finish(a: argparse.Namespace, model: Model, bar: Progress, seconds: float) 
 
 
 def _interrupted_message(a: argparse.Namespace, model: Model) -> str:
-    done = f"{model.n_iter} iterations" if model.bags is None else f"{len(model.bags)} bags"
+    done = count(model.n_iter, "iteration") if model.bags is None else count(len(model.bags), "bag")
     where = "" if a.output is None else f"; the model so far is in {a.output}"
     where += "" if a.checkpoint is None else f"; the same command resumes from {a.checkpoint}"
     return f"interrupted after {done}{where}"

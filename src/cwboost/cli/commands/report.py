@@ -19,8 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", default="report.html",
                         help="the page (default report.html)")  # fmt: skip
     parser.add_argument("--target", metavar=COLUMN,
-                        help="target in TABLE, if not the one of the fit")  # fmt: skip
-    parser.add_argument("--weights", metavar=COLUMN, help="likewise")
+                        help="the target in TABLE, if not the column of the fit")  # fmt: skip
+    parser.add_argument("--weights", metavar=COLUMN,
+                        help="the row weights in TABLE, if not the column of the fit")  # fmt: skip
     add_offset_and_exposure(parser)
     parser.add_argument("--rows", type=whole, default=0, metavar="N",
                         help="include the first N rows of TABLE, to choose from in the page; "

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from cwboost._utils.checks import is_built_in, is_subclass
+
 from .base import Basis, BasisRows, Pieces, RowShares
 from .levels import LevelBasis
 from .mark import MarkBasis
@@ -48,9 +50,20 @@ def register_basis(cls: B) -> B:
     >>> BASES.pop("sine") is SineBasis
     True
     """
-    if "__dataclass_fields__" not in vars(cls) or not hasattr(cls, "kind"):
-        raise TypeError(f"register_basis: expected a dataclass with a `kind`, got {cls!r}")
-    if BASES.get(cls.kind, cls).__qualname__ != cls.__qualname__:
+    if not is_subclass(cls, Basis) or "__dataclass_fields__" not in vars(cls):
+        raise TypeError(f"register_basis: expected a dataclass derived from Basis, got {cls!r}")
+    if not isinstance(getattr(cls, "kind", None), str):
+        raise TypeError(
+            f"register_basis: {cls.__name__} needs a class attribute `kind`, its name in model "
+            "files (a string)"
+        )
+    known = BASES.get(cls.kind, cls)
+    if known is not cls and is_built_in(known):
+        raise ValueError(
+            f"register_basis: {cls.kind!r} is a basis of cwboost; set {cls.__name__}.kind to "
+            "another name"
+        )
+    if known.__qualname__ != cls.__qualname__:
         raise ValueError(f"register_basis: the kind {cls.kind!r} belongs to another basis")
     BASES[cls.kind] = cls
     return cls

@@ -106,6 +106,9 @@ class Basis:
       no such form. The basis then evaluates itself in prediction, and exports refuse it by name.
     - `has_masses`, `has_levels`, `ordered`, `slope`, `own_coef`, `rounded`: which edits apply.
     - `problem`, `problem_with`: checks of a basis read from a file.
+
+    A model file stores the fields by their annotations: `float`, `int`, `bool`, `str`,
+    `tuple[float, ...]`, `NDArray[np.float64]`, and any of them with `| None`.
     """
 
     mean: Floats | None = field(default=None, repr=False)  # (n_coef,) row of unknown values
@@ -116,7 +119,7 @@ class Basis:
     @property
     def n_coef(self) -> int:
         """Number of coefficients."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: define n_coef")
 
     @property
     def margins(self) -> tuple[Basis, ...]:
@@ -129,7 +132,7 @@ class Basis:
 
     def evaluate(self, values: Floats) -> Floats:
         """Return the (n, n_coef) values of the functions at known values."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: define evaluate(values)")
 
     def rows(self, values: Floats, room: ArrayPool) -> BasisRows:
         """Return the rows at known values; override it where most entries are zero."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from cwboost._utils.checks import is_built_in, is_subclass
+
 from .base import Learner
 from .category import Category
 from .linear import Linear
@@ -53,10 +55,15 @@ def register_learner(cls: L) -> L:
     >>> LEARNERS.pop("Curve") is Curve
     True
     """
-    if "__dataclass_fields__" not in vars(cls) or not hasattr(cls, "functions"):
+    if not is_subclass(cls, Learner) or "__dataclass_fields__" not in vars(cls):
         raise TypeError(f"register_learner: expected a dataclass derived from Learner, got {cls!r}")
     name = cls.__name__
-    if LEARNERS.get(name, cls).__qualname__ != cls.__qualname__:
+    known = LEARNERS.get(name, cls)
+    if known is not cls and is_built_in(known):
+        raise ValueError(
+            f"register_learner: {name!r} is a learner of cwboost; give the class another name"
+        )
+    if known.__qualname__ != cls.__qualname__:
         raise ValueError(f"register_learner: the name {name!r} belongs to another learner")
     taken = formula_functions()
     for function in cls.functions:

@@ -65,6 +65,9 @@ class Learner:
     - `sorts_column`, `flat_beyond`, `check_parameters`, `check_columns`.
 
     Everything else (formulas, tuning, files, exports, plots, reports) follows.
+
+    A model file stores the fields by their annotations: `float`, `int`, `bool`, `str`,
+    `tuple[float, ...]`, `NDArray[np.float64]`, and any of them with `| None`.
     """
 
     name: str | None = None
@@ -179,8 +182,11 @@ class Learner:
 
     @property
     def shows_missing(self) -> bool:
-        """Whether missing cells have an effect of their own; else a Missing learner is added."""
-        return True
+        """Whether missing cells have an effect of their own; else a Missing learner is added.
+
+        Override it if the basis evaluates missing cells (`Basis.known`).
+        """
+        return False
 
     @property
     def sorts_column(self) -> bool:
@@ -195,21 +201,30 @@ class Learner:
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:
         """Return the basis that the training rows decide; they have a value in the column."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: define basis(column, encoder)")
+
+    def _checked_basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:
+        found = self.basis(column, encoder)
+        if not isinstance(found, Basis):
+            raise TypeError(
+                f"{self.shown}: basis() must return an instance of a subclass of Basis, got "
+                f"{found!r} of type {type(found).__name__}"
+            )
+        return found
 
     def encoder_and_basis(self, column: TrainingColumn) -> tuple[Encoder, Basis]:
         """Return encoder and basis, with bins merged if min_rows_per_bin asks for it."""
         encoder, min_rows = self.encoder(column), column.sample.min_rows
         if min_rows is None:
-            return encoder, self.basis(column, encoder)
+            return encoder, self._checked_basis(column, encoder)
         if encoder.is_coded:
             encoder = encoder.merged(column.column, column.summary, min_rows)
-            return encoder, self.basis(column, encoder)
+            return encoder, self._checked_basis(column, encoder)
         # Bins of the tails are merged, so a curve has no data beyond the last points.
         rule = self.bin_rule(min_rows.rule)
         points = min_rows.points(column.column, rule, column.sample, column.summary).points
         inner = column.between(float(points[0]), float(points[-1]))
-        return encoder, self.flat_beyond().basis(inner, encoder)
+        return encoder, self.flat_beyond()._checked_basis(inner, encoder)
 
     def flat_beyond(self) -> Learner:
         """Return the learner whose effect is constant outside the training range."""

@@ -56,6 +56,10 @@ class Category(Learner):
         )
 
     @property
+    def shows_missing(self) -> bool:
+        return True
+
+    @property
     def takes_df(self) -> bool:
         return self.kind == "ridge"
 

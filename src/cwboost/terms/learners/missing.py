@@ -37,6 +37,10 @@ class Missing(Learner):
         )
 
     @property
+    def shows_missing(self) -> bool:
+        return True
+
+    @property
     def is_main_effect(self) -> bool:
         return False
 

@@ -85,6 +85,10 @@ class Spline(CurveLearner):
         )
 
     @property
+    def shows_missing(self) -> bool:
+        return True
+
+    @property
     def sorts_column(self) -> bool:
         return self.knot_placement == "quantile"
 

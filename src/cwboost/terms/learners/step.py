@@ -64,6 +64,10 @@ class Step(Learner):
         return "step" if self.kind == "steps" else "spikes"
 
     @property
+    def shows_missing(self) -> bool:
+        return True
+
+    @property
     def sorts_column(self) -> bool:
         return True
 

@@ -92,6 +92,10 @@ class Tensor(Learner):
             for margin in (self.a, self.b)
         )
 
+    @property
+    def shows_missing(self) -> bool:
+        return True
+
     def is_constant(self, summary: ColumnSummary) -> bool:
         return not summary.varies
 
