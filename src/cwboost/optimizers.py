@@ -52,6 +52,8 @@ class Optimizer:
     >>> del OPTIMIZERS["Slow"]
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # of the subclasses
+
     # Every optimizer has a rate, the factor of each step; momentum only if `has_momentum`.
     rate: float
     momentum: float
@@ -95,7 +97,7 @@ class Optimizer:
     # --- parameters, as scikit-learn's searches expect them (`optimizer__rate`) -------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def set_params(self, **params: Any) -> Any:
         known = self.get_params()
@@ -111,12 +113,11 @@ class Optimizer:
         """Return a copy with some parameters changed."""
         return type(self)(**(self.get_params() | params))
 
-    def _check_positive(self, name: str, zero: bool = False) -> None:
+    def _check_positive(self, name: str, may_be_zero: bool = False) -> None:
         value = getattr(self, name)
-        if not (is_number(value) and (value > 0 or (zero and value == 0))):
-            raise ValueError(
-                f"{type(self).__name__}: {name} must be a positive number, got {value!r}"
-            )
+        if not (is_number(value) and (value > 0 or (may_be_zero and value == 0))):
+            expected = "a number >= 0" if may_be_zero else "a positive number"
+            raise ValueError(f"{type(self).__name__}: {name} must be {expected}, got {value!r}")
 
 
 @dataclass
@@ -167,7 +168,7 @@ class Accelerated(Optimizer):
 
     def core(self) -> _core.Accelerated:
         self._check_positive("rate")
-        self._check_positive("momentum", zero=True)
+        self._check_positive("momentum", may_be_zero=True)
         return _core.Accelerated(self.rate, self.momentum)
 
 
@@ -179,8 +180,8 @@ class Hybrid(Optimizer):
     ----------
     rate, momentum : float
     switch_after : int
-        The accelerated phase ends after this many consecutive rises of the validation risk, or
-        after ten times as many iterations without a new lowest risk.
+        The accelerated phase ends after this number of consecutive rises of the validation risk, or
+        after ten times that number of iterations without a new lowest risk.
     rewind : bool
         Whether to return to the best iterate of the accelerated phase before going on.
     then : "all" or "training"
@@ -206,11 +207,13 @@ class Hybrid(Optimizer):
 
     def core(self) -> _core.Hybrid:
         self._check_positive("rate")
-        self._check_positive("momentum", zero=True)
+        self._check_positive("momentum", may_be_zero=True)
         if not is_whole(self.switch_after) or not 1 <= self.switch_after <= 10**8:
             raise ValueError(
                 f"Hybrid: switch_after must be a whole number >= 1, got {self.switch_after!r}"
             )
+        if self.rewind not in (True, False):
+            raise ValueError(f"Hybrid: rewind must be True or False, got {self.rewind!r}")
         if self.then not in ("all", "training"):
             raise ValueError(f"Hybrid: then must be 'all' or 'training', got {self.then!r}")
         return _core.Hybrid(
@@ -222,7 +225,7 @@ class Hybrid(Optimizer):
         return self.then == "all"
 
 
-# All optimizers, by the name of the class. Files of models name them so; estimators, tuning and the
+# All optimizers, by the name of the class, which model files store. Estimators, tuning and the
 # command line take the same names in lower case.
 OPTIMIZERS: dict[str, type[Optimizer]] = {cls.__name__: cls for cls in (Plain, Accelerated, Hybrid)}
 
@@ -258,11 +261,11 @@ def as_optimizer(value: Any, argument: str = "optimizer") -> Optimizer:
             "@dataclass above the class"
         )
     optimizer = value.with_params()
-    made: Any = optimizer.core()  # checks the parameters
-    if not isinstance(made, CoreOptimizer):
+    core: Any = optimizer.core()  # checks the parameters
+    if not isinstance(core, CoreOptimizer):
         raise TypeError(
             f"{argument}: {who}.core() must return an optimizer of cwboost._core (Plain, "
-            f"Accelerated or Hybrid), got {made!r} of type {type(made).__name__}"
+            f"Accelerated or Hybrid), got {core!r} of type {type(core).__name__}"
         )
     return optimizer
 

@@ -1,8 +1,9 @@
-"""Checks of numeric arguments, and the number of threads to use."""
+"""Checks of arguments, and the number of threads to use."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -30,6 +31,22 @@ def is_subclass(value: Any, parent: type) -> bool:
 def is_built_in(cls: type) -> bool:
     """Return whether a class is defined in this package, not by a user."""
     return cls.__module__.startswith("cwboost.")
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs a second time; None if all names are different.
+
+    Examples
+    --------
+    >>> first_repeated(["age", "job", "age"])
+    'age'
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def check_threads(n_threads: Any) -> None:

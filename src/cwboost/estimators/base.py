@@ -25,7 +25,7 @@ from cwboost._utils.checks import is_whole
 from cwboost.fitting.fit import fit
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
-from cwboost.frames.aligned import check_known, read_weights
+from cwboost.frames.aligned import check_finite_y, read_weights
 from cwboost.frames.columns import Floats, Labels
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.read_frames import read
@@ -282,7 +282,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         table, roles = X.table, X.roles
         if y is None and "y" in roles:
             column = table[roles["y"]]
-            check_known(column, table)
+            check_finite_y(column, table)
             if isinstance(self, ClassifierMixin):
                 y = column if isinstance(column, Labels) else column.to_cells()
             else:

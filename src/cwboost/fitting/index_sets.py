@@ -98,7 +98,7 @@ def make_sets(
     rules = {axis.rule for axes in bases for axis in axes if axis.rule is not None}
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in rules)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
-    threads = table.at_a_time(n_threads) if table.n_rows >= least else 1
+    threads = table.limit_threads(n_threads) if table.n_rows >= least else 1
     return Sets(map_in_threads(make, list(bases), threads), of_term)
 
 

@@ -56,7 +56,7 @@ def summarize_columns(
         table.check(column, found.infinite)
         return found
 
-    threads = table.at_a_time(n_threads) if table.n_rows >= MIN_PASS_ROWS else 1
+    threads = table.limit_threads(n_threads) if table.n_rows >= MIN_PASS_ROWS else 1
     return dict(zip(names, map_in_threads(summary, names, threads), strict=True))
 
 
@@ -84,7 +84,7 @@ def plan_terms(
 
     named = list(zip(_names(learners), learners, strict=True))
     sorting = sample.n_rows >= MIN_SORT_ROWS and any(x.sorts_column for x in learners)
-    threads = table.at_a_time(n_threads) if sorting else 1
+    threads = table.limit_threads(n_threads) if sorting else 1
     plans = [plan for made in map_in_threads(plans_of, named, threads) for plan in made]
     for plan in plans:
         check_plan(plan, summaries)

@@ -13,7 +13,7 @@ import numpy as np
 from cwboost._utils.checks import is_number
 from cwboost._utils.text import count
 
-from .columns import Column, Floats, Numbers
+from .columns import Column, Floats, Numbers, TargetError
 from .read_frames import read_column
 from .table import Table
 from .weights import ones
@@ -41,11 +41,13 @@ class LossTraits(Protocol):
 def aligned_column(value: Any, argument: str, table: Table) -> Column:
     """Return a column of the table by its name, or an array with one value per row."""
     column = table[value] if isinstance(value, str) else read_column(value, argument)
-    if len(column) != table.n_rows:
-        raise ValueError(
-            f"{argument} has {count(len(column), 'row')}, the table has {table.n_rows}"
-        )
+    _check_length(len(column), argument, table)
     return column
+
+
+def _check_length(n_rows: int, argument: str, table: Table) -> None:
+    if n_rows != table.n_rows:
+        raise ValueError(f"{argument} has {count(n_rows, 'row')}, the table has {table.n_rows}")
 
 
 def aligned_numbers(value: Any, argument: str, table: Table) -> Floats:
@@ -59,10 +61,7 @@ def aligned_numbers(value: Any, argument: str, table: Table) -> Floats:
         if not isinstance(column, Numbers):
             raise TypeError(f"{argument}: expected numbers, got text")
         values = column.values
-    if len(values) != table.n_rows:
-        raise ValueError(
-            f"{argument} has {count(len(values), 'row')}, the table has {table.n_rows}"
-        )
+    _check_length(len(values), argument, table)
     bad = ~np.isfinite(values)
     if bad.any():
         row = table.row(int(np.argwhere(bad)[0][0]))
@@ -75,8 +74,12 @@ def read_y(
 ) -> tuple[Floats, tuple[Any, ...]]:
     """Return y as the core takes it, and its classes; raise if the loss cannot take it."""
     column = aligned_column(y, "y", table)
-    check_known(column, table)
-    values, found = loss.read_y(column, classes)
+    check_finite_y(column, table)
+    try:
+        values, found = loss.read_y(column, classes)
+    except TargetError as error:  # the loss does not know which rows the table left out
+        row = table.row(error.row) if isinstance(error.row, int) else error.row
+        raise TargetError(row, error.problem) from None
     top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if not (top == 0.0 or MIN_Y < top < MAX_Y):
         raise ValueError(
@@ -86,7 +89,7 @@ def read_y(
     return values, found
 
 
-def check_known(column: Column, table: Table) -> None:
+def check_finite_y(column: Column, table: Table) -> None:
     """Raise if y has missing or infinite values."""
     if column.missing.any():
         row = table.row(int(np.flatnonzero(column.missing)[0]))

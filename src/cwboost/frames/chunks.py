@@ -92,8 +92,7 @@ class UnifiedColumn:
         for code in np.flatnonzero(counts).tolist():
             to[code] = self._numbers.setdefault(chunk.values[code], len(self._numbers))
         if chunk.order is not None:
-            known = self.order or []
-            self.order = [*known, *(x for x in chunk.order if x not in set(known))]
+            self.order = list(dict.fromkeys([*(self.order or []), *chunk.order]))
         return np.asarray(to[chunk.cells])
 
     @property

@@ -110,6 +110,17 @@ class Labels:
 Column = Numbers | Labels
 
 
+class TargetError(ValueError):
+    """A value of y that a loss cannot take; `row` is its row, a number or a description."""
+
+    def __init__(self, row: int | str, problem: str) -> None:
+        super().__init__(row, problem)
+        self.row, self.problem = row, problem
+
+    def __str__(self) -> str:
+        return f"y, row {self.row}: {self.problem}"
+
+
 def format_number(value: float, boolean: bool = False) -> str:
     """Return the text of a number as a level: 3.0 -> '3', 2.5 -> '2.5', True -> 'True'."""
     if boolean:
@@ -133,8 +144,7 @@ def concat(first: Column, second: Column) -> Column:
         if first.levels == second.levels:
             codes = np.concatenate([first.codes, second.codes])
             return Labels(first.name, codes, first.levels)
-        new = [level for level in second.levels if level not in set(first.levels)]
-        levels = (*first.levels, *new)
+        levels = tuple(dict.fromkeys([*first.levels, *second.levels]))
         position = {level: i for i, level in enumerate(levels)}
         remap = np.array([position[level] for level in second.levels] + [-1], dtype=np.int64)
         return Labels(first.name, np.concatenate([first.codes, remap[second.codes]]), levels)

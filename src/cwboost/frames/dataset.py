@@ -18,20 +18,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cwboost._utils.atomic_files import replace_folder
+from cwboost._utils.text import list_names
 from cwboost.progress import Progress, as_progress
 
 from .columns import Column
 from .read_frames import read
 from .saved_folder import INDEX, SavedFolder, Writer
-from .table import ComputedColumns, Table
+from .table import BinFolder, ComputedColumns, Table
 
 KEPT_BYTES = 2**28  # up to this size (as floats) the columns stay in memory once they are read
 ROLES = ("y", "weights", "offset", "exposure")
 BATCH_ROWS = 2**18  # rows per batch of DuckDB
 
 
-class Source(Protocol):
-    """Where the rows of a Dataset are."""
+class DatasetSource(Protocol):
+    """Where the rows of a Dataset are: Parquet files (parquet.py) or a saved folder."""
 
     names: tuple[str, ...]
     n_rows: int
@@ -80,11 +81,13 @@ class Dataset:
 
     def __init__(
         self,
-        source: Source,
+        source: DatasetSource,
         roles: Mapping[str, str],
         folder: Path | None = None,
         reopen: Callable[[], Dataset] | None = None,
-        **more: Any,
+        *,
+        where: Callable[[int], str] | None = None,
+        bin_folder: BinFolder | None = None,
     ) -> None:
         self.roles, self.folder = dict(roles), folder
         self._source, self._reopen = source, reopen
@@ -93,10 +96,11 @@ class Dataset:
             source.names,
             source.n_rows,
             ComputedColumns(self._read, reread=not small),
+            where=where,
             head=None if small else source.head,
             roles=self.roles,
             on_read=[],
-            **more,
+            bin_folder=bin_folder,
         )
         for role, name in self.roles.items():
             if name not in self.table:
@@ -184,8 +188,8 @@ Arrow stream
         6
         """
         roles = _roles(y, weights, offset, exposure)
-        batches = _arrow_batches(stream, _needed(columns, roles))
-        return cls._from_stream(batches, columns, roles, folder, progress)
+        needed = _needed(columns, roles)
+        return cls._from_stream(_arrow_batches(stream, needed), needed, roles, folder, progress)
 
     @classmethod
     def from_duckdb(
@@ -223,12 +227,12 @@ Arrow stream
         roles = _roles(y, weights, offset, exposure)
         needed = _needed(columns, roles)
         if needed is not None:
-            _check_there(needed, relation.columns)
+            _check_columns(needed, relation.columns)
             relation = relation.project(", ".join(map(_quoted, needed)))
         newer = hasattr(relation, "to_arrow_reader")  # DuckDB 1.4 and later
         reader = relation.to_arrow_reader if newer else relation.fetch_arrow_reader
         batches = _arrow_batches(reader(BATCH_ROWS), needed)
-        return cls._from_stream(batches, columns, roles, folder, progress)
+        return cls._from_stream(batches, needed, roles, folder, progress)
 
     @classmethod
     def from_batches(
@@ -264,20 +268,19 @@ Arrow stream
                 f"{type(batches).__name__}; pass a list or a generator of tables"
             )
         roles = _roles(y, weights, offset, exposure)
-        return cls._from_stream(batches, columns, roles, folder, progress)
+        return cls._from_stream(batches, _needed(columns, roles), roles, folder, progress)
 
     @classmethod
     def _from_stream(
         cls,
         batches: Iterable[Any],
-        columns: Sequence[str] | None,
+        needed: Sequence[str] | None,
         roles: Mapping[str, str],
         folder: Any,
         progress: Any,
     ) -> Dataset:
         """Write batches to a folder and return the Dataset there."""
         tables = ((read(batch), f"batch {k}") for k, batch in enumerate(batches))
-        needed = _needed(columns, roles)
         if folder is not None:
             _write(folder, tables, needed, roles, as_progress(progress))
             return cls.open(folder)
@@ -400,17 +403,19 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
     return list(dict.fromkeys([*columns, *roles.values()]))
 
 
-def _is_one_table(given: Any) -> bool:
+def _is_one_table(batches: Any) -> bool:
     """Return whether an object is a table, not an iterable of tables."""
-    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
+    if isinstance(batches, Mapping | str | bytes) or not isinstance(batches, Iterable):
         return True
-    return hasattr(given, "columns") or getattr(given, "ndim", 1) == 2
+    return hasattr(batches, "columns") or getattr(batches, "ndim", 1) == 2
 
 
-def _check_there(names: Iterable[str], there: Sequence[str]) -> None:
+def _check_columns(names: Iterable[str], existing: Sequence[str]) -> None:
+    """Raise if a name is not among the existing columns."""
+    known = set(existing)
     for name in names:
-        if name not in there:
-            shown = ", ".join(map(repr, there[:10])) + ", ..." * (len(there) > 10)
+        if name not in known:
+            shown = list_names(map(repr, existing))
             raise ValueError(f"column {name!r} is not in the table; it has {shown}")
 
 
@@ -427,7 +432,7 @@ def _arrow_batches(stream: Any, needed: Sequence[str] | None) -> Iterator[Any]:
             "Arrow needs the package pyarrow; install it with: pip install 'cwboost[parquet]'"
         ) from error
     if hasattr(stream, "scanner"):  # a pyarrow Dataset reads only these columns
-        _check_there(needed or (), stream.schema.names)
+        _check_columns(needed or (), stream.schema.names)
         stream = stream.scanner(columns=needed)
     if hasattr(stream, "to_reader"):
         stream = stream.to_reader()
@@ -439,7 +444,7 @@ def _arrow_batches(stream: Any, needed: Sequence[str] | None) -> Iterator[Any]:
             )
         stream = pyarrow.RecordBatchReader.from_stream(stream)
     if needed is not None:
-        _check_there(needed, stream.schema.names)
+        _check_columns(needed, stream.schema.names)
     with closing(stream):
         for batch in stream:
             yield batch if needed is None else batch.select(needed)
@@ -450,22 +455,22 @@ def _write(
     tables: Iterable[tuple[Table, str]],
     needed: Sequence[str] | None,
     roles: Mapping[str, str],
-    bar: Progress,
+    progress: Progress,
     n_rows: int | None = None,
 ) -> None:
-    """Write tables to a folder; if that fails the folder is left as it was."""
+    """Write tables, each with its place, to a folder; on failure the folder stays as it was."""
     writer = None
     with replace_folder(folder, INDEX) as temporary:
         try:
-            with bar.work(n_rows, "row"):
+            with progress.work(n_rows, "row"):
                 for table, where in tables:
                     if writer is None:
                         names = table.names if needed is None else needed
-                        _check_there([*names, *roles.values()], table.names)
+                        _check_columns([*names, *roles.values()], table.names)
                         writer = Writer(temporary, names, roles)
-                    _check_there(names, table.names)
+                    _check_columns(names, table.names)
                     writer.add(table, where)
-                    bar.step(writer.n_rows)
+                    progress.step(writer.n_rows)
             if writer is None:
                 raise ValueError("the Dataset has no rows: the stream had no batch")
             writer.finish()

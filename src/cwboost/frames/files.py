@@ -22,7 +22,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,10 +31,13 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost._utils.atomic_files import STANDARD, check_file, write_output
+from cwboost._utils.checks import first_repeated
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
+from .parquet import error_reason, pyarrow_parquet
 from .read_frames import read, read_column
+from .saved_folder import INDEX
 from .table import ComputedColumns, Table, check_finite
 
 Kind = Literal["numbers", "text"]  # of a column, if the caller knows it
@@ -107,7 +111,7 @@ def _read_folder(folder: str) -> FileTable:
     """Return a table whose columns are read on demand."""
     from .dataset import Dataset
 
-    saved = (Path(folder) / "dataset.json").is_file()
+    saved = (Path(folder) / INDEX).is_file()
     table = (Dataset.open(folder) if saved else Dataset.from_parquet(folder)).table
     return FileTable(table, lambda column: table[column].to_cells())
 
@@ -140,17 +144,17 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
             raise ValueError(
                 f"{name}: the file is empty; expected a header line with the names of the columns"
             )
-        twice = next((column for column in header if header.count(column) > 1), None)
-        if twice is not None:
+        repeated = first_repeated(header)
+        if repeated is not None:
             raise ValueError(
-                f"{name}, line {lines.line_num}: column {twice!r} occurs more than once; "
+                f"{name}, line {lines.line_num}: column {repeated!r} occurs more than once; "
                 "rename one of them"
             )
-        rows, places = [], []
+        rows, line_numbers = [], []
         for cells in lines:
             if len(cells) == len(header):
                 rows.append(cells)
-                places.append(lines.line_num)
+                line_numbers.append(lines.line_num)
             elif cells:  # blank lines are skipped
                 raise ValueError(
                     f"{name}, line {lines.line_num}: expected {len(header)} cells as in the "
@@ -160,20 +164,22 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
         raise ValueError(f"{name}, line {lines.line_num}: {error}") from None
     raw = dict(zip(header, zip(*rows, strict=True) if rows else ((),) * len(header), strict=True))
 
-    def make(column: str) -> Column:
-        found = _parsed(raw[column], column, kinds.get(column))
-        if isinstance(found, int):
-            where = f"{name}, line {places[found]}, column {column!r}"
-            raise ValueError(f"{where}: expected a number, got {_shown(raw[column][found])}")
+    def wrong_cell(column: str, row: int, expected: str) -> ValueError:
+        where = f"{name}, line {line_numbers[row]}, column {column!r}"
+        return ValueError(f"{where}: expected {expected}, got {_shown(raw[column][row])}")
+
+    def parse(column: str) -> Column:
+        cells = raw[column]
+        found = _parse_column(cells, column, kinds.get(column))
+        if found is None:
+            row = next(row for row, cell in enumerate(cells) if _number(cell) is None)
+            raise wrong_cell(column, row, "a number")
         if isinstance(found, Numbers) and np.isinf(found.values).any():
             row = int(np.flatnonzero(np.isinf(found.values))[0])
-            raise ValueError(
-                f"{name}, line {places[row]}, column {column!r}: expected a finite number, got "
-                f"{_shown(raw[column][row])}; leave the cell empty if it is missing"
-            )
+            raise wrong_cell(column, row, "a finite number, or an empty cell if it is missing")
         return found
 
-    table = Table(header, len(rows), ComputedColumns(make))
+    table = Table(header, len(rows), ComputedColumns(parse))
     return FileTable(table, lambda column: Cells(raw[column]))
 
 
@@ -184,15 +190,19 @@ class Cells(tuple[str, ...]):
 def _delimiter(text: str) -> str:
     """Return the delimiter that splits the header into most cells; by default a comma."""
     head = text.lstrip("\r\n")[:100_000]
-    return max(",;\t", key=lambda d: len(next(csv.reader(io.StringIO(head), delimiter=d), [])))
+
+    def n_cells(delimiter: str) -> int:
+        return len(next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), []))
+
+    return max(",;\t", key=n_cells)
 
 
-def _parsed(cells: Sequence[str], name: str, kind: Kind | None) -> Column | int:
-    """Return the column, or the row of the first cell that should be a number and is not."""
+def _parse_column(cells: Sequence[str], name: str, kind: Kind | None) -> Column | None:
+    """Return the column; None if it should have numbers and a cell is not one."""
     distinct = dict.fromkeys(cells)
     if kind != "text":
         for parser in (_number, _boolean):
-            values = _all(parser, distinct)
+            values = _parse_all(parser, distinct)
             if values is not None:
                 floats = np.array([values[cell] for cell in cells], dtype=np.float64)
                 huge = any(abs(v) >= INEXACT_FROM and _is_whole(c) for c, v in values.items())
@@ -201,15 +211,14 @@ def _parsed(cells: Sequence[str], name: str, kind: Kind | None) -> Column | int:
         if dates is not None:
             return dates
         if kind == "numbers":
-            bad = {cell for cell in distinct if _number(cell) is None}
-            return next(row for row, cell in enumerate(cells) if cell in bad)
+            return None
     return read_column([cell or None for cell in cells], name)
 
 
-def _all(
-    parser: Callable[[str], float | None], distinct: Mapping[str, Any]
+def _parse_all(
+    parser: Callable[[str], float | None], distinct: Iterable[str]
 ) -> dict[str, float] | None:
-    """Return the parsed cells; None if the parser rejects one of them."""
+    """Return the value of each distinct cell; None if the parser rejects one of them."""
     out = {}
     for cell in distinct:
         value = parser(cell)
@@ -248,11 +257,11 @@ def _dates(cells: Sequence[str | None], name: str) -> Column | None:
 
 
 def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTable:
-    objects, places = [], []
-    for line, part in enumerate(text.split("\n"), 1):
-        if part.strip():
-            objects.append(_json_object(part, f"{name}, line {line}"))
-            places.append(line)
+    objects, line_numbers = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            objects.append(_json_object(line, f"{name}, line {number}"))
+            line_numbers.append(number)
     if not objects:
         raise ValueError(f"{name}: the file is empty; expected a JSON object per line")
     names = list(dict.fromkeys(key for each in objects for key in each))
@@ -260,32 +269,33 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
     def cells(column: str) -> list[Any]:
         return [each.get(column) for each in objects]
 
-    def make(column: str) -> Column:
+    def parse(column: str) -> Column:
         values = cells(column)
-        texts = [isinstance(value, str) for value in values]
-        if any(texts) and kinds.get(column) != "text":
-            only = all(t or value is None for t, value in zip(texts, values, strict=True))
-            dates = _dates(values, column) if only else None
+        is_text = [isinstance(value, str) for value in values]
+        if any(is_text) and kinds.get(column) != "text":
+            only_text = all(t or value is None for t, value in zip(is_text, values, strict=True))
+            dates = _dates(values, column) if only_text else None
             if dates is not None:
                 return dates
             if kinds.get(column) == "numbers":
-                row = texts.index(True)
-                where = f"{name}, line {places[row]}, {column!r}"
+                row = is_text.index(True)
+                where = f"{name}, line {line_numbers[row]}, {column!r}"
                 raise ValueError(f"{where}: expected a number, got {_shown(values[row])}")
-        found: Column = _located(lambda: read_column(values, column), name)
-        _located(lambda: check_finite(found), name)
+        with _errors_name(name):
+            found = read_column(values, column)
+            check_finite(found)
         return found
 
-    return FileTable(Table(names, len(objects), ComputedColumns(make)), cells)
+    return FileTable(Table(names, len(objects), ComputedColumns(parse)), cells)
 
 
-def _json_object(part: str, where: str) -> dict[str, Any]:
+def _json_object(line: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(part)
+        found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise ValueError(f"{where}: expected a JSON object such as {{'x': 1}}, got {_shown(part)}")
+        raise ValueError(f"{where}: expected a JSON object such as {{'x': 1}}, got {_shown(line)}")
     for key, value in found.items():
         if isinstance(value, dict | list):
             raise ValueError(f"{where}, {key!r}: expected a number, text, true, false or null")
@@ -293,16 +303,15 @@ def _json_object(part: str, where: str) -> dict[str, Any]:
 
 
 def _read_parquet(raw: bytes, name: str) -> FileTable:
+    parquet = pyarrow_parquet()
+    import pyarrow
+
     try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise _no_pyarrow() from error
-    try:
-        found = pyarrow.parquet.read_table(pyarrow.BufferReader(raw))
+        found = parquet.read_table(pyarrow.BufferReader(raw))
     except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).split(". ")[0].split("\n")[0]
-        raise ValueError(f"{name}: not a Parquet file, or damaged ({reason})") from None
+        raise ValueError(
+            f"{name}: not a Parquet file, or damaged ({error_reason(error)})"
+        ) from None
     kinds = pyarrow.types
     fast = [  # plain text is read twenty times faster than a dictionary
         field.with_type(pyarrow.string())
@@ -312,23 +321,22 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         else field
         for field in found.schema
     ]
-    inner = _located(lambda: read(found.cast(pyarrow.schema(fast))), name)
-    table = Table(
-        inner.names, inner.n_rows, ComputedColumns(lambda c: _located(lambda: inner[c], name))
-    )
+    with _errors_name(name):
+        inner = read(found.cast(pyarrow.schema(fast)))
+
+    def convert(column: str) -> Column:
+        with _errors_name(name):
+            return inner[column]
+
+    table = Table(inner.names, inner.n_rows, ComputedColumns(convert))
     return FileTable(table, lambda column: found.column(column).combine_chunks())
 
 
-def _no_pyarrow() -> ModuleNotFoundError:
-    return ModuleNotFoundError(
-        "Parquet needs the package pyarrow; install it with: pip install 'cwboost[parquet]'"
-    )
-
-
-def _located(make: Callable[[], Any], name: str) -> Any:
-    """Return what `make` returns; name the file in its errors."""
+@contextmanager
+def _errors_name(name: str) -> Iterator[None]:
+    """Name the file in errors about its content."""
     try:
-        return make()
+        yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -402,7 +410,7 @@ def _parse_cells(cells: Cells) -> list[Any]:
     distinct = dict.fromkeys(cells)
     if not any(re.match(r"\s*[+-]?0\d", cell) for cell in distinct):
         for parser in (_number, _boolean):
-            values = _all(parser, distinct)
+            values = _parse_all(parser, distinct)
             if values is not None:
                 plain = {c: _plain(c, v, parser is _boolean) for c, v in values.items()}
                 return [plain[cell] for cell in cells]
@@ -416,15 +424,13 @@ def _plain(cell: str, value: float, boolean: bool) -> bool | int | float | None:
 
 
 def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise _no_pyarrow() from error
+    parquet = pyarrow_parquet()
+    import pyarrow
+
     arrays = {
         name: column
         if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray)
         else pyarrow.array(_plain_values(column), from_pandas=True)
         for name, column in columns.items()
     }
-    pyarrow.parquet.write_table(pyarrow.table(arrays), path)
+    parquet.write_table(pyarrow.table(arrays), path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import accumulate, islice
@@ -20,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import replace_folder
+from cwboost._utils.checks import first_repeated
+from cwboost._utils.text import list_names
 from cwboost.progress import Progress
 
 from .chunks import Chunk, gather
@@ -42,42 +45,44 @@ def pyarrow_parquet() -> Any:
     return pyarrow.parquet
 
 
-def find_files(given: Any) -> list[Path]:
+def find_files(places: Any) -> list[Path]:
     """Return the files of a path, a folder (and its subfolders), a pattern or a list of these.
 
     Files of a folder or a pattern are sorted by name; a list keeps its order.
     """
-    if isinstance(given, list | tuple):
-        files = [file for one in given for file in find_files(one)]
-        if not files:
-            raise ValueError("the list of Parquet files is empty; name at least one")
+    several = places if isinstance(places, list | tuple) else [places]
+    files = [file for place in several for file in _find_at(place)]
+    if not files:
+        raise ValueError("the list of Parquet files is empty; name at least one")
+    repeated = first_repeated(map(str, files))
+    if repeated is not None:
+        raise ValueError(f"{repeated}: the file is listed more than once")
+    return files
+
+
+def _find_at(place: Any) -> list[Path]:
+    """Return the files of a path, a folder or a pattern; at least one."""
+    if isinstance(place, list | tuple):
+        return find_files(place)
+    if not isinstance(place, str | os.PathLike):
+        raise TypeError(
+            "expected the path of a Parquet file, a folder, a pattern such as 'data/*.parquet' "
+            f"or a list of them, got {place!r}"
+        )
+    text, path = os.fspath(place), Path(place)
+    if path.is_dir():
+        files = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.suffix.lower() in ENDINGS and not _is_hidden(file.relative_to(path))
+        ]
+    elif path.exists() or not glob.has_magic(text):
+        files = [path]
     else:
-        if not isinstance(given, str | os.PathLike):
-            raise TypeError(
-                "expected the path of a Parquet file, a folder, a pattern such as 'data/*.parquet' "
-                f"or a list of them, got {given!r}"
-            )
-        text, path = os.fspath(given), Path(given)
-        if path.is_dir():
-            files = [
-                file
-                for file in sorted(path.rglob("*"))
-                if file.suffix.lower() in ENDINGS and not _is_hidden(file.relative_to(path))
-            ]
-        elif path.exists() or not glob.has_magic(text):
-            files = [path]
-        else:
-            files = sorted(map(Path, glob.glob(text, recursive=True)))  # noqa: PTH207
-        if not files:
-            what = (
-                "the folder has no .parquet file" if path.is_dir() else "no file fits the pattern"
-            )
-            raise FileNotFoundError(f"{given}: {what}")
-    twice = (
-        {file for file in files if files.count(file) > 1} if len(set(files)) < len(files) else ()
-    )
-    if twice:
-        raise ValueError(f"{min(twice)}: the file is listed more than once")
+        files = sorted(map(Path, glob.glob(text, recursive=True)))  # noqa: PTH207
+    if not files:
+        what = "the folder has no .parquet file" if path.is_dir() else "no file fits the pattern"
+        raise FileNotFoundError(f"{place}: {what}")
     return files
 
 
@@ -98,21 +103,22 @@ class Group(NamedTuple):
 class ParquetFiles:
     """The rows of several files, in the order of the files."""
 
-    def __init__(self, given: Any, columns: Sequence[str] | None = None, filters: Any = None):
+    def __init__(self, places: Any, columns: Sequence[str] | None = None, filters: Any = None):
         self._parquet = pyarrow_parquet()
-        self.files = find_files(given)
+        self.files = find_files(places)
         self._stamps = [self._stamp(file) for file in self.files]
         self._footers: list[Any] = []
         schema: Any = None
-        of_filters = [] if filters is None else _filtered(filters)
+        filtered = [] if filters is None else _filter_columns(filters)
         for file in self.files:
             with self._open(file) as opened:
                 found = opened.schema_arrow
                 self._footers.append(opened.metadata)
             if schema is None:
-                schema, names = found, _names(found, file) if columns is None else list(columns)
-            _check_schema(found, schema, [*names, *of_filters], file, self.files[0])
-            schema = _known_types(found, schema)
+                schema = found
+                names = _column_names(found, file) if columns is None else list(columns)
+            _check_schema(found, schema, [*names, *filtered], file, self.files[0])
+            schema = _fill_types(schema, found)
         self.names, self.filters, self._schema = tuple(names), filters, schema
         self.groups = self._find_groups()
         self._ends = list(accumulate(group.n_rows for group in self.groups))
@@ -144,12 +150,12 @@ class ParquetFiles:
             raise
         except Exception as error:  # pyarrow raises many types for damaged files
             raise ValueError(
-                f"{file}: not a Parquet file, or cut off or damaged ({_reason(error)})"
+                f"{file}: not a Parquet file, or cut off or damaged ({error_reason(error)})"
             ) from None
 
     def _find_groups(self) -> list[Group]:
         """Return the row groups that have rows which fit the filters."""
-        every = []
+        groups = []
         for f, footer in enumerate(self._footers):
             counts = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
             if min(counts, default=0) < 0 or sum(counts) != footer.num_rows:
@@ -157,10 +163,10 @@ class ParquetFiles:
                     f"{self.files[f]}: damaged: its row groups have {sum(counts)} rows, its footer "
                     f"says {footer.num_rows}"
                 )
-            every += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
-        return every if self.filters is None else list(self._fitting(every))
+            groups += [Group(f, k, n, None) for k, n in enumerate(counts) if n > 0]
+        return groups if self.filters is None else list(self._filter_groups(groups))
 
-    def _fitting(self, groups: Sequence[Group]) -> Iterator[Group]:
+    def _filter_groups(self, groups: Sequence[Group]) -> Iterator[Group]:
         """Yield the row groups that have rows which fit the filters.
 
         The ranges in the footer rule out most others. For the rest the columns of the filters are
@@ -175,36 +181,38 @@ class ParquetFiles:
             self._schema.empty_table().filter(expression)
         except (pyarrow.ArrowException, TypeError, ValueError) as error:
             raise ValueError(f"filters: {self.filters!r} cannot be applied: {error}") from None
-        names, form = _filtered(self.filters), pyarrow.dataset.ParquetFileFormat()
-        made: dict[int, set[int]] = {}
+        names, form = _filter_columns(self.filters), pyarrow.dataset.ParquetFileFormat()
+        possible: dict[int, set[int]] = {}  # numbers of row groups by number of file
         for group in groups:
             try:
-                if group.file not in made:
+                if group.file not in possible:
                     file = str(self.files[group.file])
                     fragment = form.make_fragment(file, pyarrow.fs.LocalFileSystem())
-                    made[group.file] = self._possible(fragment, expression, names)
-                if group.number not in made[group.file]:
+                    possible[group.file] = self._possible_groups(fragment, expression, names)
+                if group.number not in possible[group.file]:
                     continue
-                marks = self._marks(group, expression, names)
+                marks = self._matching_rows(group, expression, names)
             except pyarrow.ArrowException as error:
                 raise ValueError(
                     f"{self.place(group)}: filters: {self.filters!r} cannot be applied: "
-                    f"{_reason(error)}"
+                    f"{error_reason(error)}"
                 ) from None
             n = int(np.count_nonzero(marks))
             if n:
                 yield group._replace(n_rows=n, rows=None if n == len(marks) else marks)
 
     @staticmethod
-    def _possible(fragment: Any, expression: Any, names: Sequence[str]) -> set[int]:
+    def _possible_groups(fragment: Any, expression: Any, names: Sequence[str]) -> set[int]:
         """Return the row groups of a file that the ranges in its footer do not rule out."""
         schema = fragment.physical_schema
         if all(_kind(schema.field(name).type) for name in names):
             fragment = fragment.subset(expression, schema=schema)
         return {each.id for each in fragment.row_groups}
 
-    def _marks(self, group: Group, expression: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Return marks of the rows of a row group that fit the filters."""
+    def _matching_rows(
+        self, group: Group, expression: Any, names: Sequence[str]
+    ) -> NDArray[np.bool_]:
+        """Return a mask of the rows of a row group that fit the filters."""
         import pyarrow
 
         marks, begin = np.zeros(group.n_rows, np.bool_), 0
@@ -269,7 +277,7 @@ class ParquetFiles:
                     for _ in self._batches_of(again, [name], group):
                         pass
             raise ValueError(
-                f"{self.place(group)}, column {names[0]!r}: cut off or damaged ({_reason(error)}); "
+                f"{self.place(group)}, column {names[0]!r}: cut off or damaged ({error_reason(error)}); "
                 "write the file again"
             ) from None
         if found != group.n_rows:
@@ -329,21 +337,21 @@ def rewrite(
     source: ParquetFiles,
     keep: Sequence[str],
     folder: Any,
-    make: Callable[[Any], Mapping[str, NDArray[Any]]],
-    bar: Progress,
+    compute: Callable[[Any], Mapping[str, NDArray[Any]]],
+    progress: Progress,
 ) -> None:
     """Write a folder with one file per source file, of the same name.
 
-    The files have the columns of `keep` and those that `make` returns for every batch. If writing
-    fails there is no folder.
+    The files have the columns of `keep`, and the columns that `compute` returns for every batch. If
+    writing fails there is no folder.
     """
     import pyarrow
 
     parquet, done = pyarrow_parquet(), 0
     top = Path(os.path.commonpath([file.resolve().parent for file in source.files]))
     writer: Any = None
-    of_file, schema = -1, None
-    empty = dict.fromkeys(range(len(source.files)))
+    written, schema = -1, None  # the file that is being written, and its schema
+    without_rows = set(range(len(source.files)))
 
     def path(number: int) -> Path:
         file = temporary / source.files[number].resolve().relative_to(top)
@@ -351,35 +359,33 @@ def rewrite(
         return file
 
     def rewritten(batch: Any) -> Any:
-        made = make(batch)
-        arrays = {name: batch.column(name) for name in keep}
-        return pyarrow.record_batch(
-            arrays | {name: pyarrow.array(values) for name, values in made.items()}
-        )
+        kept = {name: batch.column(name) for name in keep}
+        computed = {name: pyarrow.array(values) for name, values in compute(batch).items()}
+        return pyarrow.record_batch(kept | computed)
 
-    with replace_folder(folder) as temporary, bar.work(source.n_rows, "row"):
+    with replace_folder(folder) as temporary, progress.work(source.n_rows, "row"):
         try:
             for batch, group in source.batches(source.names):
                 with _located(source.place(group)):
                     out = rewritten(batch)
-                if group.file != of_file:
+                if group.file != written:
                     if writer is not None:
                         writer.close()
-                    of_file, schema = group.file, out.schema
-                    empty.pop(of_file)
-                    writer = parquet.ParquetWriter(path(of_file), schema)
+                    written, schema = group.file, out.schema
+                    without_rows.remove(written)
+                    writer = parquet.ParquetWriter(path(written), schema)
                 writer.write_batch(out)
                 done += batch.num_rows
-                bar.step(done)
+                progress.step(done)
         finally:
             if writer is not None:
                 writer.close()
         schema = rewritten(source.no_rows()).schema if schema is None else schema
-        for number in empty:
+        for number in sorted(without_rows):
             parquet.write_table(schema.empty_table(), path(number))
 
 
-def _filtered(filters: Any) -> list[str]:
+def _filter_columns(filters: Any) -> list[str]:
     """Return the columns of filters: [(column, operator, value), ...], or a list of such lists."""
     try:
         flat = [f for each in filters for f in ([each] if isinstance(each, tuple) else each)]
@@ -401,20 +407,24 @@ def _located(where: str) -> Iterator[None]:
         raise kind(f"{where}: {error}") from None
 
 
-def _reason(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
+    """Return the first sentence of an error of pyarrow."""
     return str(error).split(". ")[0].split("\n")[0].rstrip(".")
 
 
 # --- schemas --------------------------------------------------------------------------------------
 
 
-def _names(schema: Any, file: Path) -> list[str]:
+def _column_names(schema: Any, file: Path) -> list[str]:
+    """Return the names of the columns; raise if there are none, or a name is there twice."""
     names = list(schema.names)
     if not names:
         raise ValueError(f"{file}: the file has no columns")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{file}: column {twice!r} is there more than once; rename one of them")
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise ValueError(
+            f"{file}: column {repeated!r} is in the file more than once; rename one of them"
+        )
     return names
 
 
@@ -437,12 +447,15 @@ def _kind(dtype: Any) -> str:
 
 def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, first: Path) -> None:
     """Raise if a file lacks a column, or has it in another type than the files before."""
+    counts = Counter(found.names)
     for name in names:
-        if found.names.count(name) != 1:
-            if name not in found.names:
-                has = ", ".join(map(repr, found.names[:10])) + ", ..." * (len(found.names) > 10)
-                raise ValueError(f"{file}: column {name!r} is not in the file; it has {has}")
-            _names(found, file)
+        if name not in counts:
+            existing = list_names(map(repr, counts))
+            raise ValueError(f"{file}: column {name!r} is not in the file; it has {existing}")
+        if counts[name] > 1:
+            raise ValueError(
+                f"{file}: column {name!r} is in the file more than once; rename one of them"
+            )
         new, old = found.field(name).type, known.field(name).type
         kinds = _kind(new), _kind(old)
         if all(kinds) and kinds[0] != kinds[1]:
@@ -452,8 +465,8 @@ def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, firs
             )
 
 
-def _known_types(found: Any, known: Any) -> Any:
-    """Return the schema; columns in which all cells were missing so far get a type."""
+def _fill_types(known: Any, found: Any) -> Any:
+    """Return the known schema; columns in which all cells were missing so far get a type."""
     for k, field in enumerate(known):
         if not _kind(field.type) and field.name in found.names:
             known = known.set(k, found.field(field.name))

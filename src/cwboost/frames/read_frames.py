@@ -15,6 +15,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from cwboost._utils.checks import first_repeated
 from cwboost._utils.text import count
 
 from .cells import (
@@ -50,15 +51,13 @@ def read(table: Any) -> Table:
     if isinstance(table, Mapping | list | tuple | np.ndarray):
         return _read_columns(table)
     try:
-        frame = _frame(table)
+        frame = _as_frame(table)
         names, n_rows = [_check_name(name) for name in frame.columns], len(frame)
     except DuplicateError:
-        names = [
-            str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))
-        ]
-        twice = next((name for name in names if names.count(name) > 1), "?")
+        columns = getattr(table, "column_names", getattr(table, "columns", ()))
+        repeated = first_repeated(map(str, columns)) or "?"
         raise ValueError(
-            f"column {twice!r} is in the table more than once; rename one of them"
+            f"column {repeated!r} is in the table more than once; rename one of them"
         ) from None
     return Table(names, n_rows, _FrameColumns(frame))
 
@@ -208,7 +207,8 @@ def _transposed(rows: Sequence[Any]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _frame(table: Any) -> nw.DataFrame[Any]:
+def _as_frame(table: Any) -> nw.DataFrame[Any]:
+    """Return a data frame of any library, collected if it is lazy; raise if it is not one."""
     try:
         if hasattr(table, "__arrow_c_array__"):  # a record batch
             return nw.from_arrow(table, backend="pyarrow")

@@ -73,17 +73,17 @@ class ColumnWriter:
         self._pieces.append((narrow, n))
 
     def finish(self) -> dict[str, Any]:
-        """Close the file and return the description of the column for the index."""
+        """Close the file and return the entry of the column in the index."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self.close()
-        found = self.unified.finish()
-        said: dict[str, Any] = {"name": self.unified.name, "file": self._path.name}
-        if isinstance(found, Labels):
-            said |= {"levels": found.levels, "level": found.codes.tolist()}
+        whole = self.unified.finish()
+        entry: dict[str, Any] = {"name": self.unified.name, "file": self._path.name}
+        if isinstance(whole, Labels):
+            entry |= {"levels": whole.levels, "level": whole.codes.tolist()}
         else:
-            said |= {"boolean": found.boolean, "exact": found.exact}
-        return said | {"pieces": self._pieces, "bytes": self._bytes, "crc32": self._crc}
+            entry |= {"boolean": whole.boolean, "exact": whole.exact}
+        return entry | {"pieces": self._pieces, "bytes": self._bytes, "crc32": self._crc}
 
     def close(self) -> None:
         self._stream.close()
@@ -129,8 +129,8 @@ class Writer:
         if self._unwritten:
             self._flush(self._unwritten)
         columns = [column.finish() for column in self._columns]
-        said = {"format": FORMAT, "version": VERSION, "n_rows": self.n_rows, "roles": self._roles}
-        text = _with_checksum(said | {"columns": columns})
+        head = {"format": FORMAT, "version": VERSION, "n_rows": self.n_rows, "roles": self._roles}
+        text = _with_checksum(head | {"columns": columns})
         with (self._folder / INDEX).open("w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
@@ -142,11 +142,13 @@ class Writer:
             column.close()
 
 
-def _with_checksum(said: dict[str, Any]) -> str:
-    text = json.dumps(said, ensure_ascii=False)
-    return json.dumps(
-        {"checksum": hashlib.sha256(text.encode()).hexdigest(), "dataset": said}, ensure_ascii=False
-    )
+def _with_checksum(index: dict[str, Any]) -> str:
+    checksum = _checksum(index)
+    return json.dumps({"checksum": checksum, "dataset": index}, ensure_ascii=False)
+
+
+def _checksum(index: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(index, ensure_ascii=False).encode()).hexdigest()
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -158,27 +160,27 @@ class SavedFolder:
     def __init__(self, folder: Any) -> None:
         recover_folder(folder)
         self.folder = Path(folder).resolve()
-        said = _read_index(self.folder)
-        self.n_rows: int = said["n_rows"]
-        self.roles: dict[str, str] = said["roles"]
-        self._said = {each["name"]: each for each in said["columns"]}
-        self.names = tuple(self._said)
+        index = _read_index(self.folder)
+        self.n_rows: int = index["n_rows"]
+        self.roles: dict[str, str] = index["roles"]
+        self._entries = {entry["name"]: entry for entry in index["columns"]}
+        self.names = tuple(self._entries)
         self._verified: set[Any] = set()  # columns and bins whose checksum has been compared
-        for name, each in self._said.items():
-            path = self._path(each)
-            if not path.is_file() or path.stat().st_size != each["bytes"]:
+        for name, entry in self._entries.items():
+            path = self._path(entry)
+            if not path.is_file() or path.stat().st_size != entry["bytes"]:
                 size = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
                 raise ValueError(
-                    f"{path}: damaged: expected {each['bytes']} bytes of column {name!r}, found "
+                    f"{path}: damaged: expected {entry['bytes']} bytes of column {name!r}, found "
                     f"{size}; save the Dataset again"
                 )
 
-    def _path(self, said: Mapping[str, Any]) -> Path:
-        return self.folder / "columns" / str(said["file"])
+    def _path(self, entry: Mapping[str, Any]) -> Path:
+        return self.folder / "columns" / str(entry["file"])
 
     def column(self, name: str) -> Column:
         """Return all cells of a column."""
-        text = "levels" in self._said[name]
+        text = "levels" in self._entries[name]
         out: NDArray[Any] = np.empty(self.n_rows, np.int64 if text else np.float64)
         begin = 0
         for cells in self._pieces(name):
@@ -192,24 +194,24 @@ class SavedFolder:
         return self._column(name, cells)
 
     def _column(self, name: str, cells: NDArray[Any]) -> Column:
-        said = self._said[name]
-        if "levels" in said:
-            return Labels(name, cells, tuple(said["levels"]))
-        return Numbers(name, cells.astype(np.float64, copy=False), said["boolean"], said["exact"])
+        entry = self._entries[name]
+        if "levels" in entry:
+            return Labels(name, cells, tuple(entry["levels"]))
+        return Numbers(name, cells.astype(np.float64, copy=False), entry["boolean"], entry["exact"])
 
     def _pieces(self, name: str) -> Iterator[NDArray[Any]]:
         """Yield floats, or codes of levels, piece by piece."""
-        said = self._said[name]
-        to = np.array([*said["level"], -1]) if "levels" in said else None
+        entry = self._entries[name]
+        to = np.array([*entry["level"], -1]) if "levels" in entry else None
         at, check, verified = 0, 0, name in self._verified
         try:
-            data = map_file(self._path(said))
+            data = map_file(self._path(entry))
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{self.folder}: the folder of the Dataset, or its file of column {name!r}, no "
                 "longer exists; save the Dataset again and open it"
             ) from None
-        for narrow, n in said["pieces"]:
+        for narrow, n in entry["pieces"]:
             if narrow == MISSING:
                 yield np.full(n, np.nan) if to is None else np.full(n, -1)
                 continue
@@ -217,12 +219,11 @@ class SavedFolder:
             at += len(raw)
             check = 0 if verified else zlib.crc32(raw, check)
             cells = np.frombuffer(raw, narrow)
-            yield (
-                cells if to is None else to.take(cells, mode="wrap")
-            )  # -1, missing, reads the last
-        if not verified and check != said["crc32"]:
+            # Code -1, missing, reads the last entry.
+            yield cells if to is None else to.take(cells, mode="wrap")
+        if not verified and check != entry["crc32"]:
             raise ValueError(
-                f"{self._path(said)}: damaged: the cells of column {name!r} do not match their "
+                f"{self._path(entry)}: damaged: the cells of column {name!r} do not match their "
                 "checksum; save the Dataset again"
             )
         self._verified.add(name)
@@ -230,10 +231,11 @@ class SavedFolder:
     def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:
         """Yield some columns of all rows, piece by piece, with the folder's name."""
         iterators = [self._pieces(name) for name in names]
-        for _, n in next(iter(self._said.values()))["pieces"] if self._said else ():
-            cells = dict(zip(names, map(next, iterators), strict=True))
-            made = {name: self._column(name, each) for name, each in cells.items()}
-            yield Table(names, n, ComputedColumns(made.__getitem__)), str(self.folder)
+        first = next(iter(self._entries.values()), {"pieces": ()})  # all columns have equal pieces
+        for _, n in first["pieces"]:
+            cells = zip(names, map(next, iterators), strict=True)
+            columns = {name: self._column(name, piece) for name, piece in cells}
+            yield Table(names, n, ComputedColumns(columns.__getitem__)), str(self.folder)
         for pieces in iterators:
             next(pieces, None)  # compares the checksum
 
@@ -258,18 +260,19 @@ def _read_index(folder: Path) -> Any:
             f"{folder}: not a saved Dataset: the folder has no {INDEX}; see Dataset.save"
         )
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        said, checksum = found["dataset"], found["checksum"]
-        same = json.loads(_with_checksum(said))["checksum"] == checksum
+        content = json.loads(path.read_text(encoding="utf-8"))
+        index, checksum = content["dataset"], content["checksum"]
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: damaged, or not written by Dataset.save") from None
-    if said.get("format") != FORMAT or not isinstance(said.get("version"), int):
+    known = isinstance(index, dict) and index.get("format") == FORMAT
+    version = index.get("version") if known else None
+    if not isinstance(version, int):
         raise ValueError(f"{path}: not a saved Dataset of cwboost")
-    if said["version"] > VERSION:
+    if version > VERSION:
         raise ValueError(
-            f"{path}: written by a later cwboost (format version {said['version']}; this "
+            f"{path}: written by a later cwboost (format version {version}; this "
             f"one reads up to {VERSION}); update cwboost"
         )
-    if not same:
+    if _checksum(index) != checksum:
         raise ValueError(f"{path}: damaged: it does not match its checksum; save the Dataset again")
-    return said
+    return index

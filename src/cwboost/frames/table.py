@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.text import list_names
 
 from .chunks import Chunk
 from .columns import Column, Numbers, concat
@@ -143,7 +144,7 @@ class Table:
     @property
     def shown(self) -> str:
         """The first ten names, for messages."""
-        return ", ".join(map(repr, self.names[:10])) + ", ..." * (len(self.names) > 10) or "none"
+        return list_names(map(repr, self.names)) or "none"
 
     def __getitem__(self, name: str) -> Column:
         return self.column(name, keep=True)
@@ -157,17 +158,17 @@ class Table:
 
     def unchecked(self, name: str, keep: bool = True) -> Column:
         """Return a column whose numbers may be infinite; the caller calls `check`."""
-        found = self._kept.get(name)
-        if found is not None:
-            return found
+        kept = self._kept.get(name)
+        if kept is not None:
+            return kept
         self._check_name(name)
         once = None if keep else self._source.column_once(name)
         if once is not None:
             return once
-        found = self._source.column(name)
+        column = self._source.column(name)
         if keep and not self._source.is_reread(name):
-            self._kept[name] = found
-        return found
+            self._kept[name] = column
+        return column
 
     def _check_name(self, name: str) -> None:
         if name not in self._known:
@@ -194,8 +195,8 @@ class Table:
 
     def chunk(self, name: str) -> Chunk:
         """Return a column whose other rows are in other tables."""
-        found = self._source.chunk(name) if name in self._known else None
-        return Chunk.of_column(self.unchecked(name)) if found is None else found
+        chunk = self._source.chunk(name) if name in self._known else None
+        return Chunk.of_column(self.unchecked(name)) if chunk is None else chunk
 
     def select(self, names: Sequence[str]) -> Table:
         """Return the table with some of the columns."""
@@ -225,11 +226,11 @@ class Table:
 
         return Table(self.names, self.n_rows + other.n_rows, ComputedColumns(compute))
 
-    def at_a_time(self, n_threads: int) -> int:
+    def limit_threads(self, n_threads: int) -> int:
         """Return how many of `n_threads` threads may each hold a column at the same time.
 
-        Columns that are read from disk must not take more memory together than the fit itself
-        (four floats per row).
+        The limit is for columns that are read from disk: together they must not take more memory
+        than the fit itself (four floats per row).
         """
         if self.on_read is None:
             return n_threads
@@ -273,8 +274,8 @@ class _TakenRows(ColumnSource):
 
 def known_table(table: Any) -> Table | None:
     """Return the Table that an object is or (a Dataset) holds; None if it must be read first."""
-    found = table if isinstance(table, Table) else getattr(table, "table", None)
-    return found if isinstance(found, Table) else None
+    held = table if isinstance(table, Table) else getattr(table, "table", None)
+    return held if isinstance(held, Table) else None
 
 
 def check_finite(column: Column, table: Table | None = None) -> None:

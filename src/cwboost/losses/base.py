@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from cwboost import _core
+from cwboost._utils.checks import is_built_in
 from cwboost._utils.fingerprint import describe_code, fingerprint
 from cwboost.binning.numbers import weighted_quantile
 from cwboost.frames.columns import Column, Floats, Labels
@@ -104,7 +105,8 @@ class Loss:
     y::
 
         target*               "numbers" (default) or "classes".
-        check_y(y)*           raise if numbers are outside the domain (default: all are inside).
+        check_y(y)*           raise if numbers are outside the domain (default: all are inside); a
+                              TargetError (frames/columns.py) names the row.
         class_values(n)*      the n values that stand for the classes in y, increasing
                               (default 0, 1, ...).
         read_y, class_codes, n_classes, max_classes, with_classes
@@ -358,16 +360,12 @@ class Loss:
 
     # --- text -------------------------------------------------------------------------------------
 
-    @property
-    def _built_in(self) -> bool:
-        return type(self).__module__.startswith(f"{__package__}.")
-
     def code(self) -> str:
         """Return the expression that makes the loss in a script: 'squared', cb.Quantile(tau=0.9).
 
         For a loss of the user's own this is a variable, `loss`.
         """
-        if not self._built_in:
+        if not is_built_in(type(self)):
             return "loss"
         return repr(self.name) if repr(self).endswith("()") else f"cb.{self!r}"
 
@@ -381,7 +379,7 @@ class Loss:
 
         For a loss of the user's own it contains a hash of the code.
         """
-        if self._built_in:
+        if is_built_in(type(self)):
             return repr(self)
         return f"{type(self).__qualname__} {fingerprint(describe_code(self))}"
 

@@ -44,14 +44,14 @@ def as_loss(loss: Any) -> Loss:
         return as_loss(cls())
     if isinstance(loss, type):
         return as_loss(loss())
-    made = loss if isinstance(loss, Loss) else PythonLoss(loss)
-    _check_definition(made, type(loss).__name__)
-    if not made.joint_choices:
+    instance = loss if isinstance(loss, Loss) else PythonLoss(loss)
+    _check_definition(instance, type(loss).__name__)
+    if not instance.joint_choices:
         raise ValueError(
             f"loss: {type(loss).__name__} asks for separate choices per output, which are not "
             "supported yet"
         )
-    return made
+    return instance
 
 
 def _check_definition(loss: Loss, who: str) -> None:

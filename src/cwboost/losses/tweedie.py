@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import gammaln
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
-from cwboost.frames.columns import Floats
+from cwboost.frames.columns import Floats, TargetError
 
 from .base import Loss, TargetRows
 
@@ -43,10 +43,11 @@ class Tweedie(Loss):
         return _core.make_loss(limits.get(self.power, "tweedie"), self.power)
 
     def check_y(self, y: Floats) -> None:
-        if self.power < 2.0:
-            _refuse(y < 0, y, f"the {self.name} loss needs numbers >= 0")
-        else:
-            _refuse(y <= 0, y, f"the {self.name} loss needs numbers > 0")
+        bad, domain = (y < 0, ">= 0") if self.power < 2.0 else (y <= 0, "> 0")
+        if bad.any():
+            row, n = int(np.argmax(bad)), int(bad.sum())
+            needs = f"the {self.name} loss needs numbers {domain}"
+            raise TargetError(row, f"{needs}, got {y[row]:g} ({n} such rows)")
 
     def start_of(self, rows: TargetRows) -> Floats:
         p = self.power
@@ -98,9 +99,3 @@ class Gamma(Tweedie):
 
     power: float = field(default=2.0, init=False, repr=False)
     name: ClassVar[str] = "gamma"
-
-
-def _refuse(bad: Any, y: Floats, what: str) -> None:
-    if np.any(bad):
-        row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"y, row {row}: {what}, got {y[row]:g} ({int(bad.sum())} such rows)")

@@ -47,6 +47,7 @@ class Encoder(ABC):
         The level of each code; () if the codes are not levels.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # of the subclasses
     is_numeric: ClassVar[bool]
     cuts: tuple[float, ...] = ()
     levels: tuple[str, ...] = ()
@@ -110,7 +111,7 @@ class Encoder(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Return the fields as plain lists and numbers."""
-        items = ((f.name, getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        items = ((f.name, getattr(self, f.name)) for f in fields(self))
         return {name: list(v) if isinstance(v, tuple) else v for name, v in items}
 
 
@@ -277,6 +278,7 @@ class Levels(Encoder):
         if not drop.any():
             return self
         rare = [level for level, gone in zip(self.levels, drop, strict=True) if gone]
+        kept = [level for level, gone in zip(self.levels, drop, strict=True) if not gone]
         if drop.all():
             raise ValueError(
                 f"column {column.name!r}: no level has min_rows_per_bin = {min_rows.rows} rows at "
@@ -289,7 +291,7 @@ class Levels(Encoder):
             UserWarning,
             stacklevel=2,
         )
-        return Levels(tuple(level for level in self.levels if level not in set(rare)))
+        return Levels(tuple(kept))
 
     def problem(self) -> str | None:
         return None if len(set(self.levels)) == len(self.levels) else "expected different levels"

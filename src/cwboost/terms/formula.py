@@ -19,8 +19,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+from cwboost._utils.text import list_names
 from cwboost.binning.numbers import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.columns import Labels
@@ -79,13 +80,30 @@ class FormulaError(ValueError):
 
 @dataclass(frozen=True)
 class Token:
+    """A word, number, text or sign of a formula, and where it begins."""
+
     kind: str  # number, name, quoted, text, sign, end
     text: str  # without quotes
     at: int
 
 
+class FormulaTerm(NamedTuple):
+    """A term as it is written: a learner, or a column without a function; neither for "."."""
+
+    token: Token
+    learner: Learner | None = None
+    column: str | None = None
+
+    @property
+    def is_dot(self) -> bool:
+        return self.learner is None and self.column is None
+
+
 def tokenize(formula: str) -> list[Token]:
-    """Return the tokens and two ends; every character but spaces is part of a token."""
+    """Return the tokens, then two of kind "end", so that the parser can look ahead.
+
+    Every character but spaces is part of a token.
+    """
     out = []
     for match in TOKENS.finditer(formula):
         kind = str(match.lastgroup)
@@ -161,24 +179,23 @@ class _Parser:
             self.fail("the target must be a column; transform it before the fit", self.token)
         self.target = self.column("the target, a column").text
         self.expect("~", "'~' after the target")
-        found, removed = [self.term()], []
+        terms, removed = [self.term()], []
         while self.token.kind != "end":
             if self.sees("-"):
                 self.take()
                 removed.append(self.predictor("a column to leave out"))
             else:
                 self.expect("+", "'+', '-' or the end")
-                found.append(self.term())
-        return self.target, self.expanded(found, removed, exclude)
+                terms.append(self.term())
+        return self.target, self.expand(terms, removed, exclude)
 
-    def term(self) -> tuple[Token, Learner | str | None]:
-        """Read a term: its place, and its learner, or its column, or None for "."."""
+    def term(self) -> FormulaTerm:
         if self.sees("."):
-            return self.take(), None
+            return FormulaTerm(self.take())
         if self.token.kind == "name" and self.sees("(", 1):
-            return self.token, self.call()
+            return FormulaTerm(self.token, learner=self.call())
         token = self.predictor("a term: a column, a function such as s(age), or '.'")
-        return token, token.text
+        return FormulaTerm(token, column=token.text)
 
     def call(self, margin: bool = False) -> Learner:
         """Read a function and its arguments; a `margin` is an argument of te or ti."""
@@ -203,8 +220,9 @@ class _Parser:
             learner = cls(*columns, **{key: value for key, (_, value) in keywords.items()})
             learner.bin_rule(Bins())  # checks the rule
         except (TypeError, ValueError) as error:
-            said = str(error).replace("bins:", "bins must")
-            blamed = [token for key, (token, _) in keywords.items() if f"{key} must" in said]
+            # Point at the keyword that the message is about: "... df must be ...", "bins: ...".
+            message = str(error).replace("bins:", "bins must")
+            blamed = [token for key, (token, _) in keywords.items() if f"{key} must" in message]
             self.fail(str(error), blamed[0] if blamed else function)
         return learner
 
@@ -241,10 +259,10 @@ class _Parser:
             self.expected("a keyword and its value such as df=4" if "df" in types else "name=")
         key = self.take()
         if key.text not in types:
-            self.fail(f"unknown keyword {key.text!r}; {_near(key.text, list(types))}", key)
+            self.fail(f"unknown keyword {key.text!r}; {_suggest(key.text, list(types))}", key)
         self.expect("=", f"'=' and a value for {key.text}")
         token, value = self.token, self.literal()
-        # Learners do not check these themselves.
+        # Checked here to point at the value; a learner need not check them itself.
         if value is not None and key.text == "name" and not isinstance(value, str):
             self.fail(f"expected text in quotes for name, got {value!r}", token)
         if value is not None and types[key.text] in ("bool", bool) and not isinstance(value, bool):
@@ -280,56 +298,60 @@ class _Parser:
             self.expected(what)
         token = self.take()
         if token.text not in self.table:
-            near = _near(token.text, self.table.names, "the table has")
+            near = _suggest(token.text, self.table.names, "the table has")
             self.fail(f"no column {token.text!r}; {near}", token)
         return token
 
     # --- learners ---------------------------------------------------------------------------------
 
-    def expanded(
-        self,
-        found: list[tuple[Token, Learner | str | None]],
-        removed: list[Token],
-        exclude: Sequence[str],
+    def expand(
+        self, terms: Sequence[FormulaTerm], removed: Sequence[Token], exclude: Sequence[str]
     ) -> list[Learner]:
-        """Return the learners, with columns and "." replaced by the learners of their style."""
-        dotted = any(item is None for _, item in found)
-        bare = {item for _, item in found if isinstance(item, str)}
-        single = {
-            item.columns[0]
-            for _, item in found
-            if isinstance(item, Learner) and item.is_main_effect
-        }
+        """Return the learners; columns without a function and "." get those of the style."""
+        has_dot = any(term.is_dot for term in terms)
+        bare = {term.column for term in terms if term.column is not None}
+        learners = [term.learner for term in terms if term.learner is not None]
+        named = bare | {x.columns[0] for x in learners if x.is_main_effect}
         for token in removed:
-            if not dotted:
+            if not has_dot:
                 self.fail("'-' removes a column from '.', and the formula has no '.'", token)
-            if token.text in bare | single:
+            if token.text in named:
                 self.fail(f"{token.text!r} is removed here but has a term of its own", token)
-        others = {self.target, *exclude, *bare, *single, *(token.text for token in removed)}
-        rest = [name for name in self.table.names if dotted and name not in others]
-        some = [name for name in self.table.names if name in bare or name in rest]
-        made = make_learners(self.table.select(some))
+        others = {self.target, *exclude, *named, *(token.text for token in removed)}
+        dot = [name for name in self.table.names if has_dot and name not in others]
+        styled = self.style_learners({*bare, *dot})
         out: list[Learner] = []
-        for token, item in found:
-            names = rest if item is None else [item]
-            new = (
-                [x for x in made if x.columns[0] in names]
-                if not isinstance(item, Learner)
-                else [item]
-            )
-            if any(learner in out for learner in new):
-                self.fail("this term is in the formula more than once", token)
+        on_columns: dict[tuple[str, ...], list[Learner]] = {}
+        for term in terms:
+            if term.learner is not None:
+                new = [term.learner]
+            else:
+                names = dot if term.column is None else [term.column]
+                new = [learner for name in names for learner in styled[name]]
+            if any(learner in on_columns.get(learner.columns, ()) for learner in new):
+                self.fail("this term is in the formula more than once", term.token)
+            for learner in new:
+                on_columns.setdefault(learner.columns, []).append(learner)
             out += new
         if not out:
-            self.fail("no column is left for '.'", found[0][0])
+            self.fail("no column is left for '.'", terms[0].token)
+        return out
+
+    def style_learners(self, names: set[str]) -> dict[str, list[Learner]]:
+        """Return the learners that the default style gives to columns, by column."""
+        out: dict[str, list[Learner]] = {name: [] for name in names}
+        table = self.table.select([name for name in self.table.names if name in names])
+        for learner in make_learners(table):
+            out[learner.columns[0]].append(learner)
         return out
 
 
-def _near(word: str, known: Sequence[str], label: str = "there are") -> str:
+def _suggest(word: str, known: Sequence[str], label: str = "there are") -> str:
+    """Return the known names that resemble a word, as a question; if there are none, all names."""
     close = get_close_matches(word, known, 3)
     if close:
         shown = [
             repr(name) if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`" for name in close
         ]
         return "did you mean " + " or ".join(shown) + "?"
-    return f"{label} " + ", ".join(map(repr, known[:10])) + ", ..." * (len(known) > 10)
+    return f"{label} {list_names(map(repr, known))}"

@@ -1,4 +1,7 @@
-"""A term as the training rows decided it: learner, encoders and basis. The model keeps it."""
+"""The plan of a term: its learner, and the encoders and basis that follow from the training rows.
+
+The fit adds smoothing and coefficients; the model keeps both.
+"""
 
 from __future__ import annotations
 

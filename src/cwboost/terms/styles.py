@@ -28,8 +28,8 @@ def _auto(column: Numbers) -> list[Learner]:
     have the same value, the others are exceptions: there is no curve, and spikes are added if there
     are so few values that each of them may have a meaning.
     """
-    name, found = column.name, statistics_of(column).distinct(None, STEP_BINS)
-    n_values = np.inf if found is None else len(found)
+    name, distinct = column.name, statistics_of(column).distinct(None, STEP_BINS)
+    n_values = np.inf if distinct is None else len(distinct)
     if n_values <= FEW_VALUES:
         return [Linear(name) if n_values <= 2 else Step(name)]
     if not statistics_of(column).mostly_one():
@@ -38,7 +38,7 @@ def _auto(column: Numbers) -> list[Learner]:
     return [Step(name), *spikes]
 
 
-# What a numeric column gets.
+# The learners of a numeric column, by style.
 STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
     "auto": _auto,
     "linear": lambda column: [Linear(column.name)],
@@ -80,19 +80,20 @@ def make_learners(
     >>> [type(x).__name__ for x in make_learners(table, [Step("age"), ...])]
     ['Step', 'Category']
     """
-    given, style, complete = _given(learners, terms)
+    given, style, only_given = _read_argument(learners, terms)
     for name in exclude:
         if name not in table:
             table[name]  # raises, and says which columns the table has
         if any(isinstance(x, Learner) and name in x.columns for x in given):
             raise ValueError(f"column {name!r} is excluded, but a learner names it")
-    if complete:
+    if only_given:
         return given
     has_term = {x.columns[0] for x in given if isinstance(x, Learner) and x.is_main_effect}
+    skipped = has_term.union(exclude, apart)
     out: list[Any] = list(given)
     for name in table.names:
-        if name not in has_term and name not in exclude and name not in apart:
-            column = _enough_of(table, name, style)
+        if name not in skipped:
+            column = _read_enough(table, name, style)
             if isinstance(column, Numbers) and not column.boolean:
                 out += STYLES[style](column)
             else:
@@ -101,8 +102,9 @@ def make_learners(
     return out
 
 
-def _given(learners: Any, style: str) -> tuple[list[Any], str, bool]:
-    """Return the learners that the user gave, the style of the others, and if there are none."""
+def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
+    """Return the learners of the argument, the style of the other columns, and whether the other
+    columns get no learners."""
     styles = ", ".join(map(repr, STYLES))
     if isinstance(learners, str):
         if learners not in STYLES:
@@ -121,8 +123,8 @@ def _given(learners: Any, style: str) -> tuple[list[Any], str, bool]:
     return given, style, len(given) == len(learners)
 
 
-def _enough_of(table: Table, name: str, style: str) -> Numbers | Labels:
-    """Return the column, or only its first rows if they settle what it gets."""
+def _read_enough(table: Table, name: str, style: str) -> Numbers | Labels:
+    """Return the column, or only its first rows if they settle which learners it gets."""
     head = None if table.head is None or style == "auto" else table.head(name)
     if (
         isinstance(head, Numbers)

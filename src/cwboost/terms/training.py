@@ -1,4 +1,4 @@
-"""What learners decide from: the columns of a table as the training rows show them."""
+"""The training rows as learners see them: the columns of a table, each with its summary."""
 
 from __future__ import annotations
 
@@ -52,8 +52,16 @@ class TrainingTable:
     table: Table
     sample: Sample
     summaries: Mapping[str, ColumnSummary]
-    # Encoder and basis of the margins of Tensors: many pairs share a column.
-    margins: dict[Learner, tuple[Encoder, Basis]] = field(default_factory=dict)
+    _margins: dict[Learner, tuple[Encoder, Basis]] = field(default_factory=dict, init=False)
 
     def __getitem__(self, name: str) -> TrainingColumn:
         return TrainingColumn(name, self.table, self.sample, self.summaries[name])
+
+    def margin(self, learner: Learner) -> tuple[Encoder, Basis]:
+        """Return encoder and basis of a Tensor's margin; many pairs share a margin, so it is made
+        once."""
+        found = self._margins.get(learner)
+        if found is None:
+            column = self[learner.columns[0]]
+            found = self._margins[learner] = learner.encoder_and_basis(column)
+        return found

@@ -7,10 +7,10 @@ in `__init__.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from cwboost._utils.checks import is_number
 from cwboost.binning.rules import Bins, as_bins
@@ -167,6 +167,10 @@ class Learner:
         """Whether df can be chosen."""
         return hasattr(self, "df")
 
+    def with_df(self, df: float) -> Self:
+        """Return the learner with other degrees of freedom; only if it takes df."""
+        return replace(self, **{"df": df, "smoothing": None})
+
     # --- from the training rows to a term ---------------------------------------------------------
 
     def check_columns(self, training: TrainingTable) -> None:
@@ -258,14 +262,10 @@ class Learner:
         """Whether its basis holds constants."""
         return True
 
-    @classmethod
-    def option_names(cls) -> list[str]:
-        """Return the parameters other than columns."""
-        return [f.name for f in fields(cls) if f.name not in cls.column_fields]
-
     def __repr__(self) -> str:
-        """As a user would write it: the columns, then parameters that are not the default."""
+        """Return the learner as a user would write it: columns, then parameters that are not the
+        default."""
         options = [f for f in fields(self) if f.name not in self.column_fields]
-        given = [f"{f.name}={v!r}" for f in options if (v := getattr(self, f.name)) != f.default]
+        changed = [f"{f.name}={v!r}" for f in options if (v := getattr(self, f.name)) != f.default]
         columns = [repr(getattr(self, name)) for name in self.column_fields]
-        return f"{type(self).__name__}({', '.join([*columns, *given])})"
+        return f"{type(self).__name__}({', '.join([*columns, *changed])})"

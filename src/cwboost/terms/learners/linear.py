@@ -41,9 +41,11 @@ class Linear(CurveLearner):
 
     functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"lin": {}, "l": {}}
 
-    @property
-    def shows_missing(self) -> bool:
-        return False
+    def check_parameters(self) -> None:
+        if self.intercept not in (True, False):
+            raise TypeError(
+                f"{self.shown}: intercept must be True or False, got {self.intercept!r}"
+            )
 
     @property
     def has_constant(self) -> bool:

@@ -1,4 +1,4 @@
-"""The learner Polynomial."""
+"""The learner Polynomial: a polynomial of a number."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 from cwboost._utils.checks import is_whole
 from cwboost.terms.bases import Basis, PowerBasis
+from cwboost.terms.bases.powers import MAX_DEGREE
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
 from .base import require
 from .curve import CurveLearner, training_range
-
-MAX_DEGREE = 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,10 +48,6 @@ class Polynomial(CurveLearner):
             f"{self.shown}: degree must be a whole number from 1 to {MAX_DEGREE}, got "
             f"{self.degree!r}",
         )
-
-    @property
-    def shows_missing(self) -> bool:
-        return False
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002
         low, high = training_range(column)

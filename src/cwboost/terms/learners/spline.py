@@ -11,6 +11,7 @@ import numpy as np
 from cwboost._utils.checks import is_whole
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, Extrapolate, SplineBasis
+from cwboost.terms.bases.spline import MAX_DEGREE
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
@@ -64,11 +65,12 @@ class Spline(CurveLearner):
 
     def check_parameters(self) -> None:
         who = self.shown
-        for label, low, high in (("knots", 0, 1000), ("degree", 0, 10), ("differences", 1, 10)):
-            value = getattr(self, label)
+        limits = {"knots": (0, 1000), "degree": (0, MAX_DEGREE), "differences": (1, 10)}
+        for parameter, (low, high) in limits.items():
+            value = getattr(self, parameter)
             require(
                 is_whole(value) and low <= value <= high,
-                f"{who}: {label} must be a whole number from {low} to {high}, got {value!r}",
+                f"{who}: {parameter} must be a whole number from {low} to {high}, got {value!r}",
             )
         require(
             self.differences < self.knots + self.degree + 1,
@@ -97,9 +99,9 @@ class Spline(CurveLearner):
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002
         inner = self._inner_knots(column)
-        out = np.arange(1, self.degree + 1)
-        below = inner[0] - (inner[1] - inner[0]) * out[::-1]
-        above = inner[-1] + (inner[-1] - inner[-2]) * out
+        steps = np.arange(1, self.degree + 1)
+        below = inner[0] - (inner[1] - inner[0]) * steps[::-1]
+        above = inner[-1] + (inner[-1] - inner[-2]) * steps
         knots = np.concatenate([below, inner, above])
         return SplineBasis(
             knots=tuple(knots.tolist()),
@@ -117,8 +119,8 @@ class Spline(CurveLearner):
             inner = np.linspace(low, high, self.knots + 2)
         else:
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
-            ranks = column.numbers.quantiles(column.sample, shares)
-            inner = np.unique(np.concatenate([[low], ranks, [high]]))
+            quantiles = column.numbers.quantiles(column.sample, shares)
+            inner = np.unique(np.concatenate([[low], quantiles, [high]]))
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(
                 f"column {self.column!r}: its values from {low!r} to {high!r} are too close "

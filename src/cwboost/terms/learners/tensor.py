@@ -132,15 +132,11 @@ class Tensor(Learner):
             )
 
         def n_levels(column: str) -> int | None:
-            found = training[column]
-            return None if found.is_numeric else len(found.column.labels().levels)
+            known = training[column]
+            return None if known.is_numeric else len(known.column.labels().levels)
 
-        made = training.margins
         margins = self.margins(n_levels, training.sample.n_rows)
-        for margin in margins:
-            if margin not in made:
-                made[margin] = margin.encoder_and_basis(training[margin.columns[0]])
-        encoders, (a, b) = zip(*(made[margin] for margin in margins), strict=True)
+        encoders, (a, b) = zip(*map(training.margin, margins), strict=True)
         if a.n_coef * b.n_coef > MAX_TENSOR_COEF:
             raise ValueError(
                 f"{self.shown}: {a.n_coef} x {b.n_coef} coefficients are more than "
