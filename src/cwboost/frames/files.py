@@ -22,8 +22,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +34,7 @@ from cwboost._utils.checks import first_repeated
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
-from .parquet import error_reason, pyarrow_parquet
+from .parquet import error_reason, errors_name, pyarrow_parquet
 from .read_frames import read, read_column
 from .saved_folder import INDEX
 from .table import ComputedColumns, Table, check_finite
@@ -281,7 +280,7 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
                 row = is_text.index(True)
                 where = f"{name}, line {line_numbers[row]}, {column!r}"
                 raise ValueError(f"{where}: expected a number, got {_shown(values[row])}")
-        with _errors_name(name):
+        with errors_name(name):
             found = read_column(values, column)
             check_finite(found)
         return found
@@ -321,24 +320,15 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         else field
         for field in found.schema
     ]
-    with _errors_name(name):
+    with errors_name(name):
         inner = read(found.cast(pyarrow.schema(fast)))
 
     def convert(column: str) -> Column:
-        with _errors_name(name):
+        with errors_name(name):
             return inner[column]
 
     table = Table(inner.names, inner.n_rows, ComputedColumns(convert))
     return FileTable(table, lambda column: found.column(column).combine_chunks())
-
-
-@contextmanager
-def _errors_name(name: str) -> Iterator[None]:
-    """Name the file in errors about its content."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from None
 
 
 def _shown(cell: Any) -> str:

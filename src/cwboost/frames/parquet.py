@@ -302,7 +302,7 @@ class ParquetFiles:
     def _chunks(self, name: str) -> Generator[tuple[Chunk, str]]:
         for batch, group in self.batches([name]):
             where = self.place(group)
-            with _located(where):
+            with errors_name(where):
                 chunk = read_chunk(batch.column(name), name)
             yield chunk, where
 
@@ -366,7 +366,7 @@ def rewrite(
     with replace_folder(folder) as temporary, progress.work(source.n_rows, "row"):
         try:
             for batch, group in source.batches(source.names):
-                with _located(source.place(group)):
+                with errors_name(source.place(group)):
                     out = rewritten(batch)
                 if group.file != written:
                     if writer is not None:
@@ -398,8 +398,8 @@ def _filter_columns(filters: Any) -> list[str]:
 
 
 @contextmanager
-def _located(where: str) -> Iterator[None]:
-    """Name the place in error messages."""
+def errors_name(where: str) -> Iterator[None]:
+    """Put the place of the rows in front of error messages."""
     try:
         yield
     except (TypeError, ValueError) as error:

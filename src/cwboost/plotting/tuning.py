@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from cwboost.frames.result_table import ResultTable
-from cwboost.selection.tuning.space import Choice, LogUniform
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
 
@@ -130,17 +129,17 @@ class TuningDisplay:
         """Draw the score over one parameter."""
         having = [t for t in self.last if name == "n_iter" or name in t.parameters]
         values: list[Any] = [t.n_iter if name == "n_iter" else t.parameters[name] for t in having]
-        distribution = self.tuning.evaluator.space.parameters.get(name)
+        distribution = self.tuning.evaluator.space.parameters.get(name)  # None for n_iter
+        labels = None if distribution is None else distribution.labels
         style_axes(ax)
-        if isinstance(distribution, Choice):
-            labels = distribution.labels
+        if labels is not None:
             spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(having))
             at = np.array([labels.index(v) for v in values]) + spread
             ax.set_xticks(range(len(labels)), [drawn_text(v, 18) for v in labels])
             ax.set_xlim(-0.5, len(labels) - 0.5)
         else:
             at = np.array(values, dtype=float)
-            _set_number_axis(ax, at, log=name == "n_iter" or isinstance(distribution, LogUniform))
+            _set_number_axis(ax, at, log=distribution is None or distribution.is_log)
         best = self.tuning.best.configuration
         for x, t in zip(at, having, strict=True):
             mine = t.configuration == best

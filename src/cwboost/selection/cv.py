@@ -181,12 +181,12 @@ class CV:
             training_risk=self.training_risk.mean(axis=0),
         )
         for name, values in self.metrics.items():
-            for column, found in (
+            for column, on_grid in (
                 (name, values.mean(axis=0)),
                 (f"{name}_se", self._error(values)),
             ):
                 out[column] = np.full(self.n_iter + 1, np.nan)
-                out[column][self.grid] = found
+                out[column][self.grid] = on_grid
         return out
 
     def summary(self) -> str:
@@ -317,31 +317,31 @@ def cv(
         raise ValueError(f"every must be a whole number > 0, got {every!r}")
     apart = [groups] if isinstance(groups, str) else []
     with reading(table, bar):
-        read = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
-    data, seed = read.data, as_seed(random_state)
+        checked = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
+    data, seed = checked.data, as_seed(random_state)
     metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
-    made = as_folds(folds, data, groups, seed)
-    held: list[Any] = [None] * len(made)
+    fold_list = as_folds(folds, data, groups, seed)
+    held: list[Any] = [None] * len(fold_list)
     if optimizer.needs_validation:
-        held = validation_rows(made, folds, data, _share(validation), groups, seed)
+        held = validation_rows(fold_list, folds, data, _share(validation), groups, seed)
     elif validation is not None:
         raise ValueError(
             f"validation: {type(optimizer).__name__} uses no validation rows within a fold; "
             "it applies only to optimizers that switch, such as cb.Hybrid()"
         )
-    parts = [_FoldRows(fold, data, marks) for fold, marks in zip(made, held, strict=True)]
+    parts = [_FoldRows(fold, data, marks) for fold, marks in zip(fold_list, held, strict=True)]
     threads = threads_for(n_threads)
-    step = _step(every, n_iter, made)
+    step = _step(every, n_iter, fold_list)
     with reading(table, bar):
-        binned = read.bin(threads)
+        binned = checked.bin(threads)
     fits = FoldFits(binned, parts, optimizer, metrics, step, start, scale)
     try:
-        found = fits.extend_to_best(int(n_iter), most, threads, bar)
+        result = fits.extend_to_best(int(n_iter), most, threads, bar)
     except Interrupted:
         raise KeyboardInterrupt("cv: interrupted; the results of all folds are lost") from None
-    found = found if keep_models else replace(found, models=None)
-    _warn_at_edge(found, extension_requested=extend is not True)
-    return found
+    result = result if keep_models else replace(result, models=None)
+    _warn_at_edge(result, extension_requested=extend is not True)
+    return result
 
 
 def _max_iterations(extend: Any, n_iter: int) -> int:
@@ -372,18 +372,21 @@ def _step(every: int | None, n_iter: int, folds: Sequence[Fold]) -> int:
     return max(1, min(wanted, n_iter // MIN_POINTS))
 
 
-def _warn_at_edge(found: CV, extension_requested: bool) -> None:
-    m, last = found.best_iteration, found.n_iter
-    if found.at_edge:
-        what = f"cv: the best iteration, {m}, is among the last of {last}; raise n_iter or the rate"
-    elif last > found.asked and not extension_requested:
-        what = (
-            f"cv: the best of n_iter={found.asked} iterations was among the last, so the folds "
-            f"were continued to {last}; the best iteration is now {m}"
+def _warn_at_edge(result: CV, extension_requested: bool) -> None:
+    """Warn if more iterations may be better, or if they were run although the user did not ask."""
+    best, last = result.best_iteration, result.n_iter
+    if result.at_edge:
+        message = (
+            f"cv: the best iteration, {best}, is among the last of {last}; raise n_iter or the rate"
+        )
+    elif last > result.asked and not extension_requested:
+        message = (
+            f"cv: the best of n_iter={result.asked} iterations was among the last, so the folds "
+            f"were continued to {last}; the best iteration is now {best}"
         )
     else:
         return
-    warnings.warn(what, UserWarning, stacklevel=3)
+    warnings.warn(message, UserWarning, stacklevel=3)
 
 
 # --- the fits of the folds ------------------------------------------------------------------------
@@ -434,9 +437,9 @@ class FoldFits:
         asked = n_iter
         while True:
             done = self.fit_all(n_iter, paths, n_threads, bar)
-            found = self.collect(done, asked)
-            if not found.at_edge or n_iter >= most:
-                return found
+            result = self.collect(done, asked)
+            if not result.at_edge or n_iter >= most:
+                return result
             paths, n_iter = list(done), min(2 * n_iter, most)
 
     def fit_all(
@@ -489,22 +492,22 @@ class FoldFits:
             m.name: np.array([_on_grid(p.metrics[m.name], grid, p.model, m) for p in paths])
             for m in others
         }
-        found = CV(
-            np.array([_extend_risk(p.risk, n_iter, p.model) for p in paths]),
-            np.array([_extend_risk(p.model.risk, n_iter, p.model) for p in paths]),
-            metrics,
-            grid,
-            first.name,
-            first.greater_is_better,
-            self.binned.data.loss,
-            self.optimizer,
-            asked,
-            all(p.model.stopped in FINAL_REASONS for p in paths),
-            _n_distinct_folds([part.fold for part in self.parts]),
+        result = CV(
+            risk=np.array([_extend_risk(p.risk, n_iter, p.model) for p in paths]),
+            training_risk=np.array([_extend_risk(p.model.risk, n_iter, p.model) for p in paths]),
+            metrics=metrics,
+            grid=grid,
+            chosen_by=first.name,
+            greater_is_better=first.greater_is_better,
+            loss=self.binned.data.loss,
+            optimizer=self.optimizer,
+            asked=asked,
+            ended=all(p.model.stopped in FINAL_REASONS for p in paths),
+            distinct=_n_distinct_folds([part.fold for part in self.parts]),
         )
-        best = found.best_iteration
+        best = result.best_iteration
         models = tuple(p.model.at(min(best, p.model.n_iter)) for p in paths)
-        return replace(found, models=models)
+        return replace(result, models=models)
 
 
 class _MetricRecorder:

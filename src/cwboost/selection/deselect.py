@@ -83,18 +83,21 @@ def deselect(
     """
     bar = as_progress(progress)
     _check(model, threshold, method, n_iter, n_threads)
-    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure, validation=validation)
-    check_again(model, given, "deselect", n_threads)
+    fit_input = FitInput.of(
+        table, y, weights, offset=offset, exposure=exposure, validation=validation
+    )
+    check_again(model, fit_input, "deselect", n_threads)
     rows = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
+    # A model that stores its importances needs no rows for them.
     known = {"table": None} if model.shares is not None else {"table": table, **rows}
     kept = _terms_to_keep(model, importance(model, "integral", known), threshold, by, method)
-    problem = pose_again(model, given, "deselect", n_threads, kept)
+    problem = pose_again(model, fit_input, "deselect", n_threads, kept)
     if n_iter is None:
         ended = model.stopped == StopReason.no_better_validation_risk
         n_iter = model.n_iter * (LONGER if ended else 1)
-    found = problem.fit(n_iter, patience=model.settings.patience, bar=bar)
+    smaller = problem.fit(n_iter, patience=model.settings.patience, bar=bar)
     dropped = [name for name, term in model.terms.items() if term.chosen and name not in kept]
-    return replace(found, dropped=(*model.dropped, *dropped))
+    return replace(smaller, dropped=(*model.dropped, *dropped))
 
 
 def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_whole
 from cwboost.fitting.input_data import FitData, Split
+from cwboost.frames.aligned import aligned_column
 from cwboost.frames.columns import Floats, Labels
 from cwboost.frames.read_frames import read_column
 from cwboost.frames.table import Table
@@ -33,25 +34,18 @@ class Fold:
     """
 
     def __init__(self, training: NDArray[Any], test: NDArray[Any] | None = None) -> None:
-        self._n = len(training)
-        self._masks = training.dtype == bool, test is not None and test.dtype == bool
-        self._training = np.packbits(training) if self._masks[0] else training
-        self._test = np.packbits(test) if test is not None and self._masks[1] else test
+        self._training = _PackedCounts(training)
+        self._test = None if test is None else _PackedCounts(test)
 
     @property
     def training_counts(self) -> NDArray[Any]:
         """(n,) a mask, or counts."""
-        return self._unpacked(self._training) if self._masks[0] else self._training
+        return self._training.unpack()
 
     @property
     def test_counts(self) -> NDArray[Any]:
         """(n,) a mask, or counts."""
-        if self._test is None:
-            return np.asarray(self.training_counts == 0)
-        return self._unpacked(self._test) if self._masks[1] else self._test
-
-    def _unpacked(self, bits: NDArray[Any]) -> NDArray[Any]:
-        return np.unpackbits(bits, count=self._n).view(bool)
+        return self.training_counts == 0 if self._test is None else self._test.unpack()
 
     @property
     def training(self) -> Floats:
@@ -72,6 +66,17 @@ class Fold:
         if held is None:
             return Split(training, weights * self.test_counts, weights)
         return Split(np.where(held, 0.0, training), np.where(held, training, 0.0), training)
+
+
+class _PackedCounts:
+    """Counts of rows; a mask is stored as bits."""
+
+    def __init__(self, counts: NDArray[Any]) -> None:
+        self._n, self._is_mask = len(counts), counts.dtype == bool
+        self._stored = np.packbits(counts) if self._is_mask else counts
+
+    def unpack(self) -> NDArray[Any]:
+        return np.unpackbits(self._stored, count=self._n).view(bool) if self._is_mask else self._stored
 
 
 @dataclass(frozen=True)
@@ -185,15 +190,17 @@ def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> li
 
 
 def validation_rows(
-    made: Sequence[Fold], folds: Any, data: FitData, share: float, groups: Any, seed: int
+    fold_list: Sequence[Fold], folds: Any, data: FitData, share: float, groups: Any, seed: int
 ) -> list[Mask]:
     """Return, for each fold, the training rows that are held out to find an optimizer's switch.
 
     For folds in time order these are the last training rows, otherwise rows drawn at random.
+    `folds` is the argument that `fold_list` was made from.
     """
     last = isinstance(folds, Folds) and folds.kind == "time"
     return [
-        fold_validation_rows(f, data, share, groups, seed + k, last) for k, f in enumerate(made)
+        fold_validation_rows(fold, data, share, groups, seed + k, last)
+        for k, fold in enumerate(fold_list)
     ]
 
 
@@ -246,9 +253,7 @@ def group_numbers(groups: Any, table: Table) -> Integers:
     >>> group_numbers("ward", read({"ward": ["b", "a", "b"]}))
     array([0, 1, 0])
     """
-    column = table[groups] if isinstance(groups, str) else read_column(groups, "groups")
-    if len(column) != table.n_rows:
-        raise ValueError(f"groups has {len(column)} rows, the table has {table.n_rows}")
+    column = aligned_column(groups, "groups", table)
     if column.missing.any():
         row = table.row(int(np.flatnonzero(column.missing)[0]))
         raise ValueError(f"groups, row {row}: the value is missing; every row needs a group")

@@ -80,7 +80,7 @@ class Metric:
     target : "numbers", "classes" or None
         Which y the metric applies to; None: any.
     code : function, scorer or ""
-        The user's object, whose code tells metrics of the same name apart; "" for a built-in one.
+        The user's object, whose code tells metrics of the same name apart; "" if it is built in.
     """
 
     name: str
@@ -98,6 +98,11 @@ class Metric:
                 "they have only one class or constant y, and use fewer or other folds"
             )
         return value
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is a metric of the package."""
+        return isinstance(self.code, str)
 
     def identity(self) -> str:
         """Return a text that tells metrics apart and is equal in any process."""
@@ -142,68 +147,69 @@ def as_metrics(
     if metric is None:
         metric = loss.default_metric
     if isinstance(metric, Mapping):
-        given: list[tuple[str | None, Any]] = [(str(name), m) for name, m in metric.items()]
+        named: list[tuple[str | None, Any]] = [(str(name), m) for name, m in metric.items()]
     else:
-        given = [(None, m) for m in (metric if isinstance(metric, list | tuple) else [metric])]
-    if not given:
+        named = [(None, m) for m in (metric if isinstance(metric, list | tuple) else [metric])]
+    if not named:
         raise ValueError("metric: the list is empty; omit metric to use the default")
-    if greater_is_better is not None and not any(_is_function(m) for _, m in given):
+    if greater_is_better is not None and not any(_is_function(m) for _, m in named):
         raise ValueError(
             "greater_is_better: it applies only to functions; named metrics and scorers know it"
         )
-    found = [_as_metric(m, name, greater_is_better, loss, classes) for name, m in given]
-    names = [m.name for m in found]
+    metrics = [_as_metric(m, name, greater_is_better, loss, classes) for name, m in named]
+    names = [m.name for m in metrics]
     if len(set(names)) < len(names):
         raise ValueError(
             f"metric: the names {', '.join(names)} are not all different; pass a dict with names"
         )
-    return found
+    return metrics
 
 
 def _as_metric(
-    given: Any, name: str | None, greater: bool | None, loss: Loss, classes: tuple[Any, ...]
+    metric: Any, label: str | None, greater: bool | None, loss: Loss, classes: tuple[Any, ...]
 ) -> Metric:
-    if isinstance(given, str):
-        return _named_metric(given, name, loss, classes)
-    if not callable(given):
-        raise TypeError(f"metric: expected a name or a function of y and prediction, got {given!r}")
-    if _is_scorer(given):
+    """Return the metric of a name, a function or a scorer; the label is its key in a dict."""
+    if isinstance(metric, str):
+        return _named_metric(metric, label, loss, classes)
+    if not callable(metric):
+        raise TypeError(
+            f"metric: expected a name or a function of y and prediction, got {metric!r}"
+        )
+    if _is_scorer(metric):
         from .scorers import scorer_metric
 
-        own = getattr(given._score_func, "__name__", "score")
-        return scorer_metric(given, name or own, bool(classes))
-    return _function_metric(given, name, greater)
+        own = getattr(metric._score_func, "__name__", "score")
+        return scorer_metric(metric, label or own, bool(classes))
+    return _function_metric(metric, label, greater)
 
 
-def _named_metric(given: str, name: str | None, loss: Loss, classes: tuple[Any, ...]) -> Metric:
-    known = METRICS.get(given)
+def _named_metric(name: str, label: str | None, loss: Loss, classes: tuple[Any, ...]) -> Metric:
+    known = METRICS.get(name)
     if known is not None:
         if not isinstance(known, Metric):
             raise TypeError(
-                f"METRICS[{given!r}] must be a Metric, got {known!r}; add functions with "
+                f"METRICS[{name!r}] must be a Metric, got {known!r}; add functions with "
                 "register_metric(name, function, greater_is_better=...)"
             )
         target = "classes" if classes else "numbers"
         if known.target not in (None, target):
-            raise ValueError(
-                f"metric {given!r} is for {known.target}, not for the {loss.name} loss"
-            )
-        return known if given == RISK else replace(known, name=name or given)
-    equal = SCORERS.get(given)
+            raise ValueError(f"metric {name!r} is for {known.target}, not for the {loss.name} loss")
+        return known if name == RISK else replace(known, name=label or name)
+    equal = SCORERS.get(name)
     if equal is not None and equal.min_classes <= len(classes) <= equal.max_classes:
         function = partial(_negative, equal.function) if equal.negated else equal.function
-        return Metric(name or given, function, greater_is_better=True)
+        return Metric(label or name, function, greater_is_better=True)
     from .scorers import named_scorer
 
-    return named_scorer(given, name, bool(classes))
+    return named_scorer(name, label, bool(classes))
 
 
-def _function_metric(function: Any, name: str | None, greater: bool | None) -> Metric:
-    called = str(getattr(function, "__name__", type(function).__name__))
-    own = name or called
+def _function_metric(function: Any, label: str | None, greater: bool | None) -> Metric:
+    own = str(getattr(function, "__name__", type(function).__name__))
+    name = label or own
     if greater is None:
-        greater = _greater_by_name(own, called)
-    return Metric(own, CallableMetric(function, own), greater, code=function)
+        greater = _greater_by_name(name, own)
+    return Metric(name, CallableMetric(function, name), greater, code=function)
 
 
 def _is_function(metric: Any) -> bool:
@@ -334,7 +340,7 @@ def register_metric(
     if not isinstance(name, str):
         raise TypeError(f"register_metric: name must be a string, got {name!r}")
     known = METRICS.get(name)
-    if isinstance(known, Metric) and isinstance(known.code, str):
+    if isinstance(known, Metric) and known.is_built_in:
         raise ValueError(f"register_metric: {name!r} is a metric of cwboost; choose another name")
     if not callable(function):
         raise TypeError(f"register_metric: expected a function, got {function!r}")
@@ -342,8 +348,9 @@ def register_metric(
         raise ValueError(
             f"register_metric: target must be 'numbers', 'classes' or None, got {target!r}"
         )
-    made = CallableMetric(function, name)
-    METRICS[name] = Metric(name, made, bool(greater_is_better), target, code=function)
+    METRICS[name] = Metric(
+        name, CallableMetric(function, name), bool(greater_is_better), target, code=function
+    )
 
 
 class EquivalentScorer(NamedTuple):

@@ -19,14 +19,14 @@ from cwboost.frames.columns import Floats
 from .metrics import METRICS, HeldOutRows, Metric, as_number, refuse_weights, takes_weights
 
 
-def named_scorer(given: str, name: str | None, for_classes: bool) -> Metric:
-    """Return the metric for the name of a scikit-learn scorer."""
-    if given not in get_scorer_names():
+def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
+    """Return the metric for the name of a scikit-learn scorer, called by a label if there is one."""
+    if name not in get_scorer_names():
         raise ValueError(
             f"metric: expected {', '.join(map(repr, METRICS))}, the name of a scikit-learn scorer, "
-            f"or a function of y and prediction; got {given!r}"
+            f"or a function of y and prediction; got {name!r}"
         )
-    return scorer_metric(get_scorer(given), name or given, for_classes)
+    return scorer_metric(get_scorer(name), label or name, for_classes)
 
 
 def scorer_metric(scorer: Any, name: str, for_classes: bool) -> Metric:

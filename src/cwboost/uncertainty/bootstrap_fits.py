@@ -63,30 +63,30 @@ def with_bands(
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     model._refuse_edited("with_bands")
-    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
-    check_again(model, given, "with_bands", n_threads)
-    binned = replace(bin_again(model, given, "with_bands", n_threads), n_threads=1)
+    fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
+    check_again(model, fit_input, "with_bands", n_threads)
+    binned = replace(bin_again(model, fit_input, "with_bands", n_threads), n_threads=1)
     optimizer, m = _bootstrap_optimizer(model, nested)
 
     def fit_draw(draw_seed: int, halt: Halt) -> BootstrapFit:
         return _fit(binned, draw_counts(binned.data, draw_seed), optimizer, m, longer, halt)
 
     seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
-    found = run_all([partial(fit_draw, s) for s in seeds], threads_for(n_threads), bar, "draw")
-    iterations = tuple(one.n_iter for one in found)
+    fits = run_all([partial(fit_draw, s) for s in seeds], threads_for(n_threads), bar, "draw")
+    iterations = tuple(fit.n_iter for fit in fits)
     # The center of the bands: a fit to all rows with the median number of iterations.
-    usual = max(1, round(float(np.median(iterations)) / longer))
-    whole = np.ones(len(binned.data.y))
-    middle = _fit(binned, whole, optimizer, usual, longer, lambda: False).coef
-    names = [n for n in model.terms if n in middle or any(n in one.coef for one in found)]
+    median = max(1, round(float(np.median(iterations)) / longer))
+    all_rows = np.ones(len(binned.data.y))
+    middle = _fit(binned, all_rows, optimizer, median, longer, lambda: False).coef
+    names = [n for n in model.terms if n in middle or any(n in fit.coef for fit in fits)]
     zero = {name: np.zeros_like(model.terms[name].beta) for name in names}
     center = {name: middle.get(name, zero[name]) for name in names}
     coef = {
-        name: np.array([one.coef.get(name, zero[name]) for one in found], dtype=np.float32)
+        name: np.array([fit.coef.get(name, zero[name]) for fit in fits], dtype=np.float32)
         for name in names
     }
     maps = MappingProxyType(center), MappingProxyType(coef)
-    inflation = float(np.mean([one.ratio for one in found])) ** (1 / 6)
+    inflation = float(np.mean([fit.ratio for fit in fits])) ** (1 / 6)
     return replace(model, bands=Bands(*maps, iterations, float(longer), max(1.0, inflation)))
 
 

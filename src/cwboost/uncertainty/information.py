@@ -155,15 +155,18 @@ def aic(
     model._refuse_edited("aic")
     criterion, df = _check_criterion(model.loss, criterion, df)
     bar, path = as_progress(progress), model.path
+    # The numbers of the terms of the path, in the order of their first use.
     used = list(dict.fromkeys(np.column_stack([path.choices, path.corrections]).ravel().tolist()))
     used = [k for k in used if k >= 0]
     small = replace(model, terms=_some_terms(model, used))
     if df == "trace":
         _check_trace(small)
-    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure, validation=validation)
-    rows = _FittedRows.make(small, pose_again(small, given, "aic", n_threads))
-    counted = _active(model) if df == "active" else _trace(model, rows, used, bar)
-    found = Information(rows.criterion(criterion, model, counted), counted, criterion, df)
+    fit_input = FitInput.of(
+        table, y, weights, offset=offset, exposure=exposure, validation=validation
+    )
+    rows = _FittedRows.make(small, pose_again(small, fit_input, "aic", n_threads))
+    df_path = _active_df(model) if df == "active" else _trace_df(model, rows, used, bar)
+    found = Information(rows.criterion(criterion, model, df_path), df_path, criterion, df)
     if (
         found.best_iteration == model.n_iter > 0
         and model.stopped != StopReason.nothing_left_to_gain
@@ -249,18 +252,19 @@ class _FittedRows:
         return cls(problem, rows.read(SLOT_F), float(w.sum()) if whole else float(len(w)))
 
     def criterion(self, which: str, model: Model, df: Floats) -> Floats:
+        """Return the criterion after 0, 1, ... iterations; the formulas are those of `aic`."""
         n, risk = self.n, model.risk
         if model.loss.likelihood != "normal":
             return 2.0 * n * (risk + self._likelihood_constant(model.loss)) + 2.0 * df
-        mean = 2.0 * risk
+        sigma2 = 2.0 * risk
         with np.errstate(divide="ignore", invalid="ignore"):
             if which == "classical":
-                return n * (np.log(2.0 * np.pi * mean) + 1.0) + 2.0 * df
+                return n * (np.log(2.0 * np.pi * sigma2) + 1.0) + 2.0 * df
             if which == "corrected":
-                out = np.where(df + 2.0 < n, np.log(mean) + (n + df) / (n - df - 2.0), np.inf)
+                out = np.where(df + 2.0 < n, np.log(sigma2) + (n + df) / (n - df - 2.0), np.inf)
             else:
-                s = n * mean / (n - df)
-                more = np.where(df > 0.0, df / n * np.log(n * (mean[0] - mean) / (df * s)), 0.0)
+                s, explained = n * sigma2 / (n - df), n * (sigma2[0] - sigma2)
+                more = np.where(df > 0.0, df / n * np.log(explained / (df * s)), 0.0)
                 out = np.where(df < n, np.log(s) + more, np.inf)
         return np.where(np.isnan(out), np.inf, out)
 
@@ -273,7 +277,7 @@ class _FittedRows:
 # --- degrees of freedom ---------------------------------------------------------------------------
 
 
-def _active(model: Model) -> Floats:
+def _active_df(model: Model) -> Floats:
     """Return the net df of the terms chosen so far, without choices that a rewind discarded."""
     path, net = model.path, [term.net_df for term in model.terms.values()]
     chosen: list[frozenset[int]] = [frozenset()]
@@ -285,8 +289,8 @@ def _active(model: Model) -> Floats:
     return free * np.array([sum(net[k] for k in terms) for terms in chosen])
 
 
-def _trace(model: Model, rows: _FittedRows, used: list[int], bar: Progress) -> Floats:
-    """Return tr(K G) after 0, 1, ... iterations."""
+def _trace_df(model: Model, rows: _FittedRows, used: list[int], bar: Progress) -> Floats:
+    """Return tr(K G) after 0, 1, ... iterations; `used` are the numbers of the chosen terms."""
     path, optimizer, number = model.path, model.optimizer, {k: i for i, k in enumerate(used)}
     rate = optimizer.rate * model.scale
     momentum = optimizer.momentum if optimizer.has_momentum else 0.0

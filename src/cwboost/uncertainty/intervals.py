@@ -28,7 +28,6 @@ from cwboost.fitting.scores import score_batch
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
-from cwboost.frames.table import Table
 from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
 from cwboost.optimizers import Plain
@@ -90,9 +89,12 @@ class Intervals:
         >>> (ends["upper"] - ends["lower"]).round()
         array([1., 1.])
         """
-        fixed = {"offset": offset, "exposure": exposure, "n_threads": n_threads}
         rows = read(table)
-        ends = np.array([_ends(m.lower, m.upper, rows, fixed) for m in self.members])
+
+        def predict(model: Model) -> Floats:
+            return model.predict(rows, offset=offset, exposure=exposure, n_threads=n_threads)
+
+        ends = np.array([_predict_ends(m.lower, m.upper, predict) for m in self.members])
         lower = -self._end(-ends[:, 0])
         upper = self._end(ends[:, 1])
         if self.positive:
@@ -135,10 +137,10 @@ class Intervals:
         return np.asarray(high)
 
 
-def _ends(lower: Model, upper: Model, rows: Table, fixed: dict[str, Any]) -> Floats:
+def _predict_ends(lower: Model, upper: Model, predict: Callable[[Model], Floats]) -> Floats:
     """(2, n) predictions of both models, swapped where they cross."""
-    first = lower.predict(rows, **fixed)
-    second = first if upper is lower else upper.predict(rows, **fixed)
+    first = predict(lower)
+    second = first if upper is lower else predict(upper)
     return np.array([np.minimum(first, second), np.maximum(first, second)])
 
 
@@ -176,10 +178,10 @@ class IntervalFits:
         self, inside: Marks, taus: Sequence[float | None], halt: Halt
     ) -> CalibratedModels:
         """Fit models to some rows and calibrate them with all others."""
-        made = [self.fit(inside, tau, halt) for tau in taus]
-        first, second = self.predict(made[0]), self.predict(made[-1])
-        low, high = np.minimum(first, second), np.maximum(first, second)
-        return self.calibrate(made[0], made[-1], np.array([low, high]), ~inside)
+        models = [self.fit(inside, tau, halt) for tau in taus]
+        lower, upper = models[0], models[-1]
+        ends = _predict_ends(lower, upper, self.predict)
+        return self.calibrate(lower, upper, ends, ~inside)
 
     def calibrate(self, lower: Model, upper: Model, ends: Floats, rows: Marks) -> CalibratedModels:
         """Return models with the scores of some rows, given the predicted ends (2, n) of all."""
@@ -219,9 +221,9 @@ def intervals(
     """See Model.intervals."""
     _check(model, level, kind, folds, n_threads)
     bar, seed = as_progress(progress), as_seed(random_state)
-    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
-    check_again(model, given, "intervals", n_threads)
-    binned = replace(bin_again(model, given, "intervals", n_threads), n_threads=1)
+    fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
+    check_again(model, fit_input, "intervals", n_threads)
+    binned = replace(bin_again(model, fit_input, "intervals", n_threads), n_threads=1)
     fits = IntervalFits(model, binned, seed)
     if kind == "bags":
         bagged = (_calibrate_bags(fits),)

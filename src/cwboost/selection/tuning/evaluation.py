@@ -47,15 +47,15 @@ def metric_iterations(since: int, budget: int) -> Iterations:
     """
     n = int(PER_DOUBLING * np.log2(max(budget, 1))) + 1
     spaced = np.round(2.0 ** (np.arange(n) / PER_DOUBLING)).astype(np.int64)
-    found = np.unique([0, *spaced[spaced <= budget], budget])
-    return found[found > since]
+    iterations = np.unique([0, *spaced[spaced <= budget], budget])
+    return iterations[iterations > since]
 
 
 class MetricCurve(NamedTuple):
-    """The metric along a path."""
+    """The metric after some of the iterations of a path."""
 
     at: Iterations
-    values: Floats  # (iterations,)
+    values: Floats  # one per iteration of `at`
 
 
 class BestIteration(NamedTuple):
@@ -78,13 +78,13 @@ class BestIteration(NamedTuple):
 class Evaluator:
     """Fits and scores configurations; holds what they share: rows, space, folds, metric."""
 
-    given: Mapping[str, Any]  # arguments of read_all
+    inputs: Mapping[str, Any]  # arguments of read_all
     default: PreparedRows  # for configurations without a parameter "bins"
     space: Space
     folds: Sequence[Fold]
     # per fold: the training rows held out to find the switch of an optimizer
     held: Sequence[NDArray[np.bool_]]
-    share: float  # the share of training rows that are held out so
+    share: float  # the share of the training rows that is held out
     seed: int
     metric: Metric
     prepared_by_rule: dict[str, PreparedRows] = field(default_factory=dict)  # by bin rule
@@ -94,7 +94,7 @@ class Evaluator:
     @classmethod
     def make(
         cls,
-        given: Mapping[str, Any],
+        inputs: Mapping[str, Any],
         space: Any,
         *,
         folds: Any,
@@ -105,26 +105,26 @@ class Evaluator:
         seed: int,
         n_threads: int | None,
     ) -> Evaluator:
-        """Make an evaluator from the arguments of `tune`, checked."""
+        """Make an evaluator from the arguments of `tune`, checked; `inputs` are those for the rows."""
         if not (is_number(validation) and 0 < validation < 1):
             raise ValueError(f"validation must be a share between 0 and 1, got {validation!r}")
-        given = {**given, "apart": [groups] if isinstance(groups, str) else []}
-        read = read_all(**given)
-        default = read.bin(threads_for(n_threads, len(read.data.y)))
+        inputs = {**inputs, "apart": [groups] if isinstance(groups, str) else []}
+        checked = read_all(**inputs)
+        default = checked.bin(threads_for(n_threads, len(checked.data.y)))
         data, chosen = default.data, Space.make(space, default.plans)
         metrics = as_metrics(metric, greater_is_better, data.loss, data.classes)
         if len(metrics) > 1:
             raise ValueError(f"metric: expected one, got {len(metrics)}; only one can decide")
-        parts = as_folds(folds, data, groups, seed)
+        fold_list = as_folds(folds, data, groups, seed)
         held = []
         if any(optimizer.needs_validation for optimizer in chosen.optimizers()):
-            held = validation_rows(parts, folds, data, validation, groups, seed)
-        return cls(given, default, chosen, parts, held, float(validation), seed, metrics[0])
+            held = validation_rows(fold_list, folds, data, validation, groups, seed)
+        return cls(inputs, default, chosen, fold_list, held, float(validation), seed, metrics[0])
 
     def __reduce__(self) -> Any:
         """Pickle without the bins, which cannot be pickled and are made again."""
-        apart = ("default", "prepared_by_rule", "splits")
-        state = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
+        remade = ("default", "prepared_by_rule", "splits")
+        state = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in remade}
         return _rebuild, (state, self.default.n_threads)
 
     @property
@@ -144,11 +144,11 @@ class Evaluator:
         """Return the rows with the bin rule and the df of a configuration."""
         base, rule = self.default, self.space.value(parameters, "bins")
         if rule is not None:
-            if repr(rule) not in self.prepared_by_rule:
-                self.prepared_by_rule[repr(rule)] = read_all(**{**self.given, "bins": rule}).bin(
-                    self.default.n_threads
-                )
-            base = self.prepared_by_rule[repr(rule)]
+            key = repr(rule)
+            if key not in self.prepared_by_rule:
+                checked = read_all(**{**self.inputs, "bins": rule})
+                self.prepared_by_rule[key] = checked.bin(self.default.n_threads)
+            base = self.prepared_by_rule[key]
         learners = {id(p.learner): self.space.learner(parameters, p) for p in base.plans}
         return base.with_learners(lambda learner: learners[id(learner)])
 
@@ -159,10 +159,10 @@ class Evaluator:
         out: dict[str, Any] = {
             # one learner may make several terms
             "learners": list({id(plan.learner): plan.learner for plan in plans}.values()),
-            "loss": self.given["loss"],
+            "loss": self.inputs["loss"],
             "optimizer": optimizer,
             "n_iter": n_iter,
-            "bins": self.space.value(parameters, "bins", self.given["bins"]),
+            "bins": self.space.value(parameters, "bins", self.inputs["bins"]),
         }
         if optimizer.needs_validation:
             out |= {"validation": self.share, "random_state": self.seed}
@@ -170,7 +170,7 @@ class Evaluator:
 
     def fit(self, arguments: Mapping[str, Any]) -> Model:
         """Return a fit to all rows."""
-        rows = {name: self.given[name] for name in ("table", "y", "weights", "offset", "exposure")}
+        rows = {name: self.inputs[name] for name in ("table", "y", "weights", "offset", "exposure")}
         target = self.data.source.target
         if target is not None:
             rows["y"] = target  # a formula would add its own learners
@@ -255,7 +255,7 @@ class Evaluator:
 
 
 def _rebuild(state: dict[str, Any], n_threads: int) -> Evaluator:
-    return Evaluator(default=read_all(**state["given"]).bin(n_threads), **state)
+    return Evaluator(default=read_all(**state["inputs"]).bin(n_threads), **state)
 
 
 def scores_at(prepared: PreparedRows, model: Model, iterations: Iterations) -> Iterator[Floats]:

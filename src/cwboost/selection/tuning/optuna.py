@@ -15,8 +15,8 @@ from cwboost.model.model import Model
 from cwboost.progress import Progress
 
 from .evaluation import Evaluator, MetricCurve
-from .schedules import Halving
-from .space import Choice, Configuration, LogUniform
+from .schedules import MAX_ITERATIONS, Halving
+from .space import Configuration
 
 if TYPE_CHECKING:
     import optuna
@@ -81,13 +81,13 @@ groups, validation, greater_is_better
     """
     import_optuna()
     check_threads(n_threads)
-    given = {
+    inputs = {
         "table": table, "y": y, "learners": learners, "loss": loss, "bins": bins,
         "weights": weights, "offset": offset, "exposure": exposure,
     }  # fmt: skip
-    (rungs,) = Halving(2**31 - 2, least, n_iter, factor).brackets
+    (rungs,) = Halving(MAX_ITERATIONS, least, n_iter, factor).brackets  # only budgets are used
     evaluator = Evaluator.make(
-        given, space, folds=folds, groups=groups, metric=metric,
+        inputs, space, folds=folds, groups=groups, metric=metric,
         greater_is_better=greater_is_better, validation=validation, seed=as_seed(random_state),
         n_threads=n_threads,
     )  # fmt: skip
@@ -117,11 +117,11 @@ class Objective:
             distribution = space.parameters[name]
             if not space.matters(name, out):
                 continue
-            if isinstance(distribution, Choice):
+            if distribution.labels is not None:
                 out[name] = trial.suggest_categorical(name, distribution.labels)
             else:
-                log = isinstance(distribution, LogUniform)
-                out[name] = trial.suggest_float(name, distribution.low, distribution.high, log=log)
+                low, high = distribution.limits
+                out[name] = trial.suggest_float(name, low, high, log=distribution.is_log)
         return out
 
     def __call__(self, trial: optuna.Trial) -> float:

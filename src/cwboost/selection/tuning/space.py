@@ -8,9 +8,10 @@ kind of them (`df.Spline`) or of one term (`df.age`). The most specific df appli
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,23 +24,65 @@ from cwboost.terms.plan import Plan
 MIN_EXCESS_DF = 0.01  # smallest excess of df over the unpenalised dimension
 
 
+class Distribution(ABC):
+    """How the values of one parameter are drawn.
+
+    A configuration stores a number, or the label of a value, so that it can be written as JSON.
+    """
+
+    # Whether the values are spread evenly on a logarithmic scale.
+    is_log: ClassVar[bool] = False
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw a number or a label at random."""
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """The number of different values."""
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[Any, ...]:
+        """The values to check: the ends of a range, or all choices."""
+
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """The labels of all choices; None for a range of numbers."""
+        return None
+
+    def value(self, stored: Any) -> Any:
+        """Return the value that a configuration stores as a number or a label."""
+        return stored
+
+
 @dataclass(frozen=True)
-class Uniform:
-    """The uniform distribution from low to high."""
+class NumberRange(Distribution):
+    """Numbers from low to high."""
 
     low: float
     high: float
-
-    def draw(self, rng: np.random.Generator) -> float:
-        return float(rng.uniform(self.low, self.high))
 
     @property
     def size(self) -> float:
         return np.inf if self.low < self.high else 1
 
+    @property
+    def limits(self) -> tuple[Any, ...]:
+        return self.low, self.high
+
 
 @dataclass(frozen=True)
-class LogUniform:
+class Uniform(NumberRange):
+    """The uniform distribution from low to high."""
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.uniform(self.low, self.high))
+
+
+@dataclass(frozen=True)
+class LogUniform(NumberRange):
     """The log-uniform distribution from low to high: 0.01 to 0.1 is as likely as 0.1 to 1.
 
     Parameters
@@ -53,8 +96,7 @@ class LogUniform:
     LogUniform(low=0.01, high=0.5)
     """
 
-    low: float
-    high: float
+    is_log: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (is_number(self.low) and is_number(self.high) and 0 < self.low <= self.high):
@@ -67,15 +109,11 @@ class LogUniform:
         drawn = np.exp(rng.uniform(np.log(self.low), np.log(self.high)))
         return float(np.clip(drawn, self.low, self.high))
 
-    @property
-    def size(self) -> float:
-        return np.inf if self.low < self.high else 1
-
 
 @dataclass(frozen=True)
-class Choice:
-    """One of the given values, all equally likely. A configuration stores the label of a value: the
-    value itself if it is text or a number, else its repr."""
+class Choice(Distribution):
+    """One of the given values, all equally likely. The label of a value is the value itself if it
+    is text or a number, else its repr."""
 
     values: tuple[Any, ...]
 
@@ -90,11 +128,14 @@ class Choice:
     def size(self) -> float:
         return len(self.values)
 
-    def value(self, label: Any) -> Any:
-        return self.values[self.labels.index(label)]
+    @property
+    def limits(self) -> tuple[Any, ...]:
+        return self.values
+
+    def value(self, stored: Any) -> Any:
+        return self.values[self.labels.index(stored)]
 
 
-Distribution = Uniform | LogUniform | Choice
 Configuration = dict[str, Any]  # number or label by name of parameter
 
 
@@ -105,41 +146,40 @@ class Space:
     parameters: Mapping[str, Distribution]
 
     @classmethod
-    def make(cls, given: Any, plans: Sequence[Plan]) -> Space:
-        """Return the space that the user gave, checked against the terms.
+    def make(cls, space: Any, plans: Sequence[Plan]) -> Space:
+        """Return the space that the user passed, checked against the terms.
 
         None is the default space: the df of every kind of term, and the rate.
         """
         learners = [plan.learner for plan in plans]
-        if given is None:
+        if space is None:
             ranges = {type(x).__name__: x.df_range for x in learners if _is_open(x)}
             df = {f"df.{kind}": Uniform(*ends) for kind, ends in ranges.items() if ends}
             rates = {name: LogUniform(r.low, r.high) for name, r in Plain.tuned.items()}
             return cls({**df, **rates})
-        if not isinstance(given, Mapping) or not given:
+        if not isinstance(space, Mapping) or not space:
             raise TypeError(
                 "space: expected a mapping such as {'df.Spline': (2, 10), 'rate': "
-                f"cb.LogUniform(0.01, 0.5)}}, got {given!r}"
+                f"cb.LogUniform(0.01, 0.5)}}, got {space!r}"
             )
-        made = cls({name: _distribution(name, values) for name, values in given.items()})
-        for name, distribution in made.parameters.items():
+        checked = cls({name: _as_distribution(name, values) for name, values in space.items()})
+        for name, distribution in checked.parameters.items():
             _check(name, distribution, learners)
-        optimizers = made.optimizers()
-        for name in made.parameters.keys() & _optimizer_parameters():
+        optimizers = checked.optimizers()
+        for name in checked.parameters.keys() & _optimizer_parameters():
             if not any(name in optimizer.tuned for optimizer in optimizers):
-                takers = [f"cb.{key}" for key, cls in OPTIMIZERS.items() if name in cls.tuned]
+                takers = [key for key, kind in OPTIMIZERS.items() if name in kind.tuned]
                 raise ValueError(
-                    f"space: {name} is a parameter of {', '.join(takers)}, and the space has no "
-                    f"such 'optimizer'; add for instance 'optimizer': '{takers[0][3:].lower()}'"
+                    f"space: {name} is a parameter of {', '.join(f'cb.{x}' for x in takers)}, and "
+                    f"the space has no such 'optimizer'; add for instance 'optimizer': "
+                    f"{takers[0].lower()!r}"
                 )
-        return made
+        return checked
 
     def optimizers(self) -> list[Optimizer]:
         """Return all optimizers that a configuration can have, with their default parameters."""
         choice = self.parameters.get("optimizer")
-        return (
-            [_as_optimizer(v) for v in choice.values] if isinstance(choice, Choice) else [Plain()]
-        )
+        return [Plain()] if choice is None else [_as_optimizer(v) for v in choice.limits]
 
     def draw(self, rng: np.random.Generator) -> Configuration:
         """Draw a configuration at random."""
@@ -178,15 +218,15 @@ class Space:
         return name not in _optimizer_parameters() or name in self.optimizer(parameters).tuned
 
     def value(self, parameters: Configuration, name: str, default: Any = None) -> Any:
-        """Return the value of a parameter; a choice is stored by its label."""
+        """Return the value of a parameter, or the default if the configuration lacks it."""
         if name not in parameters:
             return default
-        distribution, value = self.parameters[name], parameters[name]
-        return distribution.value(value) if isinstance(distribution, Choice) else value
+        return self.parameters[name].value(parameters[name])
 
     def optimizer(self, parameters: Configuration) -> Optimizer:
-        made = _as_optimizer(self.value(parameters, "optimizer", "plain"))
-        return made.with_params(**{n: parameters[n] for n in made.tuned if n in parameters})
+        """Return the optimizer of a configuration."""
+        default = _as_optimizer(self.value(parameters, "optimizer", "plain"))
+        return default.with_params(**{n: parameters[n] for n in default.tuned if n in parameters})
 
     def learner(self, parameters: Configuration, plan: Plan) -> Learner:
         """Return the learner of a term with the df of the configuration, raised to the smallest
@@ -196,7 +236,7 @@ class Space:
             if name in parameters:
                 free = plan.basis.null_dim - learner.removed_df
                 df = max(self.value(parameters, name), free + MIN_EXCESS_DF)
-                return replace(learner, df=df, smoothing=None)  # type: ignore[call-arg]
+                return learner.with_df(df)
         return learner
 
 
@@ -220,49 +260,47 @@ def _as_optimizer(value: Any) -> Optimizer:
 
 
 def _optimizer_parameters() -> dict[str, TuningRange]:
-    """Return the parameters of all optimizers that can be tuned."""
-    return {name: found for cls in OPTIMIZERS.values() for name, found in cls.tuned.items()}
+    """Return the parameters of all optimizers that can be tuned, with their default ranges."""
+    return {name: values for kind in OPTIMIZERS.values() for name, values in kind.tuned.items()}
 
 
-def _distribution(name: Any, given: Any) -> Distribution:
-    if isinstance(given, Uniform | LogUniform | Choice):
-        return given
-    if isinstance(given, tuple):
-        if len(given) != 2 or not all(map(is_number, given)) or given[0] > given[1]:
+def _as_distribution(name: Any, values: Any) -> Distribution:
+    """Return the distribution that a tuple (low, high), a list of choices or a value stands for."""
+    if isinstance(values, Distribution):
+        return values
+    if isinstance(values, tuple):
+        if len(values) != 2 or not all(map(is_number, values)) or values[0] > values[1]:
             raise ValueError(
-                f"space, {name!r}: expected a tuple (low, high) or a list of choices, got {given!r}"
+                f"space, {name!r}: expected a tuple (low, high) or a list of choices, got "
+                f"{values!r}"
             )
-        return Uniform(*map(float, given))
-    values = tuple(given) if isinstance(given, list) else (given,)
-    if not values:
+        return Uniform(*map(float, values))
+    choices = tuple(values) if isinstance(values, list) else (values,)
+    if not choices:
         raise ValueError(f"space, {name!r}: the list of choices is empty")
-    return Choice(values)
+    return Choice(choices)
 
 
 def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -> None:
     """Raise unless the parameter is known and all its values are valid."""
-    ends: Sequence[Any]
-    if isinstance(distribution, Choice):
-        ends = distribution.values
-        if len(set(distribution.labels)) < len(ends):
-            raise ValueError(f"space, {name!r}: the list has a value twice: {list(ends)}")
-    else:
-        ends = distribution.low, distribution.high
+    limits, labels = distribution.limits, distribution.labels
+    if labels is not None and len(set(labels)) < len(labels):
+        raise ValueError(f"space, {name!r}: the list has a value twice: {list(limits)}")
     if name == "bins":
-        if not isinstance(distribution, Choice):
+        if labels is None:
             raise TypeError("space, 'bins': expected a list of rules, such as ['auto', 'sqrt']")
-        for value in ends:
+        for value in limits:
             as_bins(value)
     elif name == "optimizer":
-        for value in ends:
+        for value in limits:
             _as_optimizer(value)
     elif name in _optimizer_parameters() or name == "df" or str(name).startswith("df."):
-        found = _optimizer_parameters().get(name)
-        zero = found is not None and found.may_be_zero
-        for value in ends:
+        tuning_range = _optimizer_parameters().get(name)
+        zero = tuning_range is not None and tuning_range.may_be_zero
+        for value in limits:
             if not is_number(value) or not (value > 0 or (zero and value == 0)):
                 raise ValueError(f"space, {name!r}: expected positive numbers, got {value!r}")
-        if found is None:
+        if tuning_range is None:
             _check_df(name, learners)
     else:
         raise ValueError(

@@ -97,16 +97,8 @@ class Trial(NamedTuple):
         curve = MetricCurve(
             np.array(line["at"], dtype=np.int64), np.array(line["mean"], dtype=float)
         )
-        return cls(
-            line["configuration"],
-            line["bracket"],
-            line["rung"],
-            line["budget"],
-            line["parameters"],
-            best,
-            line["seconds"],
-            curve,
-        )
+        stored = ("configuration", "bracket", "rung", "budget", "parameters", "seconds")
+        return cls(**{name: line[name] for name in stored}, best=best, curve=curve)
 
     def to_line(self) -> dict[str, Any]:
         """Return the trial as a line of a trial log."""
@@ -141,6 +133,8 @@ class SuccessiveHalving:
     bar: Progress
     done: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by configuration and rung
     models: dict[tuple[int, int], Model] = field(default_factory=dict)  # by configuration and fold
+    n_iterations_done: int = 0  # of all folds together, for the progress bar
+    best_score: float = float("nan")
 
     def __post_init__(self) -> None:
         sizes = [bracket[0].n for bracket in self.brackets]
@@ -176,7 +170,7 @@ class SuccessiveHalving:
             warnings.simplefilter("ignore", RuntimeWarning)  # the score shows if a fit diverges
             self.n_iterations_done = n_folds * sum(map(self._n_iterations, self.done.values()))
             scores = (trial.score for trial in self.done.values())
-            self.best = min(scores, key=self.evaluator.sort_key, default=float("nan"))
+            self.best_score = min(scores, key=self.evaluator.sort_key, default=float("nan"))
             for budget, rung in levels:
                 self._run_rung(budget, rung, n_threads, log)
 
@@ -221,8 +215,9 @@ class SuccessiveHalving:
                 self.done[k, rung] = trial
                 if log is not None:
                     log.write(trial.to_line())
-                self.best = min(self.best, trial.score, key=self.evaluator.sort_key)
-            known = {} if np.isnan(self.best) else {"best": self.best}
+                best = min(self.best_score, trial.score, key=self.evaluator.sort_key)
+                self.best_score = best
+            known = {} if np.isnan(self.best_score) else {"best": self.best_score}
             self.bar.step(self.n_iterations_done, **known)
 
         run_all(jobs, n_threads, Progress(), done=end)
@@ -257,22 +252,23 @@ class SuccessiveHalving:
         some = np.isin(at, metric_iterations(self._since(bracket, rung, -1), budget))
         mean = np.mean([curve.values for curve in curves], axis=0)
         return Trial(
-            k,
-            bracket,
-            rung,
-            budget,
-            self.parameters[k],
-            best,
-            sum(result.seconds for result in folds),
-            MetricCurve(at[some], mean[some]),
+            configuration=k,
+            bracket=bracket,
+            rung=rung,
+            budget=budget,
+            parameters=self.parameters[k],
+            best=best,
+            seconds=sum(result.seconds for result in folds),
+            curve=MetricCurve(at[some], mean[some]),
         )
 
     def _drop_models(self, budget: int, rung: int) -> None:
         """Forget the models of configurations that do not go on."""
         for b, bracket in enumerate(self.brackets):
             if rung < len(bracket) and bracket[rung].budget == budget:
-                on = set(self.configurations(b, rung + 1)) if rung + 1 < len(bracket) else set()
-                for k in set(self.configurations(b, rung)) - on:
+                is_last = rung + 1 == len(bracket)
+                promoted = set() if is_last else set(self.configurations(b, rung + 1))
+                for k in set(self.configurations(b, rung)) - promoted:
                     for fold in range(len(self.evaluator.folds)):
                         self.models.pop((k, fold), None)
 
@@ -295,7 +291,7 @@ def identity(search: SuccessiveHalving) -> dict[str, str]:
         "data": fingerprint(chain([data.y, data.weights, data.offset], columns())),
         "learners": fingerprint(learners),
         "loss": data.loss.identity(),
-        "bins": repr(evaluator.data.source.bins),
+        "bins": repr(data.source.bins),
         "space": ", ".join(f"{name}: {d!r}" for name, d in evaluator.space.parameters.items()),
         "folds": fingerprint(
             x for fold in evaluator.folds for x in (fold.training_counts, fold.test_counts)

@@ -110,13 +110,13 @@ def tune(
     bar, seed = as_progress(progress), as_seed(random_state)
     brackets = as_brackets(Hyperband() if schedule is None else schedule)
     check_threads(n_threads)
-    given = {
+    inputs = {
         "table": table, "y": y, "learners": learners, "loss": loss, "bins": bins,
         "weights": weights, "offset": offset, "exposure": exposure,
     }  # fmt: skip
     with reading(table, bar):
         evaluator = Evaluator.make(
-            given, space, folds=folds, groups=groups, metric=metric, seed=seed,
+            inputs, space, folds=folds, groups=groups, metric=metric, seed=seed,
             greater_is_better=greater_is_better, validation=validation, n_threads=n_threads,
         )  # fmt: skip
     brackets = at_most(brackets, evaluator.space.size)
@@ -195,24 +195,20 @@ class Tuning:
     def table(self) -> ResultTable:
         """Return a table with one row per trial: bracket, configuration, rung, budget, parameters,
         score (mean over the folds) and its sd, best iteration, seconds."""
-        trials, names = self.trials, self.evaluator.space.parameters
+        trials = self.trials
         out = ResultTable(
             {
                 name: np.array([getattr(t, name) for t in trials], dtype=np.int64)
                 for name in ("bracket", "configuration", "rung", "budget")
             }
         )
-        for name in names:
+        for name in self.evaluator.space.parameters:
             values = [t.parameters.get(name) for t in trials]
             numbers = all(v is None or is_number(v) for v in values)
             out[name] = np.array(values, dtype=np.float64 if numbers else object)
-        for name, kind in (
-            ("score", float),
-            ("sd", float),
-            ("n_iter", np.int64),
-            ("seconds", float),
-        ):
-            out[name] = np.array([getattr(t, name) for t in trials], dtype=kind)
+        for name in ("score", "sd", "n_iter", "seconds"):
+            dtype = np.int64 if name == "n_iter" else np.float64
+            out[name] = np.array([getattr(t, name) for t in trials], dtype=dtype)
         return out
 
     def plot(self, kind: Literal["parameters", "paths"] = "parameters", **options: Any) -> Any:
@@ -247,8 +243,8 @@ class Tuning:
         order = sorted(
             last.values(), key=lambda t: (self.evaluator.sort_key(t.score), t.configuration)
         )
-        planned = sum(bracket[0].n for bracket in self.brackets)
-        of = "" if self.complete else f" of {planned}"
+        n_planned = sum(bracket[0].n for bracket in self.brackets)
+        of = "" if self.complete else f" of {n_planned}"
         better = "greater" if metric.greater_is_better else "smaller"
         n_folds = len(self.evaluator.folds)
         over = "of one fold" if n_folds == 1 else "mean and sd over the folds"
