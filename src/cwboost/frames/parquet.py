@@ -277,8 +277,8 @@ class ParquetFiles:
                     for _ in self._batches_of(again, [name], group):
                         pass
             raise ValueError(
-                f"{self.place(group)}, column {names[0]!r}: cut off or damaged ({error_reason(error)}); "
-                "write the file again"
+                f"{self.place(group)}, column {names[0]!r}: cut off or damaged "
+                f"({error_reason(error)}); write the file again"
             ) from None
         if found != group.n_rows:
             raise ValueError(

@@ -76,7 +76,9 @@ class _PackedCounts:
         self._stored = np.packbits(counts) if self._is_mask else counts
 
     def unpack(self) -> NDArray[Any]:
-        return np.unpackbits(self._stored, count=self._n).view(bool) if self._is_mask else self._stored
+        if not self._is_mask:
+            return self._stored
+        return np.unpackbits(self._stored, count=self._n).view(bool)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .metrics import METRICS, HeldOutRows, Metric, as_number, refuse_weights, ta
 
 
 def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
-    """Return the metric for the name of a scikit-learn scorer, called by a label if there is one."""
+    """Return the metric for the name of a scikit-learn scorer; a label replaces the name."""
     if name not in get_scorer_names():
         raise ValueError(
             f"metric: expected {', '.join(map(repr, METRICS))}, the name of a scikit-learn scorer, "

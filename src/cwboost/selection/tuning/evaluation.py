@@ -105,7 +105,7 @@ class Evaluator:
         seed: int,
         n_threads: int | None,
     ) -> Evaluator:
-        """Make an evaluator from the arguments of `tune`, checked; `inputs` are those for the rows."""
+        """Make an evaluator from the arguments of `tune`, checked."""
         if not (is_number(validation) and 0 < validation < 1):
             raise ValueError(f"validation must be a share between 0 and 1, got {validation!r}")
         inputs = {**inputs, "apart": [groups] if isinstance(groups, str) else []}
