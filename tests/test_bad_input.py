@@ -291,6 +291,14 @@ def test_everything_missing_at_prediction():
         at_row_3(0, COUNTS + 1),
         loss="gamma",
     ),
+    case(  # rows of weight zero count as absent, but the row is numbered as in the user's table
+        ValueError,
+        "y, row 3: the poisson loss needs numbers >= 0, got -2",
+        TABLE,
+        at_row_3(-2, COUNTS),
+        loss="poisson",
+        weights=(np.arange(N) > 1).astype(float),
+    ),
     case(
         ValueError,
         "y is zero in all training rows, so the start .* minus infinity",
@@ -477,6 +485,11 @@ def test_learners(error, message, args, options):
             ValueError,
             "degree must be a whole number from 1 to 20, got 100",
         ),
+        (
+            lambda: cb.Linear("x", intercept="no"),
+            TypeError,
+            r"Linear\('x'\): intercept must be True or False, got 'no'",
+        ),
         (lambda: cb.Category("g", kind="one-hot"), ValueError, "kind must be 'ridge' or 'binary'"),
         (lambda: cb.Tensor("x", "x"), ValueError, "needs two different columns"),
         (lambda: cb.Tensor("x", 3), TypeError, "expected column names or learners|must be a name"),
@@ -634,8 +647,14 @@ def test_no_rows_to_predict(loss):
     case(ValueError, "Plain: rate must be a positive number, got 'a'", optimizer=cb.Plain("a")),
     case(
         ValueError,
-        "Accelerated: momentum must be a positive number, got -1",
+        "Accelerated: momentum must be a number >= 0, got -1",
         optimizer=cb.Accelerated(0.1, -1),
+    ),
+    case(
+        ValueError,
+        "Hybrid: rewind must be True or False, got 'no'",
+        optimizer=cb.Hybrid(rewind="no"),
+        validation=0.2,
     ),
     case(
         ValueError,

@@ -296,6 +296,12 @@ def test_csv_is_read_with_quotes_newlines_and_blank_lines(folder):
     assert found["a,b"].to_cells().tolist() == ["x\ny", 'say "hi"']
 
 
+def test_csv_lines_may_end_in_a_carriage_return(folder):
+    found = read_text("a;b\r1;x\r2;y\r", folder)
+    assert found["a"].values.tolist() == [1.0, 2.0]
+    assert found["b"].to_cells().tolist() == ["x", "y"]
+
+
 def test_whole_numbers_that_floats_merge_are_marked(folder):
     column = read_text(f"x\n{2**53}\n{2**53 + 1}\n", folder)["x"]
     assert isinstance(column, Numbers)

@@ -491,6 +491,16 @@ def test_a_file_that_is_cut_off_is_named(folder, tmp_path):
         cb.Dataset.from_parquet(rows)
 
 
+def test_a_file_is_read_only_once(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    pd.DataFrame({"x": [1.0, 2.0]}).to_parquet(tmp_path / "a" / "b" / "part.parquet")
+    # glob finds a file once for every way in which ** fits its path
+    assert cb.Dataset.from_parquet(tmp_path / "**" / "**" / "part.parquet").n_rows == 2
+    files = [tmp_path / "a", tmp_path / "a" / "b" / "part.parquet"]
+    with pytest.raises(ValueError, match=r"part\.parquet: the file is listed more than once"):
+        cb.Dataset.from_parquet(files)
+
+
 def test_a_damaged_column_is_named_with_file_and_row_group(folder, tmp_path):
     rows = copied(folder, tmp_path)
     file = rows / "part-3.parquet"
@@ -799,6 +809,9 @@ def test_a_damaged_or_later_index_is_refused(saved, tmp_path):
         cb.Dataset.open(tmp_path / "d")
     index.write_text("{")
     with pytest.raises(ValueError, match=r"damaged, or not written by Dataset\.save"):
+        cb.Dataset.open(tmp_path / "d")
+    index.write_text(json.dumps({"dataset": [1], "checksum": ""}))
+    with pytest.raises(ValueError, match="not a saved Dataset of cwboost"):
         cb.Dataset.open(tmp_path / "d")
 
 

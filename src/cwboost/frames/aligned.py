@@ -78,8 +78,7 @@ def read_y(
     try:
         values, found = loss.read_y(column, classes)
     except TargetError as error:  # the loss does not know which rows the table left out
-        row = table.row(error.row) if isinstance(error.row, int) else error.row
-        raise TargetError(row, error.problem) from None
+        raise ValueError(f"y, row {table.row(error.row)}: {error.problem}") from None
     top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if not (top == 0.0 or MIN_Y < top < MAX_Y):
         raise ValueError(

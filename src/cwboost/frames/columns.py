@@ -111,9 +111,9 @@ Column = Numbers | Labels
 
 
 class TargetError(ValueError):
-    """A value of y that a loss cannot take; `row` is its row, a number or a description."""
+    """A value of y that a loss cannot take, and its row among the rows that the loss was given."""
 
-    def __init__(self, row: int | str, problem: str) -> None:
+    def __init__(self, row: int, problem: str) -> None:
         super().__init__(row, problem)
         self.row, self.problem = row, problem
 

@@ -79,7 +79,8 @@ def _find_at(place: Any) -> list[Path]:
     elif path.exists() or not glob.has_magic(text):
         files = [path]
     else:
-        files = sorted(map(Path, glob.glob(text, recursive=True)))  # noqa: PTH207
+        # glob finds a file once for every way in which ** fits its path.
+        files = sorted(set(map(Path, glob.glob(text, recursive=True))))  # noqa: PTH207
     if not files:
         what = "the folder has no .parquet file" if path.is_dir() else "no file fits the pattern"
         raise FileNotFoundError(f"{place}: {what}")

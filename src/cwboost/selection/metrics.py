@@ -392,12 +392,12 @@ class CallableMetric:
         response = rows.loss.response(score)
         if self.takes_weights:
             found = self.function(rows.labels, response, sample_weight=rows.weights)
-            return as_number(found, self.name)
+            return as_metric_value(found, self.name)
         refuse_weights(rows, self.name)
-        return as_number(self.function(rows.labels, response), self.name)
+        return as_metric_value(self.function(rows.labels, response), self.name)
 
 
-def as_number(value: Any, name: str) -> float:
+def as_metric_value(value: Any, name: str) -> float:
     """Return the value of a metric as a float; raise TypeError if it is not one number."""
     if np.ndim(value) == 0:
         try:

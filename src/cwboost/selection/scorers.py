@@ -16,7 +16,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from cwboost.frames.columns import Floats
 
-from .metrics import METRICS, HeldOutRows, Metric, as_number, refuse_weights, takes_weights
+from .metrics import METRICS, HeldOutRows, Metric, as_metric_value, refuse_weights, takes_weights
 
 
 def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
@@ -51,7 +51,7 @@ class ScorerMetric:
         weights = {"sample_weight": rows.weights} if self.takes_weights else {}
         if not weights:
             refuse_weights(rows, str(self.scorer))
-        return as_number(self.scorer(estimator, X, rows.labels, **weights), str(self.scorer))
+        return as_metric_value(self.scorer(estimator, X, rows.labels, **weights), str(self.scorer))
 
 
 class FixedNumbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
