@@ -155,6 +155,15 @@ def test_a_subclass_is_fitted_judged_and_exported_like_the_loss_that_it_copies(t
         fitted(MyPoisson(), -COUNTS)
 
 
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_rows_without_any_count_can_be_judged(loss):
+    model = cb.fit(TABLE, COUNTS, loss=loss, n_iter=5)
+    found = figures(evaluate_rows(model, read(TABLE), np.zeros(len(COUNTS))))
+    assert found["deviance explained"] == 0.0
+    estimator = cb.CWBRegressor(loss=loss, n_iter=5).fit(TABLE["x"][:, None], COUNTS)
+    assert estimator.score(TABLE["x"][:, None], np.zeros(len(COUNTS))) == 0.0
+
+
 def test_a_registered_subclass_is_saved(tmp_path):
     model = fitted(MyPoisson(), COUNTS)
     assert not is_registered(model.loss)

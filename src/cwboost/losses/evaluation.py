@@ -92,7 +92,10 @@ def explained(loss: Loss, y: Floats, score: Floats, offset: Floats, w: Floats) -
     saturated = loss.saturated_score(y)
     least = 0.0 if saturated is None else risk(loss, y, saturated, w)
     left = risk(loss, y, score, w) - least
-    total = risk(loss, y, offset + loss.start(y, w, offset), w) - least
+    if loss.log_link and not np.any(y[w > 0]):
+        total = 0.0  # the best constant is minus infinity, which fits zeros perfectly
+    else:
+        total = risk(loss, y, offset + loss.start(y, w, offset), w) - least
     if total > 0:
         return 1.0 - left / total
     return 1.0 if left <= 0 else 0.0  # the convention of scikit-learn's r2_score for a constant y

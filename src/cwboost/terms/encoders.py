@@ -1,12 +1,12 @@
-"""Encoders: how a term sees a column, as floats at which its basis is evaluated.
+"""Encoders turn the cells of a column into floats, at which the basis of a term is evaluated.
 
 An encoder keeps the numbers (`Values`), or codes them: the number of a step (`Cuts`) or of a level
 (`Levels`). NaN stands for a missing cell, and UNSEEN (-1) for a level that training did not have.
 Encoders are part of the model, because prediction needs them. An unseen level has the effect zero:
 a basis gives it the mean row (bases/base.py), and prediction a piece (model/prediction.py).
 
-To add an encoder, write a class here and add it to `ENCODERS`. Everybody else asks the attributes
-and methods of `Encoder`, never which encoder it is.
+To add an encoder, write a class here and add it to `ENCODERS`. Other modules use the attributes and
+methods of `Encoder`; they never ask which encoder it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOOLEANS = {"True": 1.0, "False": 0.0}
 
 
 class Encoder(ABC):
-    """How a term sees one column.
+    """Turns the cells of one column into values for a basis.
 
     Subclasses are frozen dataclasses whose fields are written to model files.
 

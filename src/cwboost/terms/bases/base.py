@@ -1,4 +1,4 @@
-"""The contract of a basis: what its class says about itself, and what follows for everyone else.
+"""The base class of all bases: what a subclass must define, and the defaults of everything else.
 
 A basis is a frozen record that evaluates its functions at encoded values: bin values in the fit,
 raw values in prediction. To add one, write a subclass of `Basis` and add it to `BASES`.
@@ -135,7 +135,10 @@ class Basis:
         raise NotImplementedError(f"{type(self).__name__}: define evaluate(values)")
 
     def rows(self, values: Floats, room: ArrayPool) -> BasisRows:
-        """Return the rows at known values; override it where most entries are zero."""
+        """Return the rows at known values; override it where most entries are zero.
+
+        `room` allocates the arrays; large ones from it are cheaper than from NumPy.
+        """
         n, per_row = len(values), self.n_coef
         value = np.ascontiguousarray(self.evaluate(values), dtype=np.float64).ravel()
         return BasisRows(room.steps(n, per_row), room.cycles(n, per_row), value)
@@ -192,19 +195,19 @@ class Basis:
         """
         if codes is not None:
             return Pieces.constant(self.matrix(codes).toarray())
-        found = self.polynomials()
-        return None if found is None else found.with_missing(self.missing_row())
+        numbers = self.polynomials()
+        return None if numbers is None else numbers.with_missing(self.missing_row())
 
     def cubic_breaks(self) -> Floats | None:
         """Return the breaks between which the functions are cubics at most; None if they are not.
 
-        Sums of powers over the rows between such breaks then say all that the fit needs to know
-        of a column (binning/moments.py).
+        The fit then needs only sums of powers over the rows between the breaks, instead of the
+        column itself (binning/moments.py).
         """
-        found = self.polynomials()
-        if found is None or found.degree > MAX_CUBIC or found.closed_above:
+        pieces = self.polynomials()
+        if pieces is None or pieces.degree > MAX_CUBIC or pieces.closed_above:
             return None
-        return found.breaks
+        return pieces.breaks
 
     # --- the fit ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Learners: what a term is made of, as users write it. One file per kind.
+"""Learners: terms as users write them, such as Spline("age", df=4). One file per kind.
 
 To add a learner, write a subclass of `Learner` (base.py says what it must define) and add it to
 `LEARNERS` below, or call `register_learner`. Formulas, tuning, model files and reports look it up

@@ -1,4 +1,4 @@
-"""The contract of a learner: what its class says, and what follows from it everywhere else.
+"""The base class of all learners: what a subclass must define, and the defaults of everything else.
 
 To add a learner, write a subclass of `Learner` in a file of this package and add it to `LEARNERS`
 in `__init__.py`.
@@ -55,7 +55,7 @@ class Learner:
 
     It may define, where the default does not fit:
 
-    - `encoder`: how the column is seen (default: its numbers).
+    - `encoder`: how cells become the values of the basis (default: they are numbers).
     - `functions`, `positional`: how formulas write it.
     - `shows_missing`, `is_constant`, `when_constant`: what becomes of missing cells and of columns
       with one value.
