@@ -24,12 +24,12 @@ BLUE, RED = "#3a8fcd", "#d55e00"
 def summary(found: CV) -> str:
     """Return the text of CV.summary."""
     rows = _rows(found)
-    columns = {name: [_known(row[name]) for row in rows] for name in rows[0]}
+    columns = {name: [_dash_if_nan(row[name]) for row in rows] for name in rows[0]}
     more = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
     lines = [
         f"cross-validation: {found.n_folds} folds, {found.n_iter} iterations{more}",
         f"{found.loss!r} loss, {found.optimizer!r}",
-        f"best by {found.chosen_by}: {_final(found)}",
+        f"best by {found.chosen_by}: {_final_fit(found)}",
         "",
         *format_table(columns),
     ]
@@ -51,12 +51,13 @@ def _rows(found: CV) -> list[dict[str, Any]]:
     ]
 
 
-def _known(value: Any) -> Any:
+def _dash_if_nan(value: Any) -> Any:
     """Return a value, or a dash if it is NaN (not computed, or an error of a single fold)."""
     return "-" if isinstance(value, float | np.floating) and np.isnan(value) else value
 
 
-def _final(found: CV) -> str:
+def _final_fit(found: CV) -> str:
+    """Return the call that fits the final model."""
     return f"cb.fit(..., n_iter={found.best_iteration})"
 
 
@@ -72,13 +73,13 @@ def html(found: CV) -> str:
         '<div style="font:13px system-ui,sans-serif;color:inherit;max-width:720px">'
         f"<p><b>cwboost cross-validation</b>: {found.n_folds} folds, {found.n_iter:,} iterations, "
         f"{escape(found.loss.name)} loss, {type(found.optimizer).__name__}; best by "
-        f"{escape(found.chosen_by)}: <code>{_final(found)}</code></p>"
+        f"{escape(found.chosen_by)}: <code>{_final_fit(found)}</code></p>"
         f"{_picture(found)}<table><tr>{head}</tr>{body}</table></div>"
     )
 
 
 def _cell(value: Any) -> str:
-    value = _known(value)
+    value = _dash_if_nan(value)
     return escape(value) if isinstance(value, str) else readable_number(float(value), 5)
 
 

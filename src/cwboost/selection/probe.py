@@ -184,14 +184,14 @@ def probe(
     inside = threads_for(n_threads, len(binned.data.y)) if single else 1
     problem = FitProblem.pose(binned, binned.data.split, optimizer, n_threads=inside)
     jobs = [
-        partial(_path, problem, n_iter, [seed, number], inside, bar if single else None)
+        partial(_shadow_path, problem, n_iter, [seed, number], inside, bar if single else None)
         for number in range(repeats)
     ]
     paths = [jobs[0](lambda: False)] if single else run_all(jobs, threads_for(n_threads), bar)
     return _make_probe(problem, paths, by)
 
 
-def _path(
+def _shadow_path(
     problem: FitProblem[PreparedRows],
     n_iter: int,
     seed: list[int],
@@ -206,21 +206,21 @@ def _path(
     if w.min() < w.max():  # with equal weights a shadow has the bin weights of its column
         systems = binned.systems(bin_weights(sets, w, ArrayPool()))
     begin = len(binned.core_sets)
-    parts = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
-    shadows = [core_learner(begin + k, effects, system) for k, effects, system in parts]
-    both = replace(binned, core_sets=[*binned.core_sets, *(s.core() for s in sets)])
-    among = replace(
+    terms = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
+    shadows = [core_learner(begin + k, effects, system) for k, effects, system in terms]
+    all_sets = [*binned.core_sets, *(shuffled.core() for shuffled in sets)]
+    with_shadows = replace(
         problem,
-        rows=both.rows(n_threads),
+        rows=replace(binned, core_sets=all_sets).rows(n_threads),
         training=[*problem.training, *shadows],
     )
-    return among.choose(n_iter, lambda term: term >= n_terms, halt, bar)
+    return with_shadows.choose(n_iter, lambda term: term >= n_terms, halt, bar)
 
 
 def shuffle_sets(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSet | MomentSet]:
     """Return the index sets with shuffled rows, in the same order for all sets of a column."""
-    columns = {number: plan.columns for plan, number in zip(
-        binned.plans, binned.sets.of_term, strict=True)}  # fmt: skip
+    set_of_term = zip(binned.plans, binned.sets.of_term, strict=True)
+    columns = {number: plan.columns for plan, number in set_of_term}
     orders: dict[tuple[str, ...], NDArray[np.int64]] = {}
 
     def shuffle(number: int, bins: IndexSet | MomentSet) -> IndexSet | MomentSet:
