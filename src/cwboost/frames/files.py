@@ -34,7 +34,7 @@ from cwboost._utils.checks import first_repeated
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
-from .parquet import error_reason, errors_name, pyarrow_parquet
+from .parquet import error_reason, locate_errors, pyarrow_parquet
 from .read_frames import read, read_column
 from .saved_folder import INDEX
 from .table import ComputedColumns, Table, check_finite
@@ -280,7 +280,7 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
                 row = is_text.index(True)
                 where = f"{name}, line {line_numbers[row]}, {column!r}"
                 raise ValueError(f"{where}: expected a number, got {_shown(values[row])}")
-        with errors_name(name):
+        with locate_errors(name):
             found = read_column(values, column)
             check_finite(found)
         return found
@@ -320,11 +320,11 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         else field
         for field in found.schema
     ]
-    with errors_name(name):
+    with locate_errors(name):
         inner = read(found.cast(pyarrow.schema(fast)))
 
     def convert(column: str) -> Column:
-        with errors_name(name):
+        with locate_errors(name):
             return inner[column]
 
     table = Table(inner.names, inner.n_rows, ComputedColumns(convert))
