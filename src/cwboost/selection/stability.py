@@ -126,20 +126,20 @@ class Stability:
 
     def summary(self) -> str:
         """Return the settings, the selected columns and the meaning of the bound as text."""
-        p, things, found = len(self.names), f"{self.by}s", self.selected
+        p, plural, found = len(self.names), f"{self.by}s", self.selected
         drawn = {
             "complementary": f"{self.n_samples} pairs of halves",
             "subsampling": f"{self.n_samples} halves",
         }[self.sampling]
         means = (
-            f"On average at most {self.pfer:.3g} of the selected {things} are selected by chance, "
-            f"that is, are {things} that a fit chooses at most as often as a random choice of "
+            f"On average at most {self.pfer:.3g} of the selected {plural} are selected by chance, "
+            f"that is, are {plural} that a fit chooses at most as often as a random choice of "
             f"{self.q} of {p} would{_assuming(self.assumption)}."
         )
         lines = [
             f"stability selection, {drawn} of the rows: {len(self.first)} fits until {self.q} of "
-            f"{p} {things} were chosen",
-            f"selected are {things} that at least {100 * self.cutoff:.4g}% of the fits chose: "
+            f"{p} {plural} were chosen",
+            f"selected are {plural} that at least {100 * self.cutoff:.4g}% of the fits chose: "
             f"{len(found)}",
             *wrap(means, 100),
             "",

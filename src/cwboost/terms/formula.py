@@ -307,7 +307,7 @@ class _Parser:
     def expand(
         self, terms: Sequence[FormulaTerm], removed: Sequence[Token], exclude: Sequence[str]
     ) -> list[Learner]:
-        """Return the learners; columns without a function and "." get those of the style."""
+        """Return the learners; the default style gives learners to "." and to bare columns."""
         has_dot = any(term.is_dot for term in terms)
         bare = {term.column for term in terms if term.column is not None}
         learners = [term.learner for term in terms if term.learner is not None]

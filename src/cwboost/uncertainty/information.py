@@ -252,7 +252,7 @@ class _FittedRows:
         return cls(problem, rows.read(SLOT_F), float(w.sum()) if whole else float(len(w)))
 
     def criterion(self, which: str, model: Model, df: Floats) -> Floats:
-        """Return the criterion after 0, 1, ... iterations; the formulas are those of `aic`."""
+        """Return the criterion after 0, 1, ... iterations; see `aic` for the formulas."""
         n, risk = self.n, model.risk
         if model.loss.likelihood != "normal":
             return 2.0 * n * (risk + self._likelihood_constant(model.loss)) + 2.0 * df
