@@ -51,7 +51,7 @@ def settle_binnings(
     plans: Sequence[Plan], data: ShardedData, seen: Mapping[str, ColumnSummary]
 ) -> SharedBinnings:
     """Decide how the columns of the terms are binned on all shards."""
-    bases, of_term = shared_axes(plans, data.source.bins)
+    distinct, of_term = shared_axes(plans, data.source.bins)
     of_pairs: dict[TermAxis, SettledBinning] = {}  # many pairs share a column
 
     def settle(axis: TermAxis, bases: Sequence[Basis]) -> SettledBinning:
@@ -62,9 +62,9 @@ def settle_binnings(
         return binning
 
     out: list[SettledBinning] = []
-    for axes in bases:
+    for axes, bases in distinct:
         if len(axes) == 1:
-            out.append(settle(axes[0], bases[axes]))
+            out.append(settle(axes[0], bases))
             continue
         for axis in axes:
             if axis not in of_pairs:

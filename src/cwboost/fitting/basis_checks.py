@@ -25,13 +25,15 @@ TOLERANCE = 1e-8  # largest difference between two forms of a basis, relative to
 def check_plan(plan: Plan, summaries: Mapping[str, ColumnSummary]) -> None:
     """Raise if a basis of the term that a user wrote contradicts itself."""
     basis: Any = plan.basis
+    if is_built_in(type(basis)) and (
+        len(plan.columns) == 1 or all(is_built_in(type(margin)) for margin in basis.margins)
+    ):
+        return
     if not isinstance(basis, Basis):
         raise TypeError(
             f"{plan.learner.shown}: the basis must be an instance of a subclass of Basis, got "
             f"{basis!r} of type {type(basis).__name__}"
         )
-    if all(is_built_in(type(each)) for each in (basis, *basis.margins)):
-        return
     axes = [
         _values(encoder, summaries[name])
         for name, encoder in zip(plan.columns, plan.encoders, strict=True)

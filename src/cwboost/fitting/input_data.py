@@ -295,6 +295,7 @@ def read_data(
 ) -> FitData:
     """Read and check the rows of a fit. `classes` are the known classes of a model."""
     table = _read_table(given)
+    given = replace(given, table=table)  # read once
     w = read_weights(given.weights, table)
     if given.weights is not None and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
