@@ -169,7 +169,8 @@ class Learner:
 
     def with_df(self, df: float) -> Self:
         """Return the learner with other degrees of freedom; only if it takes df."""
-        return replace(self, **{"df": df, "smoothing": None})
+        changes: dict[str, Any] = {"df": df, "smoothing": None}  # df is a field of the subclass
+        return replace(self, **changes)
 
     # --- from the training rows to a term ---------------------------------------------------------
 
