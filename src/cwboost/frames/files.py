@@ -22,7 +22,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +35,7 @@ from cwboost._utils.checks import first_repeated
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
-from .parquet import error_reason, locate_errors, pyarrow_parquet
+from .parquet import error_reason, pyarrow_parquet
 from .read_frames import read, read_column
 from .saved_folder import INDEX
 from .table import ComputedColumns, Table, check_finite
@@ -280,7 +281,7 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
                 row = is_text.index(True)
                 where = f"{name}, line {line_numbers[row]}, {column!r}"
                 raise ValueError(f"{where}: expected a number, got {_shown(values[row])}")
-        with locate_errors(name):
+        with _file_errors(name):
             found = read_column(values, column)
             check_finite(found)
         return found
@@ -320,15 +321,24 @@ def _read_parquet(raw: bytes, name: str) -> FileTable:
         else field
         for field in found.schema
     ]
-    with locate_errors(name):
+    with _file_errors(name):
         inner = read(found.cast(pyarrow.schema(fast)))
 
     def convert(column: str) -> Column:
-        with locate_errors(name):
+        with _file_errors(name):
             return inner[column]
 
     table = Table(inner.names, inner.n_rows, ComputedColumns(convert))
     return FileTable(table, lambda column: found.column(column).combine_chunks())
+
+
+@contextmanager
+def _file_errors(name: str) -> Iterator[None]:
+    """Name the file in errors about its content, which are all ValueErrors."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _shown(cell: Any) -> str:

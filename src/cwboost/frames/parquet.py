@@ -303,7 +303,7 @@ class ParquetFiles:
     def _chunks(self, name: str) -> Generator[tuple[Chunk, str]]:
         for batch, group in self.batches([name]):
             where = self.place(group)
-            with locate_errors(where):
+            with _locate_errors(where):
                 chunk = read_chunk(batch.column(name), name)
             yield chunk, where
 
@@ -367,7 +367,7 @@ def rewrite(
     with replace_folder(folder) as temporary, progress.work(source.n_rows, "row"):
         try:
             for batch, group in source.batches(source.names):
-                with locate_errors(source.place(group)):
+                with _locate_errors(source.place(group)):
                     out = rewritten(batch)
                 if group.file != written:
                     if writer is not None:
@@ -399,7 +399,7 @@ def _filter_columns(filters: Any) -> list[str]:
 
 
 @contextmanager
-def locate_errors(where: str) -> Iterator[None]:
+def _locate_errors(where: str) -> Iterator[None]:
     """Put the place of the rows in front of error messages."""
     try:
         yield
