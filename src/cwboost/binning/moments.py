@@ -59,6 +59,7 @@ class MomentSet:
     t: Floats  # (n,) from -1 to 1
     values: Floats  # the nodes of every piece, then NaN for missing cells
     inverse: Floats  # (pieces, nodes, nodes): Chebyshev coefficients from values at the nodes
+    has_values: ClassVar[bool] = False  # a piece covers many values
 
     @property
     def n_bins(self) -> int:
@@ -84,8 +85,6 @@ class MomentSet:
         known = len(self.inverse)
         at_nodes = sums[:known, None, :] @ self.inverse
         return np.append(at_nodes, sums[known:, 0])
-
-    has_values: ClassVar[bool] = False  # a piece covers many values
 
     def core(self) -> _core.MomentSet:
         """Return the set for the core."""

@@ -206,13 +206,13 @@ def _shadow_path(
     if w.min() < w.max():  # with equal weights a shadow has the bin weights of its column
         systems = binned.systems(bin_weights(sets, w, ArrayPool()))
     begin = len(binned.core_sets)
-    terms = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
+    terms = zip(binned.sets.of_term, binned.core_rows, systems, strict=True)
     shadows = [core_learner(begin + k, effects, system) for k, effects, system in terms]
     all_sets = [*binned.core_sets, *(shuffled.core() for shuffled in sets)]
     with_shadows = replace(
         problem,
         rows=replace(binned, core_sets=all_sets).rows(n_threads),
-        training=[*problem.training, *shadows],
+        learners=[*problem.learners, *shadows],
     )
     return with_shadows.choose(n_iter, lambda term: term >= n_terms, halt, bar)
 
