@@ -325,7 +325,7 @@ def test_a_basis_that_contradicts_itself_is_refused(table, y, monkeypatch, metho
 @pytest.mark.parametrize("learner", [Hinge("x"), cb.Tensor(Hinge("x"), "g")])
 def test_a_learner_that_does_not_return_a_basis_is_named(table, y, monkeypatch, learner):
     monkeypatch.setattr(Hinge, "basis", lambda self, column, encoder: np.eye(3))
-    with pytest.raises(TypeError, match=r"Hinge\('x'\): basis\(\) must return an instance"):
+    with pytest.raises(TypeError, match=r"Hinge\('x'\): the basis must be an instance"):
         cb.fit(table, y, [learner], n_iter=1)
 
 
