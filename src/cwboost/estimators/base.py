@@ -33,6 +33,7 @@ from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import FINAL_REASONS, StopReason
+from cwboost.model.scoring import write_effects
 from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
@@ -465,7 +466,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         table, model = self._read(X), self.model_
         n_terms = sum(term.chosen for term in model.terms.values())
         out = np.empty((table.n_rows, n_terms, model.n_outputs))
-        model._write_effects(table, out.transpose(1, 0, 2), self._n_threads())
+        write_effects(model, table, out.transpose(1, 0, 2), self._n_threads())
         return out.reshape(table.n_rows, n_terms * model.n_outputs)
 
     def report(

@@ -30,6 +30,7 @@ from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import FitOptions, as_seed, check_counts
 from cwboost.losses import Loss, as_loss, explained
+from cwboost.model.scoring import read_offsets
 from cwboost.progress import as_progress
 
 from .base import CWBEstimator
@@ -250,7 +251,7 @@ class DaskCWBRegressor(DaskEstimator, CWBRegressor):
         return self.model_.predict(self._read(X), kind="score", offset=offset, exposure=exposure)
 
     def _offsets(self, X: Any, offset: Any, exposure: Any) -> Any:
-        return self.model_._offset(self._read(X), offset, exposure)[:, 0]
+        return read_offsets(self.model_, self._read(X), offset, exposure)[:, 0]
 
 
 class DaskCWBClassifier(DaskEstimator, CWBClassifier):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import (
 
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
+from cwboost.model.scoring import read_offsets
 from cwboost.uncertainty.intervals import Intervals
 
 from .base import CWBEstimator
@@ -190,6 +191,6 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         model, (table, target, weights) = self.model_, self._read_rows(X, y, sample_weight)
         w = np.ones(len(target)) if weights is None else weights
-        o = model._offset(table, offset, exposure)
+        offsets = read_offsets(model, table, offset, exposure)
         score = model.predict(table, kind="score", offset=offset, exposure=exposure)
-        return explained(model.loss, target, score, o, w)
+        return explained(model.loss, target, score, offsets, w)

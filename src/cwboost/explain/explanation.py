@@ -10,6 +10,7 @@ from cwboost.frames.columns import Column, Numbers, format_number
 from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
+from cwboost.model.scoring import read_offsets
 
 INTERCEPT, OFFSET, SCORE = "(intercept)", "(offset)", "(score)"
 
@@ -57,8 +58,8 @@ def explain(
     order = sorted(effects, key=lambda columns: -float(np.abs(effects[columns]).max()))
     values = [", ".join(_text(one[c]) or "(missing)" for c in columns) for columns in order]
     rows = [(":".join(c), v, effects[c]) for c, v in zip(order, values, strict=True)]
-    rows.append((INTERCEPT, "", np.atleast_1d(model.intercept)))
-    fixed = model._offset(one, offset, exposure)[0]
+    rows.append((INTERCEPT, "", model.intercept_vector))
+    fixed = read_offsets(model, one, offset, exposure)[0]
     if fixed.any():
         used = [name for name in (model.settings.offset, model.settings.exposure) if name]
         used = [str(name) for name in (offset, exposure) if name is not None] or used

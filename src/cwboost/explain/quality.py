@@ -16,6 +16,7 @@ from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
+from cwboost.model.scoring import read_offsets
 
 N_GROUPS = 10  # groups of rows with similar predictions
 Z95 = 1.959964  # half the width of a 95% normal interval, in standard errors
@@ -35,7 +36,7 @@ def evaluate_rows(
     fixed = {"offset": offset, "exposure": exposure}
     score = model.predict(data, kind="score", **fixed).reshape(len(values), -1)
     response = model.loss.response(score).reshape(len(values), -1)
-    known = model._offset(data, offset, exposure)
+    known = read_offsets(model, data, offset, exposure)
     return EvaluatedRows(model.loss, np.ascontiguousarray(values), w, known, score, response)
 
 

@@ -95,7 +95,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "classes": plain(model.classes),
         "optimizer": plain(model.optimizer),
         "start": plain(model.start_vector),
-        "intercept": np.atleast_1d(model.intercept).tolist(),
+        "intercept": model.intercept_vector.tolist(),
         "scale": plain(model.scale),
         "iteration": model.best_iteration,
         "columns": {name: plain(facts) for name, facts in model.columns.items()},

@@ -276,7 +276,7 @@ class _Graph:
     def write(self, link: str | None) -> Any:
         """Return the model; with a link it has the output `response` too."""
         parts = [self.effect(pieces) for pieces in self.pieces] + self._fixed()
-        intercept = np.atleast_1d(self.model.intercept)[None, :]
+        intercept = self.model.intercept_vector[None, :]
         score = self.constant(intercept) if parts else self._alone(intercept)
         for part in parts:
             score = self.node("Add", score, part)

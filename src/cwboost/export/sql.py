@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
 
@@ -240,7 +238,7 @@ class _Query:
 
     def _score_columns(self) -> list[str]:
         name, out = self.write_in.name, []
-        intercepts = np.atleast_1d(self.model.intercept)
+        intercepts = self.model.intercept_vector
         for o, column in enumerate(self.scores):
             terms = [self.write_in.number(float(intercepts[o]))]
             terms += [name(self.offsets[o])] if self.offsets else []

@@ -101,7 +101,7 @@ def _tables(model: Model, make: Callable[[TermPieces], ResultTable]) -> dict[str
 
 
 def _intercept(model: Model) -> ResultTable:
-    values = np.atleast_1d(model.intercept)
+    values = model.intercept_vector.copy()
     out = ResultTable(intercept=values)
     if model.n_outputs > 1:
         out = ResultTable(output=np.array(outputs_of(model), dtype=object), intercept=values)

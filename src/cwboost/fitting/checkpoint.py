@@ -105,7 +105,7 @@ def check_path(problem: FitProblem[Any], model: Model, path: Path, source: str) 
     errors in the scores of the rows, which the coefficients do not have.
     """
     m = int(np.append(path.halvings > 0, True).argmax())
-    last = replace(model, terms=with_coefficients(model.terms, path, m, problem.optimizer, model))
+    last = replace(model, terms=with_coefficients(model, path, m))
     parts = [TRAINING_PART, VALIDATION_PART] if problem.prepared.has_validation else [TRAINING_PART]
     batch = [*score_batch(last, problem.prepared), _core.Residual(SLOT_F, SLOT_R, parts)]
     risks = zip((path.risk, path.validation_risk), problem.rows.run(batch)[-1].risk, strict=False)

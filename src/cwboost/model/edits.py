@@ -310,8 +310,7 @@ def unedited(model: Model) -> Model:
         averaged = {name: replace(model.terms[name], beta=beta) for name, beta in means.items()}
         terms: Mapping[str, Term] = MappingProxyType({**model.terms, **averaged})
     else:
-        m, optimizer = model.best_iteration, model.optimizer
-        terms = with_coefficients(model.terms, model.path, m, optimizer, model)
+        terms = with_coefficients(model, model.path, model.best_iteration)
     return replace(model, terms=terms, start_vector=start, edits=())
 
 
@@ -351,7 +350,7 @@ def apply_change(model: Model, what: str, term: str, change: Change) -> Model:
 def _scores(model: Model, term: str) -> Floats:
     """Return (q, points) intercept plus effect of a term, at its levels or a grid of its range."""
     values = list(model.effect(term).values())[-model.n_outputs :]
-    return np.asarray(np.atleast_1d(model.intercept)[:, None] + np.array(values))
+    return np.asarray(model.intercept_vector[:, None] + np.array(values))
 
 
 def _single(model: Model, term: str) -> Term:

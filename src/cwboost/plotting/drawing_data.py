@@ -157,7 +157,7 @@ class Scaled:
         with np.errstate(over="ignore"):
             if self.scale == "ratio":
                 return np.exp(effect)
-            flat = effect.reshape(-1, self.model.n_outputs) + np.atleast_1d(self.model.intercept)
+            flat = effect.reshape(-1, self.model.n_outputs) + self.model.intercept_vector
             return np.asarray(self.model.loss.response(flat)).reshape(effect.shape)
 
     def middle(self, output: int = 0) -> float:

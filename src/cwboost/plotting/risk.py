@@ -8,6 +8,7 @@ import numpy as np
 
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
+from cwboost.model.checks import check_not_averaged
 from cwboost.model.model import Model
 
 from .display import Display
@@ -67,7 +68,7 @@ class RiskDisplay(Display):
         ax : matplotlib axes, optional
         """
         model = as_model(model)
-        model._refuse_bags("the picture of the risk")
+        check_not_averaged(model, "the plot of the risk")
         made = cls(model, log=use_log_axis(log, model.n_iter))
         return made.drawn(ax)
 

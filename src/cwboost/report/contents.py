@@ -22,7 +22,7 @@ from cwboost.frames.columns import Labels
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis
+from cwboost.model.pieces import Axis, level_number
 from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.term import Term
@@ -63,7 +63,7 @@ def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str)
         "aim": model.loss.estimand,
         "outputs": outputs_of(model),
         "classes": [str(c) for c in model.classes],
-        "intercept": floats(np.atleast_1d(model.intercept)),
+        "intercept": floats(model.intercept_vector),
         "offset": settings.offset or ("offset" if by_array and not log_link else None),
         "exposure": settings.exposure or ("exposure" if by_array and log_link else None),
         "columns": column_data,
@@ -136,7 +136,7 @@ def _column(model: Model, name: str, terms: list[PackedTerm]) -> dict[str, Any]:
         "whole": numeric and _is_whole(facts),
         "missing": facts.missing,
         "levels": levels,
-        "numbers": floats([_number(x) for x in levels]) if numeric else None,
+        "numbers": floats([level_number(level) for level in levels]) if numeric else None,
         "shares": None if shares is None else floats(shares),
         "spread": None
         if spread is None
@@ -158,11 +158,6 @@ def _is_whole(facts: ColumnFacts) -> bool:
     """Return whether all known values of the column are whole numbers."""
     points = [] if facts.spread is None else facts.spread.points.tolist()
     return bool(points) and all(float(v).is_integer() for v in (*points, facts.low, facts.high))
-
-
-def _number(level: str) -> float:
-    words = {"True": 1.0, "False": 0.0}
-    return words[level] if level in words else float(level)
 
 
 def _term(

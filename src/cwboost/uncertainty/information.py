@@ -31,6 +31,7 @@ from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.fitting.systems import core_learner
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
+from cwboost.model.checks import check_has_path
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.progress import Progress, as_progress
@@ -151,8 +152,7 @@ def aic(
         raise TypeError(
             f"aic: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
         )
-    model._refuse_bags("aic")
-    model._refuse_edited("aic")
+    check_has_path(model, "aic")
     criterion, df = _check_criterion(model.loss, criterion, df)
     bar, path = as_progress(progress), model.path
     used = list(dict.fromkeys(np.column_stack([path.choices, path.corrections]).ravel().tolist()))

@@ -16,7 +16,7 @@ from cwboost.frames.files import check_output, is_folder, is_table_file, write_t
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
-from cwboost.model.model import warn_of_unseen
+from cwboost.model.scoring import predict_rows, warn_of_unseen
 from cwboost.progress import Progress
 
 
@@ -71,9 +71,9 @@ def _predict_folder(a: argparse.Namespace, bar: Progress) -> int:
     unseen: Counter[str] = Counter()
 
     def predict_batch(table: Table) -> dict[str, Any]:
-        predicted, unseen_levels = model._predicted(read(table), a.kind, **fixed)
-        unseen.update(unseen_levels)
-        out = name_predictions(model, predicted, a.kind)
+        predictions = predict_rows(model, read(table), a.kind, **fixed)
+        unseen.update(predictions.unseen)
+        out = name_predictions(model, predictions.values, a.kind)
         for name in out:
             _check_kept(name, a.keep)
         return out
