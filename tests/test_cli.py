@@ -859,7 +859,7 @@ def test_rich(table, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     fitted(table, "--target", "y", *SHORT, *others("y"))
     assert "/60" in stream.getvalue()
-    assert isinstance(progress.make(stream), progress.RichProgress)
+    assert isinstance(progress.command_progress(stream), progress.RichProgress)
 
 
 # --- processes ------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import (
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
@@ -140,7 +138,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self.model_.predict(
-            self._read(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
+            self.as_table(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
         )
 
     def intervals(
