@@ -181,6 +181,13 @@ def test_rate_of_the_default_optimizer(table):
     assert found["optimizer"] == default["optimizer"] | {"rate": 0.02}
 
 
+@pytest.mark.parametrize("several", [["--bags", "2"], ["--interactions", f"{AGE}:{ODD}"]])
+def test_rate_for_classes_that_are_fitted_several_times(table, several):
+    options = ["--target", "answer", *several, *SHORT, *others("answer")]
+    default, found = fitted(table, *options), fitted(table, "--rate", "0.5", *options)
+    assert found["optimizer"] == default["optimizer"] | {"rate": 0.5}
+
+
 def test_formula(table):
     formula = f"y ~ s(age, df=4) + `{JOB}` + te(age, `{ODD}`, df=8)"
     found = fitted(table, "--formula", formula, "--validation", "none", *SHORT)
@@ -544,6 +551,14 @@ def test_explain_prints_a_table(table, model, capsys):
 def test_explain_beyond_the_table(table, model, capsys):
     assert main(["explain", "m.json", table, "--row", "5000"]) == 1
     assert capsys.readouterr().err == "cwboost: row 5000: the table has 1200 rows, 0 to 1199\n"
+
+
+@pytest.mark.parametrize("row", [1.5, "1", True])
+def test_explain_needs_a_whole_number(row):
+    table = {"g": ["a", "b"] * 9}
+    model = cb.fit(table, [0.0, 1.0] * 9)
+    with pytest.raises(TypeError, match="row: expected a whole number"):
+        explain(model, table, row)
 
 
 def test_show(model, capsys):

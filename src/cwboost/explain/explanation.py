@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cwboost._utils.checks import is_whole
 from cwboost.frames.columns import Column, Numbers, format_number
 from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
@@ -47,6 +48,8 @@ def explain(
     (3 rows)
     """
     data = read(table)
+    if not is_whole(row):
+        raise TypeError(f"row: expected a whole number, got {row!r}")
     if not 0 <= row < data.n_rows:
         has = f"{data.n_rows} rows, 0 to {data.n_rows - 1}" if data.n_rows else "no rows"
         raise ValueError(f"row {row}: the table has {has}")
@@ -59,12 +62,12 @@ def explain(
     values = [", ".join(_text(one[c]) or "(missing)" for c in columns) for columns in order]
     rows = [(":".join(c), v, effects[c]) for c, v in zip(order, values, strict=True)]
     rows.append((INTERCEPT, "", model.intercept_vector))
-    fixed = read_offsets(model, one, offset, exposure)[0]
-    if fixed.any():
-        used = [name for name in (model.settings.offset, model.settings.exposure) if name]
-        used = [str(name) for name in (offset, exposure) if name is not None] or used
-        known = ", ".join(f"{name} = {_text(one[name])}" for name in used if name in one)
-        rows.append((OFFSET, known, fixed))
+    offsets = read_offsets(model, one, offset, exposure)[0]
+    if offsets.any():
+        named = [name for name in (model.settings.offset, model.settings.exposure) if name]
+        named = [str(name) for name in (offset, exposure) if name is not None] or named
+        cells = ", ".join(f"{name} = {_text(one[name])}" for name in named if name in one)
+        rows.append((OFFSET, cells, offsets))
     score = model.predict(one, kind="score", offset=offset, exposure=exposure)
     rows.append((SCORE, "", np.atleast_1d(score[0])))
     out = ResultTable(

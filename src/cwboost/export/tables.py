@@ -200,6 +200,8 @@ def round_ends(low: float, high: float, n: int) -> Floats:
     >>> round_ends(17.0, 90.0, 8)
     array([17., 20., 30., 40., 50., 60., 70., 80., 90.])
     """
+    if not high > low:
+        return np.array([low, high])
     exact = (high - low) / n
     power = 10.0 ** np.floor(np.log10(exact))
     step = min((m * power for m in (1, 2, 5, 10)), key=lambda s: abs(np.log(s / exact)))

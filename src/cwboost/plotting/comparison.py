@@ -8,13 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost.explain.shapes import Shape
 from cwboost.frames.result_table import ResultTable
 
 from .display import DEFERRED
-from .drawing_data import (
-    aligned,
-    series_table,
-)
+from .drawing_data import Series, aligned, series_table
 from .effect import EffectDisplay
 from .mpl import Axes
 
@@ -86,6 +84,13 @@ class ComparisonDisplay(EffectDisplay):
         first = self.series[0].shape
         if first.kind == "levels":
             return super().data
-        values = [np.interp(first.at[0], s.shape.at[0], s.values) for s in self.series]
-        pairs = zip(self.series, values, strict=True)
-        return series_table([replace(s, shape=first, values=v) for s, v in pairs], self.scale)
+        return series_table([_at_points_of(first, s) for s in self.series], self.scale)
+
+
+def _at_points_of(shape: Shape, series: Series) -> Series:
+    """Return a series of another curve, with its band, at the points of a curve."""
+    points, own = shape.at[0], series.shape.at[0]
+    band = series.band
+    if band is not None:
+        band = (np.interp(points, own, band[0]), np.interp(points, own, band[1]))
+    return replace(series, shape=shape, values=np.interp(points, own, series.values), band=band)

@@ -265,7 +265,10 @@ def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
 
 
 def aligned(series: list[Series]) -> list[Series]:
-    """Return the series over the union of their levels; NaN where a series lacks a level."""
+    """Return the series over the union of their levels, without bands; curves stay as they are.
+
+    Values are NaN where a series lacks a level.
+    """
     if series[0].shape.kind != "levels":
         return series
     levels = list(dict.fromkeys(level for s in series for level in s.shape.at[0].tolist()))
@@ -274,7 +277,8 @@ def aligned(series: list[Series]) -> list[Series]:
     for s in series:
         known = dict(zip(s.shape.at[0].tolist(), s.values.tolist(), strict=True))
         values = np.array([known.get(level, np.nan) for level in levels])
-        out.append(replace(s, shape=replace(s.shape, at=(at,)), values=values, band=None))
+        shape = replace(s.shape, at=(at,))
+        out.append(replace(s, shape=shape, values=values, band=None, missing_band=None))
     return out
 
 

@@ -10,6 +10,7 @@ from html import escape
 
 import numpy as np
 
+from cwboost._utils.text import count
 from cwboost._utils.text import readable_number as number
 from cwboost.explain.shapes import Shape, shape, view
 from cwboost.explain.sizes import panels
@@ -96,7 +97,7 @@ def _summary(model: Model) -> str:
     if held is not None:
         facts.append(f"validation risk {number(held[0], 4)} → {number(held[m], 4)}")
     if model.edits:
-        facts.append(f"edited {len(model.edits)} times after the fit")
+        facts.append(f"edited {count(len(model.edits), 'time')} after the fit")
     target = model.settings.target
     what = "" if target is None else f" of {_text(target)}"
     kind = type(model.optimizer).__name__

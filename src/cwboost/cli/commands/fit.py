@@ -213,13 +213,15 @@ def _read_pair(args: argparse.Namespace, text: str, table: Table) -> tuple[str, 
 
 def _target_values(column: Column, name: str, estimator: Any) -> Any:
     """Return the target's values: numbers, or the labels of the classes."""
+    from sklearn.base import is_classifier
+
     if column.missing.any():
         row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
         raise ValueError(
             f"target {name!r}, row {row}: the value is missing (in {count(n, 'row')} in all); "
             "remove the rows without a value"
         )
-    if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
+    if isinstance(column, Labels) or is_classifier(estimator):
         return column.to_cells()
     return column.values
 
