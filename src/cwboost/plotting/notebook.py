@@ -18,7 +18,8 @@ from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 
 from .drawing_data import (
-    Scaled,
+    LEAST_DENSITY,
+    EffectScale,
     Series,
     histogram,
     level_lines,
@@ -107,13 +108,13 @@ def _summary(model: Model) -> str:
         f"<p><b>cwboost model</b>{what}: {_text(model.loss.name)} loss, {kind}, {chosen:,} of "
         f"{len(model.terms):,} terms chosen</p>"
         f'<p class="faint">{"; ".join(facts)}</p>'
-        f'<p class="faint">{_text(Scaled(model).label, 90)}; bars: {known}</p>{classes}'
+        f'<p class="faint">{_text(EffectScale(model).label, 90)}; bars: {known}</p>{classes}'
     )
 
 
 def _classes(model: Model) -> str:
     """Return a legend of the colours of the classes."""
-    names = Scaled(model).outputs
+    names = EffectScale(model).outputs
     shown = [
         f'<span style="color:{colour}">●</span> {_text(name, 20)}'
         for colour, name in zip(COLOURS, names, strict=False)
@@ -132,7 +133,7 @@ def _rest(names: list[str], shares: dict[str, float]) -> str:
 
 def _card(model: Model, name: str, share: float, top: float) -> str:
     drawn = shape(model, name, POINTS)
-    series = series_of(Scaled(model), drawn)
+    series = series_of(EffectScale(model), drawn)
     draw = {"curve": _curve, "levels": _levels, "surface": _surface}[drawn.kind]
     gone = [s.missing for s in series if s.missing is not None]
     values = np.concatenate([*(s.values.ravel() for s in series), gone])
@@ -258,7 +259,7 @@ def _surface(model: Model, drawn: Shape, series: list[Series]) -> str:
     cells = values[np.ix_(rows, columns)]
     near = np.ones(cells.shape, bool)
     if drawn.density is not None:
-        near = drawn.density[np.ix_(rows, columns)] >= 2e-3 * drawn.density.max()
+        near = drawn.density[np.ix_(rows, columns)] >= LEAST_DENSITY * drawn.density.max()
     top = float(np.abs(cells[near]).max(initial=0.0)) or 1.0
     w, h = WIDTH / len(rows), (HEIGHT - 12) / len(columns)
     out = []
