@@ -20,7 +20,7 @@ from cwboost.frames.read_frames import read
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 
-from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
+from .link_and_offset import FixedColumns, checked_link, fixed_columns, outputs_of
 
 if TYPE_CHECKING:
     import onnx

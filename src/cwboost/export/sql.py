@@ -17,7 +17,7 @@ from typing import Any, Literal
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
 
-from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
+from .link_and_offset import FixedColumns, checked_link, fixed_columns, outputs_of
 from .sql_text import DIALECTS, Lines, Names, SqlWriter, comment_of, indent, select, sum_of
 
 EXP_LIMIT = 700  # exp of a larger number overflows

@@ -27,7 +27,7 @@ from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 
-from .prediction import outputs_of
+from .link_and_offset import outputs_of
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet

@@ -19,7 +19,7 @@ from cwboost.binning.summary import Sample
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.explain.shapes import Shape
 from cwboost.explain.sizes import level_shares
-from cwboost.export.prediction import outputs_of
+from cwboost.export.link_and_offset import outputs_of
 from cwboost.frames.columns import Column, Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Table

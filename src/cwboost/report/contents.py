@@ -17,7 +17,7 @@ from cwboost.explain.importance import importance
 from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
 from cwboost.explain.sizes import level_shares
-from cwboost.export.prediction import outputs_of
+from cwboost.export.link_and_offset import outputs_of
 from cwboost.frames.columns import Labels
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows

@@ -1,4 +1,4 @@
-"""From effects to predictions, as every export writes it: link, outputs, offset and exposure."""
+"""What all exports need besides the effects: the link, the outputs, offset and exposure."""
 
 from __future__ import annotations
 
