@@ -27,7 +27,7 @@ from cwboost._utils.atomic_files import write_output
 from cwboost.cli.main import main
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
-from cwboost.export.registry import EXPORTS, Export
+from cwboost.export.registry import EXPORTS, Export, export
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.files import read_table, write_table
 from cwboost.progress import factory
@@ -598,6 +598,15 @@ def test_names_cannot_move_the_cursor(folder, capsys):
     main(["show", "m.json", "--term", "\x1b[2J\nevil"])
     main(["explain", "m.json", "t.csv"])
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", [".sql", ".onnx", ".xlsx", ".json"])
+def test_an_export_that_fails_leaves_no_file(folder, ending):
+    table = {"g": ["a", "b"] * 9}
+    model = cb.fit(table, [0.0, 1.0] * 9)
+    with pytest.raises(FileNotFoundError, match="this folder does not exist; create it first"):
+        export(model, folder / "none" / f"model{ending}")
+    assert list(folder.iterdir()) == []
 
 
 def test_export(model, folder):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.atomic_files import replace_file
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
 from cwboost.model.model import Model
@@ -82,8 +82,10 @@ def to_onnx(
 
 
 def write_onnx(model: Model, file: Any, **options: Any) -> None:
-    """Write the graph to a file, with the options of `to_onnx`."""
-    Path(file).write_bytes(to_onnx(model, **options).SerializeToString())
+    """Write the graph to a file, completely or not at all, with the options of `to_onnx`."""
+    graph = to_onnx(model, **options)
+    with replace_file(file) as temporary:
+        temporary.write_bytes(graph.SerializeToString())
 
 
 def onnx_inputs(

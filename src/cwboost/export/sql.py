@@ -11,9 +11,9 @@ How dialects write numbers, names and pieces is in sql_text.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
+from cwboost._utils.atomic_files import replace_file
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
 
@@ -99,9 +99,10 @@ def to_sql(
 
 
 def write_sql(model: Model, file: Any, **options: Any) -> None:
-    """Write the query to a file, with the options of `to_sql`."""
+    """Write the query to a file, completely or not at all, with the options of `to_sql`."""
     text = to_sql(model, **options).rstrip() + "\n"
-    Path(file).write_text(text, encoding="utf-8", newline="\n")
+    with replace_file(file) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 class _Query:

@@ -27,6 +27,7 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.text import quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
@@ -356,7 +357,7 @@ def _scores(model: Model, term: str) -> Floats:
 def _single(model: Model, term: str) -> Term:
     terms = find_terms(model.terms, term)
     if len(terms) > 1:
-        names = ", ".join(repr(t.name) for t in terms[:10]) + ", ..." * (len(terms) > 10)
+        names = quote_names([t.name for t in terms])
         raise ValueError(f"column {term!r} has several terms; name one of {names}")
     return terms[0]
 
@@ -402,14 +403,14 @@ def _ranks(
         if text and list(levels) == sorted(levels):
             raise ValueError(
                 f"monotone, term {term.name!r}: its levels are text in alphabetical order; pass "
-                f"order= with all of them from first to last: {_some(levels)}"
+                f"order= with all of them from first to last: {quote_names(levels)}"
             )
         return np.arange(n)
     wanted = [level_text(level) for level in order if level is not None]
     if sorted(wanted) != sorted(levels):
         raise ValueError(
-            f"monotone, term {term.name!r}: order must name every level once ({_some(levels)}), "
-            f"got {_some(wanted)}"
+            f"monotone, term {term.name!r}: order must name every level once "
+            f"({quote_names(levels)}), got {quote_names(wanted)}"
         )
     return np.array([levels.index(level) for level in wanted])
 
@@ -446,12 +447,10 @@ def _carrier(model: Model, terms: Sequence[Term], level: Any) -> tuple[Term, int
     if encoder.has_steps:
         raise ValueError(f"set_level, {name!r}: expected a number within a step, got {level!r}")
     near = get_close_matches(level_text(level), encoder.levels, 3)
-    remedy = f"did you mean {_some(near)}?" if near else f"there are {_some(encoder.levels)}"
+    remedy = (
+        f"did you mean {quote_names(near)}?" if near else f"there are {quote_names(encoder.levels)}"
+    )
     raise ValueError(f"set_level, {name!r}: there is no level {level!r}; {remedy}")
-
-
-def _some(words: Sequence[str]) -> str:
-    return ", ".join(map(repr, words[:10])) + ", ..." * (len(words) > 10)
 
 
 def _shown(values: Floats) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
+from cwboost._utils.text import quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.plan import Plan
 
@@ -92,9 +93,8 @@ def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
         return [terms[which]]
     found = [t for t in terms.values() if t.columns == (which,)]
     if not found:
-        names = list(terms)
-        shown = ", ".join(map(repr, names[:10])) + ", ..." * (len(names) > 10)
-        raise ValueError(f"no term or column {which!r}; the model has {shown or 'no terms'}")
+        names = quote_names(list(terms)) or "no terms"
+        raise ValueError(f"no term or column {which!r}; the model has {names}")
     return found
 
 

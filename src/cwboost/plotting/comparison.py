@@ -71,12 +71,12 @@ class ComparisonDisplay(EffectDisplay):
         named = zip(models, displays, strict=True)
         series = [replace(d.series[0], name=str(name)) for name, d in named]
         low, high = (min(d.view[0] for d in displays), max(d.view[1] for d in displays))
-        made = cls(
+        display = cls(
             aligned(series), label=first.label, scale=first.scale, spread=first.spread,
             middle=first.middle if first.scale != "response" else None, shares=first.shares,
             view=(low, high), labels=first.labels, max_levels=first.max_levels, sort=first.sort,
         )  # fmt: skip
-        return made.drawn(ax)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

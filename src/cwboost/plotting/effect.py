@@ -166,11 +166,11 @@ class EffectDisplay(Display):
             series = [replace(series[0], name="sum"), *parts_of(scaled, effect, output)]
         first = 0 if output is None else scaled.number_of(output)
         middle = None if several and scale == "response" else scaled.middle(first)
-        made = cls(
+        display = cls(
             series, label=label, middle=middle, scale=scale, labels=labels, max_levels=max_levels,
             sort=sort, **DRAWINGS[effect.kind].background(model, effect, rows, view),
         )  # fmt: skip
-        return made.drawn(ax)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

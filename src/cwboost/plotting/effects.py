@@ -104,8 +104,8 @@ class EffectsDisplay(Display):
         label = EffectScale(model, scale, target).label
         if output is not None:
             label += f": {one_line(output, 20)}"
-        made = cls(displays, label=label, share_scale=share_scale, left_out=order[max_effects:])
-        return made.drawn(figure)
+        display = cls(displays, label=label, share_scale=share_scale, left_out=order[max_effects:])
+        return display.drawn(figure)
 
     @property
     def _shape(self) -> tuple[int, int]:

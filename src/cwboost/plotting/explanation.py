@@ -115,8 +115,8 @@ class ExplanationDisplay(Display):
         picked = int(np.argmax([values[-1] for values in list(data.values())[2:]]))
         if output is not None:
             picked = scaled.number_of(output)
-        made = cls(data, scaled, output=picked, max_bars=max_bars, labels=labels)
-        return made.drawn(ax)
+        display = cls(data, scaled, output=picked, max_bars=max_bars, labels=labels)
+        return display.drawn(ax)
 
     @property
     def figure_size(self) -> tuple[float, float]:

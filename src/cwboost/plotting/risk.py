@@ -69,8 +69,8 @@ class RiskDisplay(Display):
         """
         model = as_model(model)
         check_not_averaged(model, "the plot of the risk")
-        made = cls(model, log=use_log_axis(log, model.n_iter))
-        return made.drawn(ax)
+        display = cls(model, log=use_log_axis(log, model.n_iter))
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
