@@ -40,7 +40,6 @@ from cwboost.selection.folds import group_numbers
 from cwboost.terms.learners import Learner
 from cwboost.terms.styles import make_learners
 
-from .callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 from .defaults import (
     HOLD_OUT,
     N_ITER_WITH_VALIDATION,
@@ -49,6 +48,7 @@ from .defaults import (
     named_optimizer,
 )
 from .input import FitArguments, draw_whole_groups, is_table, read_frame, read_roles
+from .sklearn_callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 
 # The fit ended by itself; further iterations cannot help.
 FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)

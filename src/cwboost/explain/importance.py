@@ -16,8 +16,8 @@ from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
 from cwboost.frames.weights import as_part
-from cwboost.model.checks import check_has_path
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_has_path
 from cwboost.model.scoring import read_offsets, write_effects
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost.frames.columns import Floats
-from cwboost.model.checks import check_has_path
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_has_path
 
 from .sizes import term_points
 

@@ -19,8 +19,8 @@ from cwboost.frames.read_frames import read
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
 
-from .checks import check_has_path, check_not_averaged, check_not_edited
 from .path import Path
+from .path_checks import check_has_path, check_not_averaged, check_not_edited
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking
 from .scoring import predict_rows, warn_of_unseen, write_effects
 from .settings import Settings

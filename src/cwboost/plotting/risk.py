@@ -8,8 +8,8 @@ import numpy as np
 
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.model.checks import check_not_averaged
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_not_averaged
 
 from .display import Display
 from .inputs import as_model

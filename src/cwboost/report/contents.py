@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost.explain.bands import band_words
-from cwboost.explain.importance import importance
+from cwboost.explain.importance import stored_importance
 from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
 from cwboost.explain.sizes import level_shares
@@ -200,9 +200,7 @@ def _cannot_predict(terms: list[PackedTerm]) -> str | None:
 def _importance(model: Model, shares: Mapping[str, float] | None) -> dict[str, float] | None:
     if shares is not None:
         return dict(shares)
-    if model.shares is None:
-        return None
-    return importance(model, "integral", {"table": None})
+    return None if model.shares is None else stored_importance(model)
 
 
 def _bags(model: Model, bags: Bags) -> dict[str, Any]:

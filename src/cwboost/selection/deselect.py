@@ -14,9 +14,9 @@ from cwboost.explain.importance import importance
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
 from cwboost.fitting.repeat import check_again, pose_again
-from cwboost.model.checks import check_has_path
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
+from cwboost.model.path_checks import check_has_path
 from cwboost.progress import as_progress
 
 from .grouping import By, names_by

@@ -19,8 +19,8 @@ from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.frames.columns import Floats
-from cwboost.model.checks import check_not_edited
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain
 from cwboost.progress import as_progress

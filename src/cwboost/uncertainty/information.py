@@ -31,9 +31,9 @@ from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.fitting.systems import core_learner
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
-from cwboost.model.checks import check_has_path
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
+from cwboost.model.path_checks import check_has_path
 from cwboost.progress import Progress, as_progress
 from cwboost.terms.bases import BasisRows
 

@@ -30,8 +30,8 @@ from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Table
 from cwboost.losses import Quantile, risk
-from cwboost.model.checks import check_not_edited
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_not_edited
 from cwboost.optimizers import Plain
 from cwboost.progress import as_progress
 

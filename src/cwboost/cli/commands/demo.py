@@ -14,7 +14,7 @@ import numpy as np
 from cwboost._utils.atomic_files import replace_file
 from cwboost.cli.arguments import whole
 from cwboost.cli.command import SUCCESS, Command
-from cwboost.cli.text import curve_lines
+from cwboost.cli.model_text import curve_lines
 from cwboost.datasets import adult
 from cwboost.fitting.fit import fit
 from cwboost.losses import auc

@@ -28,7 +28,7 @@ from cwboost.cli.fit_request import (
     is_classification,
     read_fit_request,
 )
-from cwboost.cli.text import model_summary
+from cwboost.cli.model_text import model_summary
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.frames.aligned import read_weights
 from cwboost.frames.columns import Column, Labels, Numbers
