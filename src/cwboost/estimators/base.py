@@ -33,7 +33,7 @@ from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import FINAL_REASONS, StopReason
-from cwboost.model.scoring import write_effects
+from cwboost.model.scoring import output_labels, write_effects
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
@@ -480,7 +480,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         _check_feature_names_in(self, input_features)
         names = [name for name, term in self.model_.terms.items() if term.chosen]
         if self.model_.n_outputs > 1:
-            names = [f"{name}[{label}]" for name in names for label in self.model_.classes]
+            labels = output_labels(self.model_)
+            names = [f"{name}[{label}]" for name in names for label in labels]
         return np.asarray(names, dtype=object)
 
     def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:

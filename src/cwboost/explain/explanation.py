@@ -11,7 +11,7 @@ from cwboost.frames.columns import Column, Numbers, format_number
 from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
-from cwboost.model.scoring import read_offsets
+from cwboost.model.scoring import output_labels, read_offsets
 
 INTERCEPT, OFFSET, SCORE = "(intercept)", "(offset)", "(score)"
 
@@ -74,9 +74,9 @@ def explain(
         column=np.array([r[0] for r in rows], dtype=object),
         value=np.array([r[1] for r in rows], dtype=object),
     )
-    for k in range(model.n_outputs):
-        name = "effect" if model.n_outputs == 1 else f"effect[{model.classes[k]}]"
-        out[name] = np.array([float(r[2][k]) for r in rows])
+    for o, label in enumerate(output_labels(model)):
+        name = "effect" if model.n_outputs == 1 else f"effect[{label}]"
+        out[name] = np.array([float(r[2][o]) for r in rows])
     return out
 
 

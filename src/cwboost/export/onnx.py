@@ -19,8 +19,9 @@ from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
+from cwboost.model.scoring import output_labels
 
-from .link_and_offset import FixedColumns, checked_link, fixed_columns, outputs_of
+from .link_and_offset import FixedColumns, checked_link, fixed_columns
 
 if TYPE_CHECKING:
     import onnx
@@ -338,7 +339,7 @@ class _Graph:
         facts = {
             "loss": self.model.loss.name,
             "classes": json.dumps([str(c) for c in self.model.classes]),
-            "outputs": json.dumps(outputs_of(self.model)),
+            "outputs": json.dumps(output_labels(self.model)),
             "missing": json.dumps(self.missing),
         }
         helper.set_model_props(out, facts)

@@ -16,8 +16,9 @@ from typing import Any, Literal
 from cwboost._utils.atomic_files import replace_file
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
+from cwboost.model.scoring import output_labels
 
-from .link_and_offset import FixedColumns, checked_link, fixed_columns, outputs_of
+from .link_and_offset import FixedColumns, checked_link, fixed_columns
 from .sql_text import DIALECTS, Lines, Names, SqlWriter, comment_of, indent, select, sum_of
 
 EXP_LIMIT = 700  # exp of a larger number overflows
@@ -153,7 +154,7 @@ class _Query:
         self.kept = [inputs.add(f"keep_{i + 1}") for i in range(len(self.keep))]
         self.offsets = [inputs.add(f"offset_{i + 1}") for i in range(len(self.fixed.offset))]
         self.log_exposure = inputs.add("log_exposure") if self.fixed.exposure else None
-        labels = [f"_{label}" if label else "" for label in outputs_of(self.model)]
+        labels = [f"_{label}" if label else "" for label in output_labels(self.model)]
         self.effects = [
             [results.add(f"effect_{p.term.name}{label}") for label in labels] for p in self.pieces
         ]

@@ -30,6 +30,13 @@ class Predictions(NamedTuple):
     unseen: Mapping[str, int]  # per column, the number of rows with levels unseen in training
 
 
+def output_labels(model: Model) -> list[str]:
+    """Return the labels of the outputs: classes, numbers from 0, or one empty label."""
+    if model.n_outputs == 1:
+        return [""]
+    return [str(x) for x in model.classes or range(model.n_outputs)]
+
+
 def read_offsets(model: Model, table: Table, offset: Any, exposure: Any) -> Floats:
     """Return (n, q) the offset of every row, by default from the columns that the fit named."""
     settings = model.settings

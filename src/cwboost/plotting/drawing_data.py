@@ -19,12 +19,12 @@ from cwboost.binning.summary import Sample
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.explain.shapes import Shape
 from cwboost.explain.sizes import level_shares
-from cwboost.export.link_and_offset import outputs_of
 from cwboost.frames.columns import Column, Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
 from cwboost.model.prediction import as_in_training
+from cwboost.model.scoring import output_labels
 
 Scale = Literal["score", "response", "ratio"]
 
@@ -142,7 +142,7 @@ class EffectScale:
 
     @property
     def outputs(self) -> list[str]:
-        return outputs_of(self.model)
+        return output_labels(self.model)
 
     def number_of(self, output: Any) -> int:
         """Return the position of an output, given its class."""

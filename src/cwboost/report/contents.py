@@ -17,7 +17,6 @@ from cwboost.explain.importance import stored_importance
 from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
 from cwboost.explain.sizes import level_shares
-from cwboost.export.link_and_offset import outputs_of
 from cwboost.frames.columns import Labels
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
@@ -25,6 +24,7 @@ from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, level_number
 from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
+from cwboost.model.scoring import output_labels
 from cwboost.model.term import Term
 
 from .fit_code import fit_code
@@ -61,7 +61,7 @@ def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str)
         "loss": model.loss.name,
         "link": link if link in LINKS else None,
         "aim": model.loss.estimand,
-        "outputs": outputs_of(model),
+        "outputs": output_labels(model),
         "classes": [str(c) for c in model.classes],
         "intercept": floats(model.intercept_vector),
         "offset": settings.offset or ("offset" if by_array and not log_link else None),
