@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from cwboost import __version__
 from cwboost.progress import command_progress
@@ -93,7 +94,7 @@ def make_parser() -> argparse.ArgumentParser:
     return out
 
 
-def _add_command(commands: argparse._SubParsersAction, command: Command) -> None:  # type: ignore[type-arg]
+def _add_command(commands: Any, command: Command) -> None:
     added = commands.add_parser(
         command.name,
         help=command.summary,
