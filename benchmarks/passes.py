@@ -115,7 +115,7 @@ def measured(rows: int | str, loss: str, optimizer: str, n_iter: int) -> dict[st
     of_key: dict[int, int] = {}
 
     def rows_watched(self: PreparedRows, *given: Any, **named: Any) -> Any:
-        pairs = zip(self.bin_effects, self.plans, strict=True)
+        pairs = zip(self.core_rows, self.plans, strict=True)
         bases = [_core.Basis(*rows, plan.basis.n_coef) for rows, plan in pairs]
         return WatchedRows(made(self, *given, **named), bases, of_key, watch)
 

@@ -148,50 +148,55 @@ void bind_assign(nb::module_& m) {
       nb::call_guard<nb::gil_scoped_release>());
 }
 
+// Records come as tuples of their fields: BasisRows (terms/bases), SmoothingTarget
+// (fitting/smoothing.py), SystemTask (fitting/systems.py) and TableTask (fitting/pair_systems.py).
 using BasisTuple = std::tuple<Array<std::int64_t>, Array<std::int32_t>, Reals>;
+using TargetTuple = std::tuple<Real, Real, bool, bool, Size>;
 using Matrix = nb::ndarray<Real, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-// (basis rows, weights, penalty, (smoothing, df, net, trace_h, null_dim), gram, factor, mean)
-using SystemTuple = std::tuple<BasisTuple, Reals, Block, std::tuple<Real, Real, bool, bool, Size>,
-                               Matrix, Matrix, Writable<Real>>;
+using SystemTuple =
+    std::tuple<BasisTuple, Reals, Block, TargetTuple, Matrix, Matrix, Writable<Real>>;
+using TableTuple = std::tuple<Block, Block, TargetTuple, Matrix>;
 
-void solve_systems(const std::vector<SystemTuple>& given, const Matrix& numbers, Size n_threads) {
-  if (numbers.shape(0) != given.size() || numbers.shape(1) != 4)
+SmoothingTarget to_target(const TargetTuple& fields) {
+  const auto [smoothing, df, net, trace_h, null_dim] = fields;
+  return {smoothing, df, net, trace_h, null_dim};
+}
+
+// What the core finds for a system: lambda, df, net df, 1 if solved.
+Out numbers_of(const Matrix& numbers, Size system) { return {numbers.data() + 4 * system, 4}; }
+
+void check_numbers(const Matrix& numbers, Size n_systems) {
+  if (numbers.shape(0) != n_systems || numbers.shape(1) != 4)
     throw std::invalid_argument("numbers must be (systems, 4)");
+}
+
+void solve_systems(const std::vector<SystemTuple>& tasks, const Matrix& numbers, Size n_threads) {
+  check_numbers(numbers, tasks.size());
   std::vector<System> systems;
-  for (Size k = 0; k < given.size(); ++k) {
-    const auto& [rows, weights, penalty, aim, gram, factor, mean] = given[k];
+  for (Size k = 0; k < tasks.size(); ++k) {
+    const auto& [rows, weights, penalty, target, gram, factor, mean] = tasks[k];
     const auto& [begin, column, value] = rows;
-    const auto& [smoothing, df, net, trace_h, null_dim] = aim;
     systems.push_back({{view(begin), view(column), view(value)},
                        view(weights),
                        view(penalty),
-                       {smoothing, df, net, trace_h, null_dim},
+                       to_target(target),
                        view(gram),
                        view(factor),
                        view(mean),
-                       Out(numbers.data() + 4 * k, 4)});
+                       numbers_of(numbers, k)});
   }
   const nb::gil_scoped_release released;
   Workers workers(n_threads);
   solve(systems, workers);
 }
 
-// (weights (n_a, n_b), penalty, (smoothing, df, net, trace_h, null_dim), factor)
-using PairTuple = std::tuple<Block, Block, std::tuple<Real, Real, bool, bool, Size>, Matrix>;
-
-void solve_pairs(const std::vector<PairTuple>& given, const Matrix& numbers, Size n_threads) {
-  if (numbers.shape(0) != given.size() || numbers.shape(1) != 4)
-    throw std::invalid_argument("numbers must be (systems, 4)");
+void solve_pairs(const std::vector<TableTuple>& tasks, const Matrix& numbers, Size n_threads) {
+  check_numbers(numbers, tasks.size());
   std::vector<PairSystem> systems;
-  for (Size k = 0; k < given.size(); ++k) {
-    const auto& [weights, penalty, aim, factor] = given[k];
-    const auto& [smoothing, df, net, trace_h, null_dim] = aim;
-    systems.push_back({view(weights),
-                       weights.shape(1),
-                       view(penalty),
-                       {smoothing, df, net, trace_h, null_dim},
-                       view(factor),
-                       Out(numbers.data() + 4 * k, 4)});
+  for (Size k = 0; k < tasks.size(); ++k) {
+    const auto& [weights, penalty, target, factor] = tasks[k];
+    systems.push_back({view(weights), weights.shape(1), view(penalty), to_target(target),
+                       view(factor), numbers_of(numbers, k)});
   }
   const nb::gil_scoped_release released;
   Workers workers(n_threads);

@@ -8,7 +8,7 @@ import cloudpickle
 import numpy as np
 
 from cwboost.binning.rules import as_bins
-from cwboost.distributed.fit import TermOptions, fit_shards
+from cwboost.distributed.fit import TermOptions, check_named_pairs, fit_shards
 from cwboost.distributed.partitions import Partition
 from cwboost.distributed.shard import Shard
 from cwboost.distributed.shards import Shards
@@ -77,6 +77,7 @@ def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bin
                   as_bins(bins))  # fmt: skip
     options = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
-    terms = TermOptions(as_loss(loss), as_bins(bins), learners, interactions=interactions)
+    pairs = check_named_pairs(interactions)
+    terms = TermOptions(as_loss(loss), learners, interactions=pairs)
     context = RunContext(callback, as_progress(False), kept)
     return fit_shards(shards, given, terms, options, random_state, context)

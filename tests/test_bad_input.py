@@ -441,6 +441,7 @@ def test_extremely_unequal_weights(learner):
     ),
     case(ValueError, "bins: expected one of 'auto'.* got 1", bins=1),
     case(ValueError, "bins: expected one of 'auto'.* got 'many'", bins="many"),
+    case(ValueError, r"bins: expected one of 'auto'.* got array\(\[0", bins=np.array([0.0, 0.5])),
     case(ValueError, "bins: .*10000000000", bins=10**10),
 )
 def test_learners(error, message, args, options):
@@ -575,7 +576,7 @@ def test_other_arguments_of_a_model(model):
         (
             lambda: model.extend(-1, TABLE, Y),
             ValueError,
-            "must be a whole number from 0 to .*, got -1",
+            "^n must be a whole number from 0 to .*, got -1",
         ),
     ):
         with pytest.raises(error, match=message):

@@ -269,6 +269,10 @@ def test_extremes_of_the_bags_are_the_band(bagged):
             "not allowed with masks in bags=",
         ),
         ({"bags": 3, "callback": print}, "callback: not allowed with bags="),
+        (
+            {"bags": 3, "search": "row-free", "loss": "absolute"},
+            "search: 'row-free' needs a loss whose residual is y - score",
+        ),
         ({"bags": 3, "validation": 1e-4}, "bags: a fraction of 0.0001 selects no rows out of 300"),
     ],
 )

@@ -85,8 +85,8 @@ def assert_equal(model, other):
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     """A checkpoint that is written after every iteration."""
-    monkeypatch.setattr(kept, "EVERY", 0.0)
-    monkeypatch.setattr(kept, "TIMES", 0)
+    monkeypatch.setattr(kept, "MIN_PAUSE", 0.0)
+    monkeypatch.setattr(kept, "PAUSE_FACTOR", 0)
     return tmp_path / "fit.checkpoint"
 
 
@@ -300,7 +300,7 @@ import numpy as np
 import cwboost as cb
 from cwboost.fitting import checkpoint
 
-checkpoint.EVERY, checkpoint.TIMES = 0.0, 0
+checkpoint.MIN_PAUSE, checkpoint.PAUSE_FACTOR = 0.0, 0
 rng = np.random.default_rng(0)
 table = {f"x{j}": rng.normal(size=20_000) for j in range(6)}
 y = (np.sin(table["x0"]) + table["x1"] ** 2 + rng.normal(size=20_000) > 1).astype(int)
@@ -546,8 +546,8 @@ def test_writes_are_rare(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "_write", counted)
     cb.fit(TABLE, y, n_iter=200, checkpoint=file)
     assert sizes == [1, 200]
-    assert kept.EVERY >= 10
-    monkeypatch.setattr(kept, "EVERY", 0.0)
+    assert kept.MIN_PAUSE >= 10
+    monkeypatch.setattr(kept, "MIN_PAUSE", 0.0)
     sizes.clear()
     file.unlink()
     began = time.perf_counter()

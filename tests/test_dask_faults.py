@@ -451,7 +451,7 @@ END = """
 """
 KILLED = """
     from cwboost.fitting import checkpoint
-    checkpoint.EVERY = checkpoint.TIMES = 0.0
+    checkpoint.MIN_PAUSE = checkpoint.PAUSE_FACTOR = 0.0
     def stop(iteration):
         if iteration == int(sys.argv[1]):
             os.killpg(0, signal.SIGKILL)

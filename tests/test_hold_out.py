@@ -60,6 +60,24 @@ def test_a_validation_table_has_the_columns_of_the_fit():
         validation_input(replace(given, validation=({},)), has_offset=False)
 
 
+def test_a_validation_table_lacks_an_array_of_the_fit_though_it_has_a_column():
+    table = {"x": np.arange(20.0), "o": np.full(20, 0.1)}
+    how = {"loss": "poisson", "offset": "o", "n_iter": 3}
+    rows = (table, np.ones(20))
+    with pytest.raises(ValueError, match="the validation rows have none"):
+        cb.fit(*rows, exposure=np.full(20, 2.0), validation=rows, **how)
+    cb.fit(*rows, validation=rows, **how)
+    cb.fit(*rows, exposure=np.full(20, 2.0), validation=(*rows, None, np.full(20, 0.8)), **how)
+
+
+@pytest.mark.parametrize("as_list", [list, np.ndarray.tolist])
+def test_a_mask_may_be_a_list(as_list):
+    x, held = np.arange(20.0), np.arange(20) % 4 == 0
+    expected = cb.fit({"x": x}, x, validation=held, n_iter=3)
+    found = cb.fit({"x": x}, x, validation=as_list(held), n_iter=3)
+    np.testing.assert_array_equal(found.validation_risk, expected.validation_risk)
+
+
 @pytest.mark.parametrize(("last", "warns"), [(5.99, False), (6.01, True), (5.0, False)])
 def test_a_fit_diverges_if_the_risk_rises_by_a_tenth_of_its_fall(last, warns):
     x = np.linspace(0, 1, 50)

@@ -21,7 +21,7 @@ from cwboost.fitting import pair_systems as systems
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.interactions import rank_interactions, residuals
 from cwboost.fitting.preparation import prepare
-from cwboost.fitting.smoothing import Aim
+from cwboost.fitting.smoothing import SmoothingTarget
 from cwboost.frames.read_frames import read
 from cwboost.terms.bases import LevelBasis, TensorBasis
 from cwboost.terms.learners import pair_bins
@@ -129,7 +129,7 @@ def test_every_part_has_its_own_orthogonality():
         index = binned.sets.sets[0].index
         sums = np.bincount(index, w * y, binned.sets.sets[0].n_bins)
         theta, gain = learner.fit(sums[None, :])
-        effect = (binned.bin_effects[0] @ theta[0])[index]
+        effect = (binned.core_rows[0] @ theta[0])[index]
         levels = binned.sets.sets[0].values[index]
         M = main_effects(np.column_stack([codes(levels[:, 0]), codes(levels[:, 1])]))
         np.testing.assert_allclose(M.T @ (w * effect), 0.0, atol=1e-10)
@@ -831,7 +831,7 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
     )
     d = basis.n_coef
     rows = systems.BasisRows(np.arange(d + 1), np.arange(d, dtype=np.int32), np.ones(d))
-    aim = Aim(0.7, 0.0, False, False, 0)
+    aim = SmoothingTarget(0.7, 0.0, False, False, 0)
     (system,) = systems.solve_pairs([systems.PairTask(basis, rows, W.ravel(), aim)])
     learner = _core.Learner(0, *rows, *system[:2], system.removed, system.weigher, system.n_b)
     u = rng.normal(size=d) * W.ravel()

@@ -121,6 +121,8 @@ def test_what_cannot_be_merged_is_refused():
         cb.fit(table, y, n_iter=1, min_rows_per_bin=0)
     with pytest.raises(ValueError, match="sites= requires min_rows_per_bin="):
         cb.fit(table, y, n_iter=1, sites="job")
+    with pytest.raises(ValueError, match="sites= requires min_rows_per_bin="):
+        cb.fit(table, y, n_iter=1, bags=2, sites="job")
     with pytest.raises(ValueError, match="sites: column 'y' is y"):
         cb.fit({**table, "y": y}, "y", n_iter=1, min_rows_per_bin=LEAST, sites="y")
     with pytest.raises(ValueError, match="min_rows_per_bin and bags are mutually exclusive"):

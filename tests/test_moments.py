@@ -216,7 +216,7 @@ LINE = PowerBasis(center=0.0, scale=1.0, degree=1)
 def binned(x, rule, *bases):
     everyone = Sample.of(len(x))
     summary, room = summarize(Numbers("x", x), everyone), ArrayPool()
-    pieces = choose_pieces(LocalNumbers(x), Bins(rule), summary, bases)
+    pieces = choose_pieces(LocalNumbers(x), summary, bases) if rule == "exact" else None
     if pieces is not None:
         return pieces.place(x, room)
     return bin_by_rule(x, Bins(rule), everyone, summary, bases, room)

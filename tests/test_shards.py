@@ -365,6 +365,16 @@ def test_what_the_validation_table_has_of_its_own():
             fitted(first, "y", **how)
 
 
+def test_a_validation_table_without_weight():
+    table = many_kinds(13, 200)
+    y, none = target(table, "squared"), np.zeros(200)
+    how = {"learners": [cb.Spline("x")], "validation": (table, y, none)}
+    own = held_partitions(table, y, {"weights": none})
+    for fitted in (cb.fit, partial(fit_on_shards, held=own)):
+        with pytest.raises(ValueError, match="validation: no row is held out"):
+            fitted(table, y, **how)
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_categories_of_numbers(ordered):
     """2 comes before 10, wherever they are."""

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 
 from cwboost.binning.rules import as_bins
 from cwboost.distributed.dask_shards import open_shards
-from cwboost.distributed.fit import TermOptions, fit_shards
+from cwboost.distributed.fit import TermOptions, check_named_pairs, fit_shards
 from cwboost.estimators.dask import DaskCWBClassifier, DaskCWBRegressor
 from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.checkpoint import Checkpoint
@@ -102,12 +102,20 @@ random_state, search, progress, checkpoint
     """
     check_counts(n_iter, patience, time_limit, n_threads)
     options = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
-    rule, seed, loss = as_bins(bins), as_seed(random_state), as_loss(loss)
-    wanted = check_interactions(interactions)
-    kept = None if checkpoint is None else Checkpoint(checkpoint)
-    context = RunContext(callback, as_progress(progress), kept)
     check_min_rows(min_rows_per_bin)
-    given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None, rule)
-    with open_shards(client, table, given, n_threads, timeout, context.progress) as shards:
-        terms = TermOptions(loss, rule, learners, interactions=wanted)
-        return fit_shards(shards, given, terms, options, seed, context)
+    seed, pairs = as_seed(random_state), check_named_pairs(check_interactions(interactions))
+    terms = TermOptions(as_loss(loss), learners, interactions=pairs)
+    file = None if checkpoint is None else Checkpoint(checkpoint)
+    context = RunContext(callback, as_progress(progress), file)
+    fit_input = FitInput(
+        {},  # the rows stay on the workers
+        y,
+        weights,
+        offset,
+        exposure,
+        validation,
+        min_rows=min_rows_per_bin,
+        rule=as_bins(bins),
+    )
+    with open_shards(client, table, fit_input, n_threads, timeout, context.progress) as shards:
+        return fit_shards(shards, fit_input, terms, options, seed, context)

@@ -27,7 +27,7 @@ from cwboost.frames.table import BinFolder
 from .index_sets import IndexSet
 from .summary import Sample
 
-SPLITS = 1  # splits into training and validation rows whose bins are stored, besides all rows
+MAX_SPLITS = 1  # splits whose bins are kept, besides the bins of all rows
 
 
 class BinCache:
@@ -42,25 +42,25 @@ class BinCache:
         digest = hashlib.sha256()
         for part in (sample.marks, sample.weights):
             digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
-        alike = sample.marks is None and sample.weights is None
-        self._folder = self._bins / ("all" if alike else f"split-{digest.hexdigest()[:16]}")
+        all_rows = sample.marks is None and sample.weights is None
+        self._folder = self._bins / ("all" if all_rows else f"split-{digest.hexdigest()[:16]}")
 
     def find(self, key: str) -> IndexSet | None:
         """Return the bins that were stored under a key; None if absent or damaged."""
         path = self._path(key)
         try:
-            said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            header = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
             data = map_file(path)
-            if said["key"] != key or said["n_rows"] != self._n_rows:
+            if header["key"] != key or header["n_rows"] != self._n_rows:
                 return None
-            check = said.pop("crc32")
+            check = header.pop("crc32")
             if (path, check) not in self._verified:
-                if zlib.crc32(data, _checksum(said)) != check:
+                if zlib.crc32(data, _checksum(header)) != check:
                     return None
                 self._verified.add((path, check))
-            n_bins, index = said["n_bins"], np.dtype(said["dtype"])
+            n_bins, dtype = header["n_bins"], np.dtype(header["dtype"])
             values = np.frombuffer(data[: 8 * n_bins], np.float64)
-            return IndexSet(np.frombuffer(data[8 * n_bins :], index), values)
+            return IndexSet(np.frombuffer(data[8 * n_bins :], dtype), values)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -69,19 +69,19 @@ class BinCache:
         path = self._path(key)
         try:
             self._make_folder()
-            said: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
-            said["dtype"] = bins.index.dtype.str
-            check = _checksum(said)
+            header: dict[str, Any] = {"key": key, "n_rows": bins.n_rows, "n_bins": bins.n_bins}
+            header["dtype"] = bins.index.dtype.str
+            check = _checksum(header)
             with replace_file(path) as temporary, temporary.open("wb") as stream:
                 for array in (bins.values, bins.index):
                     raw = np.ascontiguousarray(array).data.cast("B")
                     stream.write(raw)
                     check = zlib.crc32(raw, check)
             with replace_file(path.with_suffix(".json")) as temporary:
-                temporary.write_text(json.dumps(said | {"crc32": check}), encoding="utf-8")
+                temporary.write_text(json.dumps(header | {"crc32": check}), encoding="utf-8")
         except OSError as error:
             warnings.warn(
-                f"{self._folder}: bins cannot be stored for later fits ({error.strerror})",
+                f"{self._folder}: bins cannot be stored for later fits ({error.strerror or error})",
                 UserWarning,
                 stacklevel=2,
             )
@@ -98,12 +98,12 @@ class BinCache:
             return
         splits = sorted(self._bins.glob("split-*"), key=lambda p: p.stat().st_mtime)
         if self._folder.name != "all":
-            for old in splits[: len(splits) + 1 - SPLITS]:
+            for old in splits[: len(splits) + 1 - MAX_SPLITS]:
                 shutil.rmtree(old, ignore_errors=True)
         self._bins.mkdir(exist_ok=True)  # fails if the Dataset's folder has been removed
         self._folder.mkdir(exist_ok=True)
 
 
-def _checksum(said: Mapping[str, Any]) -> int:
-    """Return the checksum of the description of bins; the checksum of their bytes continues it."""
-    return zlib.crc32(json.dumps(said).encode())
+def _checksum(header: Mapping[str, Any]) -> int:
+    """Return the checksum of the header; the checksum of the bins continues it."""
+    return zlib.crc32(json.dumps(header).encode())

@@ -18,6 +18,8 @@ from cwboost.frames.columns import Floats
 if TYPE_CHECKING:
     from cwboost.terms.bases import BasisRows
 
+UNSEEN = -1.0  # the value, in a column of codes, of a level that training did not have
+
 
 @dataclass(frozen=True, eq=False)
 class IndexSet:
@@ -28,6 +30,7 @@ class IndexSet:
 
     index: NDArray[Any]  # (n,) unsigned integers of 8, 16 or 32 bits
     values: Floats
+    has_values: ClassVar[bool] = True  # a bin stands for one value
 
     @property
     def n_bins(self) -> int:
@@ -40,8 +43,6 @@ class IndexSet:
     def reorder(self, order: NDArray[Any]) -> IndexSet:
         """Return the set with its rows in another order."""
         return replace(self, index=self.index[order])
-
-    has_values: ClassVar[bool] = True  # a bin stands for one value
 
     def core(self) -> _core.IndexSet:
         """Return the set for the core."""

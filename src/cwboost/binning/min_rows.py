@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from cwboost._utils.memory import ArrayPool
 from cwboost.frames.columns import Column, Floats
 
-from .index_sets import CodedColumn, IndexSet
+from .index_sets import UNSEEN, CodedColumn, IndexSet
 from .numbers import numbers_of
 from .summary import ColumnSummary, Sample
 
 if TYPE_CHECKING:
     from .rules import Bins, Points
-
-UNSEEN = -1.0  # the code of a level that training did not have
 
 
 class Coder(Protocol):

@@ -59,6 +59,7 @@ class MomentSet:
     t: Floats  # (n,) from -1 to 1
     values: Floats  # the nodes of every piece, then NaN for missing cells
     inverse: Floats  # (pieces, nodes, nodes): Chebyshev coefficients from values at the nodes
+    has_values: ClassVar[bool] = False  # a piece covers many values
 
     @property
     def n_bins(self) -> int:
@@ -84,8 +85,6 @@ class MomentSet:
         known = len(self.inverse)
         at_nodes = sums[:known, None, :] @ self.inverse
         return np.append(at_nodes, sums[known:, 0])
-
-    has_values: ClassVar[bool] = False  # a piece covers many values
 
     def core(self) -> _core.MomentSet:
         """Return the set for the core."""
@@ -113,9 +112,9 @@ class MomentSet:
 
 
 def choose_pieces(
-    numbers: NumberStatistics, rule: Bins, summary: ColumnSummary, bases: Sequence[HasBreaks]
+    numbers: NumberStatistics, summary: ColumnSummary, bases: Sequence[HasBreaks]
 ) -> MomentPieces | None:
-    """Return the pieces of moments where they replace exact bins; None if bins are better.
+    """Return the pieces of moments that replace exact bins; None if bins are better.
 
     Examples
     --------
@@ -124,16 +123,14 @@ def choose_pieces(
     >>> from cwboost.terms.bases import PowerBasis
     >>> x, line = np.linspace(-1.0, 1.0, 5000), PowerBasis(center=0.0, scale=1.0, degree=1)
     >>> summary = summarize(Numbers("x", x), Sample.of(5000))
-    >>> choose_pieces(LocalNumbers(x), Bins(4000), summary, [line]) is None
-    True
-    >>> pieces = choose_pieces(LocalNumbers(x), Bins("exact"), summary, [line])
+    >>> pieces = choose_pieces(LocalNumbers(x), summary, [line])
     >>> moments = pieces.place(x, ArrayPool())
     >>> at_nodes = moments.weigh(None, ArrayPool()) @ moments.values**2
     >>> len(moments.values), bool(abs(at_nodes - x @ x) < 1e-9)
     (8, True)
     """
     many = most_bins(len(numbers))
-    if rule.n != "exact" or len(numbers) <= many or not are_cubics(bases):
+    if len(numbers) <= many or not are_cubics(bases):
         return None
     if numbers.distinct(None, many) is not None:
         return None

@@ -54,7 +54,8 @@ class Bins:
 
     def __post_init__(self) -> None:
         known = ("auto", "sqrt", "root4", "exact")
-        if not (is_whole(self.n) and 2 <= self.n <= MAX_POINTS) and self.n not in known:
+        named = isinstance(self.n, str) and self.n in known
+        if not named and not (is_whole(self.n) and 2 <= self.n <= MAX_POINTS):
             raise ValueError(
                 f"bins: expected one of {', '.join(map(repr, known))} or a whole number from 2 "
                 f"to {MAX_POINTS}, got {self.n!r}"
@@ -101,8 +102,8 @@ class Bins:
                 "use another rule, such as 'auto'"
             )
         min_rows = sample.min_rows
-        points = self.make(statistics_of(column), sample, summary).points
         assert min_rows is not None
+        points = self.make(statistics_of(column), sample, summary).points
         while True:
             counts = min_rows.by_points(column, Points(points, "other"), summary)
             values = np.append(points, [np.nan] * summary.any_missing)

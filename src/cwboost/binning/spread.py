@@ -46,9 +46,9 @@ class Spread:
         """Return the spread of rows in fine bins with increasing points, NaN (missing) last."""
         total, missing = float(weights.sum()), 0.0
         if np.isnan(points[-1]):
-            gone = np.isnan(points)
-            missing = float(weights[gone].sum()) / total
-            points, weights = points[~gone], weights[~gone]
+            is_missing = np.isnan(points)
+            missing = float(weights[is_missing].sum()) / total
+            points, weights = points[~is_missing], weights[~is_missing]
         known = weights > 0 if numbers else slice(0)
         return cls(total, missing, *_thinned(points[known], weights[known]))
 
@@ -59,7 +59,7 @@ def _some_rows(n: int) -> NDArray[np.int64]:
 
 
 def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
-    """Distinct numbers of some rows of the sample, and their weights."""
+    """Return the distinct numbers of some rows of the sample, and their weights."""
     rows: Any = slice(None) if sample.marks is None else np.flatnonzero(sample.marks)
     if sample.n_rows > SPREAD_ROWS:
         some = _some_rows(sample.n_rows)
@@ -69,7 +69,7 @@ def _distinct(values: Floats, sample: Sample) -> tuple[Floats, Floats]:
 
 
 def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Points and their shares; if they are many, quantiles at equal steps instead."""
+    """Return points and their shares; of many points, quantiles at equal steps instead."""
     reached = weights.cumsum()
     if len(points) <= SPREAD_POINTS:
         return points, weights / reached[-1:]

@@ -64,16 +64,26 @@ class ColumnSummary(NamedTuple):
 def summarize(column: Column, sample: Sample) -> ColumnSummary:
     """Return the summary of a column."""
     if isinstance(column, Numbers):
-        low, high, missing, any_missing, beyond, infinite = statistics_of(column).survey(sample)
-        varies, empty, boolean = low < high, low > high, column.boolean
-        lacks = missing > 0, any_missing > 0
-        return ColumnSummary("numbers", boolean, low, high, varies, empty, *lacks, beyond, infinite)
+        survey = statistics_of(column).survey(sample)
+        low, high = survey.low, survey.high
+        return ColumnSummary(
+            "numbers",
+            column.boolean,
+            low,
+            high,
+            low < high,
+            low > high,
+            survey.missing > 0,
+            survey.any_missing > 0,
+            survey.beyond,
+            survey.infinite,
+        )
     codes = column.codes_of(sample.marks)
     known = codes[codes >= 0]
     empty = len(known) == 0
     varies = not empty and bool(known.min() < known.max())
-    some_missing = len(known) < len(codes)
-    anywhere = bool(some_missing or column.codes.min() < 0)
+    missing = len(known) < len(codes)
+    any_missing = bool(missing or column.codes.min() < 0)
     return ColumnSummary(
-        "labels", False, np.inf, -np.inf, varies, empty, some_missing, anywhere, False, False
+        "labels", False, np.inf, -np.inf, varies, empty, missing, any_missing, False, False
     )

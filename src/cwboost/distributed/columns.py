@@ -21,7 +21,7 @@ from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.columns import Codes, Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import ComputedColumns, Table
 
-from .numbers import ShardedNumbers, WeightedNumbers
+from .numbers import ShardedNumbers
 from .shard_columns import ShardColumnSummary
 from .shards import Shards
 
@@ -31,10 +31,6 @@ class ShardedColumn(RemoteColumn):
     """A numeric column on shards."""
 
     statistics: ShardedNumbers
-
-    def outline(self, shares: Floats) -> WeightedNumbers:
-        """Return a few numbers and weights that have the column's quantiles at these shares."""
-        return self.statistics.outline(shares)
 
     def labels(self) -> Labels:
         self.check_exact()
@@ -66,10 +62,13 @@ class ShardedLabels(Labels):
         any_missing: bool,
         n_rows: int,
     ) -> ShardedLabels:
-        """Return the column; -1 is the code of missing cells of the training and of all rows."""
-        gone = np.array([-1])
-        codes = np.concatenate([np.arange(len(levels)), gone[: int(any_missing)]])
-        training_codes = np.concatenate([training, gone[: int(missing)]])
+        """Return a column whose training rows have the codes `training`.
+
+        Some training rows (`missing`) or some rows (`any_missing`) may be missing.
+        """
+        missing_code = np.array([-1])
+        codes = np.concatenate([np.arange(len(levels)), missing_code[: int(any_missing)]])
+        training_codes = np.concatenate([training, missing_code[: int(missing)]])
         return cls(name, codes, levels, training_codes=training_codes, n_rows=n_rows)
 
     def __len__(self) -> int:

@@ -48,25 +48,25 @@ def delayed_blocks(collection: Any, what: str, optimize: bool = True) -> list[An
     return list(blocks.ravel()) if isinstance(blocks, np.ndarray) else list(blocks)
 
 
-def make_partitions(table: Any, given: FitInput) -> dict[str, Any]:
+def make_partitions(table: Any, fit_input: FitInput) -> dict[str, Any]:
     """Return the delayed partitions of the fit's rows and of a validation table, by name."""
     arrays = {
         role: value
         for role in ROLES
-        if (value := getattr(given, role)) is not None and not isinstance(value, str)
+        if (value := getattr(fit_input, role)) is not None and not isinstance(value, str)
     }
     validation = arrays.pop("validation", None)
     if validation is not None and is_dask_collection(validation):
         arrays["validation"] = validation
-    elif not isinstance(validation, tuple) and not is_number(validation) and validation is not None:
+    elif validation is not None and not isinstance(validation, tuple) and not is_number(validation):
         raise TypeError(
             "validation: expected a fraction, the name of a column, a dask mask or weights over "
             f"the rows, or a tuple (table, y[, weights, offset]); got {type(validation).__name__}"
         )
     parts = _align(table, arrays, held=False)
     if isinstance(validation, tuple):
-        held = validation_input(given, has_offset=given.has_offset_arrays)
-        parts |= _align(held.table, _validation_arrays(held, given), held=True)
+        held = validation_input(fit_input, has_offset=fit_input.has_offset_arrays)
+        parts |= _align(held.table, _validation_arrays(held, fit_input), held=True)
     return parts
 
 
@@ -78,10 +78,9 @@ def _align(table: Any, arrays: Mapping[str, Any], held: bool) -> dict[str, Any]:
     what = "the validation table" if held else "the table"
     check_table(table, what)
     collections = {role: x for role, x in arrays.items() if is_dask_collection(x)}
-    for role, given in arrays.items():
-        whole = given is None or isinstance(given, str) or is_number(given)
-        if role not in collections and not whole:
-            check_collection(given, role)  # raises
+    for role, value in arrays.items():
+        if value is not None and not isinstance(value, str) and not is_number(value):
+            check_collection(value, role)
     # An optimized graph may read fewer columns in fewer partitions.
     for optimize in (True, False):
         blocks = delayed_blocks(table, what, optimize)
@@ -103,12 +102,12 @@ def _align(table: Any, arrays: Mapping[str, Any], held: bool) -> dict[str, Any]:
     }
 
 
-def _validation_arrays(held: FitInput, given: FitInput) -> dict[str, Any]:
+def _validation_arrays(held: FitInput, fit_input: FitInput) -> dict[str, Any]:
     """Return y, weights, offset and exposure of the validation rows, by role.
 
     They may be names of columns. Unweighted rows have no weights, which saves memory.
     """
     arrays = {role: getattr(held, role) for role in ("y", "offset", "exposure")}
-    if held.weights is not None or given.weights is not None:
+    if held.weights is not None or fit_input.weights is not None:
         arrays["weights"] = held.weights
     return arrays

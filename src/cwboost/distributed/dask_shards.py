@@ -36,7 +36,7 @@ log = logging.getLogger("cwboost.dask")
 def open_shards(
     client: Client,
     table: Any,
-    given: FitInput,
+    fit_input: FitInput,
     n_threads: int | None,
     timeout: float,
     bar: Progress,
@@ -48,7 +48,7 @@ def open_shards(
         raise TypeError("client: expected a synchronous client; make it without asynchronous=True")
     if not is_number(timeout) or not timeout > 0:
         raise ValueError(f"timeout: expected a positive number of seconds, got {timeout!r}")
-    partitions = make_partitions(table, given)
+    partitions = make_partitions(table, fit_input)
     shards = DaskShards(client, n_threads, timeout)
     try:
         shards.start(partitions, bar)
@@ -137,12 +137,12 @@ class DaskShards(Shards):
     def _forgotten(self) -> set[Any]:
         """Return the lost partitions that the scheduler has forgotten and cannot compute again."""
         lost = [future.key for future in self.partitions.values() if future.status == "lost"]
-        known = self._scheduler("get_task_status", keys=lost) if lost else {}
+        known = self._ask_scheduler("get_task_status", keys=lost) if lost else {}
         return {key for key in lost if known.get(key) is None}
 
     def _by_worker(self, futures: Sequence[Future[Any]]) -> list[WorkerShard]:
         """Return the partitions by worker: each at the first worker that has it."""
-        places = self._scheduler("who_has", keys=[future.key for future in futures])
+        places = self._ask_scheduler("who_has", keys=[future.key for future in futures])
         by_worker = {address: WorkerShard([], address) for address in self._wait_for_workers()}
         anywhere = next(iter(by_worker))  # takes partitions whose worker is lost
         for future in futures:
@@ -163,13 +163,13 @@ class DaskShards(Shards):
 
     def _workers(self) -> dict[str, int]:
         """Return the workers that the scheduler knows, and their threads."""
-        found: dict[str, int] = self._scheduler("ncores")
+        found: dict[str, int] = self._ask_scheduler("ncores")
         return found
 
-    def _scheduler(self, what: str, **given: Any) -> Any:
+    def _ask_scheduler(self, method: str, **arguments: Any) -> Any:
         with self._connected():
-            ask = getattr(self.client.scheduler, what)
-            return self.client.sync(ask, callback_timeout=self.timeout, **given)
+            ask = getattr(self.client.scheduler, method)
+            return self.client.sync(ask, callback_timeout=self.timeout, **arguments)
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -181,36 +181,36 @@ class DaskShards(Shards):
             self._check_cluster(error)
             if not isinstance(error, OSError | RuntimeError | CancelledError):
                 raise
-            raise ConnectionError(self._lost()) from error
+            raise ConnectionError(self._lost_message()) from error
 
     def _check_cluster(self, error: Exception | None = None) -> None:
         """Raise if the client is not running: any `error` is then a consequence of that."""
         if self.client.status != "running":
-            raise ConnectionError(self._lost()) from error
+            raise ConnectionError(self._lost_message()) from error
 
-    def _lost(self) -> str:
+    def _lost_message(self) -> str:
         return (
             "the fit is lost: the scheduler cannot be reached, or the client was closed or its "
             f"work cancelled, as client.restart() does (client: {self.client.status}); fit again "
-            "with a new client; with checkpoint= the fit resumes from the file"
+            "with a new client (with checkpoint=, a fit resumes from the file)"
         )
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- calls to shards --------------------------------------------------------------------------
 
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        started = [self._start_call(k, method, given) for k, given in enumerate(arguments)]
+        futures = [self._start_call(k, method, own) for k, own in enumerate(arguments)]
         out = []
-        for k, (future, given) in enumerate(zip(started, arguments, strict=True)):
+        for k, (future, own) in enumerate(zip(futures, arguments, strict=True)):
             try:
                 out.append(self._result(future, self.shards[k]))
             except WorkerLostError:
-                out.append(self._call_again(k, method, given))
+                out.append(self._call_again(k, method, own))
         return out
 
-    def _start_call(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
+    def _start_call(self, number: int, method: str, arguments: tuple[Any, ...]) -> Any:
         """Start a call and return its future; None if the worker is known to be lost."""
         try:
-            return getattr(self.shards[number].actor, method)(*given)
+            return getattr(self.shards[number].actor, method)(*arguments)
         except Exception as error:
             self._check_cluster(error)
             if isinstance(error, RuntimeError):  # distributed: the actor's worker is lost
@@ -243,17 +243,19 @@ class DaskShards(Shards):
         """Return whether the worker still holds the shard that was made on it."""
         self._check_cluster()
         if shard.task is not None and shard.task.status == "cancelled":
-            raise ConnectionError(self._lost())
+            raise ConnectionError(self._lost_message())
         return shard.task is None or shard.task.status in ("pending", "finished")
 
     # --- lost workers -----------------------------------------------------------------------------
 
-    def _call_again(self, number: int, method: str, given: tuple[Any, ...]) -> Any:
+    def _call_again(self, number: int, method: str, arguments: tuple[Any, ...]) -> Any:
         """Repeat a call whose worker was lost, on another worker."""
         for _ in range(TRIES):
             self._move(number)
             try:
-                return self._result(self._start_call(number, method, given), self.shards[number])
+                return self._result(
+                    self._start_call(number, method, arguments), self.shards[number]
+                )
             except WorkerLostError:
                 continue
         raise self._too_many_lost(number)

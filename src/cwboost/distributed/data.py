@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cwboost._core import VALIDATION_PART
 from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import (
     FitInput,
@@ -85,7 +86,7 @@ class ShardedData:
 
 def read_sharded(
     shards: Shards,
-    given: FitInput,
+    fit_input: FitInput,
     names: Sequence[str],
     loss: Loss,
     seed: int,
@@ -93,11 +94,10 @@ def read_sharded(
 ) -> ShardedData:
     """Let the shards read y, weights and offset, and split off the validation rows."""
     table = ShardedTable(names, 0, shards)
-    options = ReadOptions.of(given, loss, class_weight)
+    options = ReadOptions.of(fit_input, loss, class_weight)
     for name in options.named.values():
-        if name not in table:
-            raise ValueError(f"column {name!r} is not in the table; it has {table.shown}")
-    if given.y is None:
+        table.check_name(name)
+    if fit_input.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
     if loss.target == "classes":
         classes = find_classes(shards, options)
@@ -111,21 +111,28 @@ def read_sharded(
     if n_rows == 0:
         raise ValueError(
             "the table has no rows"
-            if given.weights is None
+            if fit_input.weights is None
             else "weights: all are zero; at least one row must have a positive weight"
         )
-    replies = _split(shards, given, counts, seed)
-    n_training = sum(n for n, _ in replies)
+    replies = _split(shards, fit_input, counts, seed)
+    n_training, weights = sum(n for n, _ in replies), [w for _, w in replies]
     if n_training == 0:
         raise ValueError("validation: all rows are held out; no row is left for training")
+    if fit_input.validation is not None and not any(w[VALIDATION_PART] > 0 for w in weights):
+        raise ValueError("validation: no row is held out; mark at least one")
     min_rows = None
-    if given.min_rows is not None:
-        min_rows = ShardedMinRows(given.min_rows, given.rule, shards)
+    if fit_input.min_rows is not None:
+        min_rows = ShardedMinRows(fit_input.min_rows, fit_input.rule, shards)
     return ShardedData(
-        shards, ShardedTable(names, n_rows, shards), loss, options.classes or (),
-        InputRecord.of(given, seed), Sample(None, None, n_training, min_rows), n_rows,
-        [w for _, w in replies],
-    )  # fmt: skip
+        shards=shards,
+        table=ShardedTable(names, n_rows, shards),
+        loss=loss,
+        classes=options.classes or (),
+        source=InputRecord.of(fit_input, seed),
+        sample=Sample(None, None, n_training, min_rows),
+        n_rows=n_rows,
+        weights=weights,
+    )
 
 
 def check_names(partitions: Sequence[PartitionFacts]) -> tuple[str, ...]:
@@ -157,9 +164,12 @@ def find_classes(shards: Shards, options: ReadOptions) -> tuple[Any, ...]:
     return options.loss.read_y(whole)[1]
 
 
-def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> list[Any]:
-    """Tell the shards which rows are held out."""
-    validation = given.validation
+def _split(shards: Shards, fit_input: FitInput, counts: Any, seed: int) -> list[Any]:
+    """Tell the shards which rows are held out; return what `ShardRows.split` returns on each.
+
+    `counts` has the number of rows by shard, partition and class.
+    """
+    validation = fit_input.validation
     if validation is None:
         return shards.tell("split", "none")
     if isinstance(validation, tuple):
@@ -168,11 +178,8 @@ def _split(shards: Shards, given: FitInput, counts: Any, seed: int) -> list[Any]
         check_fraction(validation)
         drawn = _draw(shards, float(validation), counts, seed)
         return shards.tell("split", "drawn", each=drawn)
-    found = shards.tell("validation", given.column("validation"))
-    if sum(total for _, total in found) == 0:
-        raise ValueError("validation: no row is held out; mark at least one")
-    marks = all(boolean for boolean, _ in found)
-    return shards.tell("split", "marks" if marks else "weights")
+    are_marks = all(shards.tell("validation", fit_input.column("validation")))
+    return shards.tell("split", "marks" if are_marks else "weights")
 
 
 def _draw(shards: Shards, fraction: float, counts: Any, seed: int) -> list[Any]:
@@ -180,7 +187,8 @@ def _draw(shards: Shards, fraction: float, counts: Any, seed: int) -> list[Any]:
 
     Return, by shard, partition and class, positions among the partition's rows of the class.
     """
-    numbers = [[part.number for part in found] for found in shards.ask("names")]
+    numbers = [[part.number for part in found] for found in shards.ask("partition_facts")]
+    # Partitions in the order of the table, each with its shard and its place in the shard.
     places = sorted((number, s, p) for s, of in enumerate(numbers) for p, number in enumerate(of))
     n_classes = len(counts[0][0])
     out: list[list[list[Any]]] = [[[None] * n_classes for _ in of] for of in numbers]

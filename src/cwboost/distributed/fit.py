@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cwboost.binning.rules import Bins
 from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import Pairs, check_pairs
@@ -22,6 +21,7 @@ from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.terms.formula import parse, target_of, tokenize
+from cwboost.terms.learners import Learner
 from cwboost.terms.styles import make_learners
 
 from .columns import ShardedTable
@@ -31,56 +31,65 @@ from .shards import Shards
 
 
 class TermOptions(NamedTuple):
-    """The user's choice of loss, bins and terms."""
+    """The user's choice of loss and terms."""
 
     loss: Loss
-    bins: Bins
     learners: Any = None
     style: str = "smooth"  # of columns without learners
     exclude: Sequence[str] = ()
-    interactions: int | str | Pairs | None = None
+    interactions: Pairs | None = None
     class_weight: Any = None
+
+
+def check_named_pairs(interactions: int | str | Pairs | None) -> Pairs | None:
+    """Return the option interactions=; raise if it asks for a ranking of pairs."""
+    if interactions is None or isinstance(interactions, list):
+        return interactions
+    raise ValueError(
+        f"interactions: {interactions!r}: pairs cannot be ranked for rows on a cluster; name them, "
+        "for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
+    )
 
 
 def fit_shards(
     shards: Shards,
-    given: FitInput,
+    fit_input: FitInput,
     terms: TermOptions,
     options: FitOptions,
     seed: int,
     context: RunContext,
 ) -> Model:
     """Return the model of the rows of all shards."""
-    loss, rule, learners, style, exclude, interactions, class_weight = terms
-    if interactions is not None and not isinstance(interactions, list):
-        raise ValueError(
-            f"interactions: {interactions!r}: pairs cannot be ranked for rows on a cluster; name "
-            "them, for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
-        )
-    formula = None
-    names = check_names(sorted(p for found in shards.ask("names") for p in found))
-    given = replace(given, rule=rule)
-    if has_formula(given.y, ShardedTable(names, 0, shards), learners):
-        formula = given.y
-        given = replace(given, y=target_of(formula, ShardedTable(names, 0, shards)))
-    data = read_sharded(shards, given, names, loss, seed, class_weight)
+    names = check_names(sorted(p for found in shards.ask("partition_facts") for p in found))
+    formula, no_rows = None, ShardedTable(names, 0, shards)
+    if has_formula(fit_input.y, no_rows, terms.learners):
+        formula = fit_input.y
+        fit_input = replace(fit_input, y=target_of(formula, no_rows))
+    data = read_sharded(shards, fit_input, names, terms.loss, seed, terms.class_weight)
     options.check(data.loss, data.source.validation != "none")
-    table, apart = data.table, given.columns
-    target = [name for name in (given.column("y"),) if name is not None]
-    table.describe(_needed_columns(table, formula, learners, [*apart, *exclude]))
-    if formula is None:
-        chosen = make_learners(table, learners, [*target, *exclude], style, apart=apart)
-    else:
-        chosen = parse(formula, table, exclude=apart)[1]
-    chosen = check_learners(chosen, table)
-    check_pairs(interactions, table, given.columns)
-    rows = ShardedTarget(shards, data.n_rows, private=data.sample.min_rows is not None)
+    table, sample = data.table, data.sample
+    learners = _make_learners(table, fit_input, formula, terms)
+    check_pairs(terms.interactions, table, fit_input.columns)
+    rows = ShardedTarget(shards, data.n_rows, private=sample.min_rows is not None)
     begin = StartingPoint.of_rows(data.loss, rows, options.start, options.scale)
-    used = dict.fromkeys(name for learner in chosen for name in learner.columns)
-    seen = summarize_columns(used, table, data.sample, 1)
-    plans = plan_terms(list(chosen), table, data.sample, seen)
-    prepared = ShardedPreparedRows.make(data, plans, seen)
-    return run_stages(prepared, begin, options, interactions, context)
+    used = dict.fromkeys(name for learner in learners for name in learner.columns)
+    summaries = summarize_columns(used, table, sample, 1)
+    plans = plan_terms(learners, table, sample, summaries)
+    prepared = ShardedPreparedRows.make(data, plans, summaries)
+    return run_stages(prepared, begin, options, terms.interactions, context)
+
+
+def _make_learners(
+    table: ShardedTable, fit_input: FitInput, formula: str | None, terms: TermOptions
+) -> list[Learner]:
+    """Return the learners that the user named, by a formula or else, or that the style makes."""
+    apart, exclude = fit_input.columns, terms.exclude
+    table.describe(_needed_columns(table, formula, terms.learners, [*apart, *exclude]))
+    if formula is not None:
+        return check_learners(parse(formula, table, exclude=apart)[1], table)
+    target = [name for name in (fit_input.column("y"),) if name is not None]
+    chosen = make_learners(table, terms.learners, [*target, *exclude], terms.style, apart=apart)
+    return check_learners(chosen, table)
 
 
 def _needed_columns(

@@ -55,10 +55,14 @@ class ShardedNumbers(NumberStatistics):
     def survey(self, sample: Sample | None = None) -> Survey:  # noqa: ARG002
         low, high = min(d.low for d in self._found), max(d.high for d in self._found)
         lowest, highest = self._full_range()
-        missing = sum(d.missing for d in self._found)
-        any_missing = sum(d.any_missing for d in self._found)
-        beyond = low <= high and (lowest < low or highest > high)
-        return Survey(low, high, missing, any_missing, bool(beyond), False)
+        return Survey(
+            low=low,
+            high=high,
+            missing=sum(d.missing for d in self._found),
+            any_missing=sum(d.any_missing for d in self._found),
+            beyond=bool(low <= high and (lowest < low or highest > high)),
+            infinite=False,  # shards refuse infinite numbers
+        )
 
     def full_range(self, summary: ColumnSummary) -> tuple[float, float]:  # noqa: ARG002
         return self._full_range()
@@ -98,9 +102,9 @@ class ShardedNumbers(NumberStatistics):
         return bool(2 * max(counts, default=0) > known)
 
     def counts_rows(self, n_rows: int) -> bool:
-        found: list[RowNumbering] = self.shards.ask("counting", self.name)
+        found: list[RowNumbering] = self.shards.ask("row_numbering", self.name)
         low, high = min(x.low for x in found), max(x.high for x in found)
-        if not all(x.each for x in found) or not high - low < 2 * n_rows:
+        if not all(x.distinct for x in found) or not high - low < 2 * n_rows:
             return False
         values = np.unique(np.concatenate([x.some for x in found]))
         *counts, _ = self.shards.total("count", self.name, values)
@@ -158,12 +162,12 @@ class ShardedNumbers(NumberStatistics):
 
     def _resolve(self, targets: Floats) -> WeightedNumbers:
         """Return numbers and weights in which every number that reaches a target is separate."""
-        low, high, *_ = self.survey()
+        survey = self.survey()
         rows, total = self._up_to(np.array([np.inf]))[:, 0]
         near = NEAR * total
         wanted = np.unique(np.clip(np.concatenate([targets - near, targets + near]), 0.0, total))
-        below = _key(float(np.nextafter(low, -np.inf)))
-        todo, done = [Interval(below, _key(high), 0.0, rows, 0.0, total)], []
+        below = _key(float(np.nextafter(survey.low, -np.inf)))
+        todo, done = [Interval(below, _key(survey.high), 0.0, rows, 0.0, total)], []
         while todo:
             inner = [_splitters(x.low, x.high) for x in todo]
             reached = self._up_to(_numbers([key for keys in inner for key in keys]))

@@ -55,17 +55,17 @@ class ReadOptions(NamedTuple):
     needs_offset: bool  # the training rows have an array of offsets or exposures
 
     @classmethod
-    def of(cls, given: FitInput, loss: Loss, class_weight: Any = None) -> ReadOptions:
+    def of(cls, fit_input: FitInput, loss: Loss, class_weight: Any = None) -> ReadOptions:
         """Return the options for a fit's input; classes are not known yet."""
-        named = {role: name for role in ROLES if (name := given.column(role)) is not None}
-        weighted = given.weights is not None or class_weight is not None
-        return cls(loss, None, named, weighted, given.has_offset_arrays)
+        named = {role: name for role in ROLES if (name := fit_input.column(role)) is not None}
+        weighted = fit_input.weights is not None or class_weight is not None
+        return cls(loss, None, named, weighted, fit_input.has_offset_arrays)
 
 
 class PresentRows(NamedTuple):
     """The rows of a partition whose weight is not zero."""
 
-    given: FitInput
+    fit_input: FitInput
     weights: Floats
     marks: NDArray[np.bool_] | None  # among all rows of the partition; None if all are present
 
@@ -85,16 +85,18 @@ def find_present(part: Partition, table: Table, options: ReadOptions) -> Present
                 "pass (table, y, weights, offset)"
             )
     y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
-    given = FitInput(table, y, weights, offset, exposure)
-    w = read_weights(given.weights, table)
-    return PresentRows(given, w, None) if part.held else PresentRows(*given.of_weight(table, w))
+    fit_input = FitInput(table, y, weights, offset, exposure)
+    w = read_weights(fit_input.weights, table)
+    if part.held:  # all of them are validation rows, also those that weigh nothing
+        return PresentRows(fit_input, w, None)
+    return PresentRows(*fit_input.without_zero_weights(table, w))
 
 
 def read_y_values(part: Partition, table: Table, options: ReadOptions) -> Chunk:
     """Return a chunk of y in which every distinct value occurs once."""
-    given = find_present(part, table, options).given
-    y = given.y
-    chunk = read(given.table).chunk(y) if isinstance(y, str) else read_chunk(y, "y")
+    fit_input = find_present(part, table, options).fit_input
+    y = fit_input.y
+    chunk = read(fit_input.table).chunk(y) if isinstance(y, str) else read_chunk(y, "y")
     if chunk.kind != "text":
         return chunk._replace(cells=np.unique(chunk.cells[~np.isnan(chunk.cells)]))
     used = np.unique(chunk.cells[chunk.cells >= 0])

@@ -6,7 +6,7 @@ Does not know about optimizers or boosting (see fitting/problem.py), nor how sha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,6 @@ from cwboost.fitting.axis_binning import (
 )
 from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
 from cwboost.fitting.prepared import PreparedTerms
-from cwboost.fitting.smoothing import System
 from cwboost.fitting.systems import basis_rows
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis
@@ -48,23 +47,23 @@ class SharedBinnings(NamedTuple):
 
 
 def settle_binnings(
-    plans: Sequence[Plan], data: ShardedData, seen: Mapping[str, ColumnSummary]
+    plans: Sequence[Plan], data: ShardedData, summaries: Mapping[str, ColumnSummary]
 ) -> SharedBinnings:
     """Decide how the columns of the terms are binned on all shards."""
-    bases, of_term = shared_axes(plans, data.source.bins)
+    distinct, of_term = shared_axes(plans, data.source.bins)
     of_pairs: dict[TermAxis, SettledBinning] = {}  # many pairs share a column
 
     def settle(axis: TermAxis, bases: Sequence[Basis]) -> SettledBinning:
-        column, summary = data.table[axis.column], seen[axis.column]
+        column, summary = data.table[axis.column], summaries[axis.column]
         binning = choose_binning(axis, column, data.sample, summary, bases)
         if isinstance(binning, OccurringCodes | RuleBinning):
             return binning.settle(data.table)
         return binning
 
     out: list[SettledBinning] = []
-    for axes in bases:
+    for axes, bases in distinct:
         if len(axes) == 1:
-            out.append(settle(axes[0], bases[axes]))
+            out.append(settle(axes[0], bases))
             continue
         for axis in axes:
             if axis not in of_pairs:
@@ -82,22 +81,19 @@ class ShardedPreparedRows(PreparedTerms):
     """The terms of a fit over the rows of all shards."""
 
     data: ShardedData
-    of_basis: dict[int, int] = field(
-        default_factory=dict
-    )  # numbers of the terms, by the key of their basis
 
     @classmethod
     def make(
-        cls, data: ShardedData, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]
+        cls, data: ShardedData, plans: Sequence[Plan], summaries: Mapping[str, ColumnSummary]
     ) -> ShardedPreparedRows:
         """Bin the rows of all shards for some terms."""
-        binnings, of_term = settle_binnings(plans, data, seen)
+        binnings, of_term = settle_binnings(plans, data, summaries)
         w = _add_shards(data.shards.tell("bin", binnings))
         sets = Sets([binning.without_rows() for binning in binnings], of_term)
         threads = threads_for(None, data.n_rows)
-        plans, matrices = basis_rows(plans, sets, w, ArrayPool(), threads)
-        effects = core_rows(plans, sets, matrices)
-        return cls(data, seen, plans, sets, matrices, effects, w, threads)
+        plans, rows = basis_rows(plans, sets, w, ArrayPool(), threads)
+        effects = core_rows(plans, sets, rows)
+        return cls(data, summaries, plans, sets, rows, effects, w, threads)
 
     @property
     def has_validation(self) -> bool:
@@ -108,34 +104,33 @@ class ShardedPreparedRows(PreparedTerms):
         return False
 
     def with_more(
-        self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]
+        self, plans: Sequence[Plan], summaries: Mapping[str, ColumnSummary]
     ) -> ShardedPreparedRows:
-        return self.joined(ShardedPreparedRows.make(self.data, plans, seen))
+        return self.joined(ShardedPreparedRows.make(self.data, plans, summaries))
 
     def weigh(self, part: int) -> Sequence[Floats]:
         if part == TRAINING_PART:
             return self.bin_weights
         return _add_shards(self.data.shards.ask("weigh", part))
 
-    def rows(self, n_threads: int | None = None) -> ShardedRows:  # noqa: ARG002
+    def rows(
+        self,
+        n_threads: int | None = None,  # noqa: ARG002
+        learners: Sequence[Sequence[_core.Learner]] = (),
+    ) -> ShardedRows:
         bases = [
-            (rows, plan.basis.n_coef)
-            for plan, rows in zip(self.plans, self.bin_effects, strict=True)
+            (rows, plan.basis.n_coef) for plan, rows in zip(self.plans, self.core_rows, strict=True)
         ]
         self.data.shards.tell("begin_rows", bases)
-        return ShardedRows(self.data, self.of_basis)
-
-    def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
-        out = super().learners(systems)
-        self.of_basis.update({learner.basis_key: k for k, learner in enumerate(out)})
-        return out
+        numbers = {x.basis_key: k for of_terms in learners for k, x in enumerate(of_terms)}
+        return ShardedRows(self.data, numbers)
 
     def _spread(self, name: str) -> Spread:
         total = float(sum(w[TRAINING_PART] for w in self.data.weights))
         column = self.data.table[name]
         if not isinstance(column, ShardedColumn):
             return Spread(total, 0.0, np.empty(0), np.empty(0))
-        points, weights = column.outline(SPREAD_RANKS)
+        points, weights = column.statistics.outline(SPREAD_RANKS)
         missing = [max(0.0, total - float(weights.sum()))]
         return Spread.of_bins(np.append(points, np.nan), np.append(weights, missing))
 

@@ -1,4 +1,4 @@
-"""The engine's view of rows on shards: verbs are sent to all shards, their replies are added up.
+"""The core's view of rows on shards: verbs are sent to all shards, their replies are added up.
 
 Does not know about columns, terms, or how shards are reached.
 """
@@ -15,7 +15,7 @@ from cwboost.frames.columns import Floats
 
 from .data import ShardedData
 from .shard import CrossRequest
-from .shards import STATE
+from .shards import WRITING_VERBS
 
 REMEMBERED = 3  # last iterations whose bin sums are requested ahead
 MANY_ROWS = 500_000  # per shard, from which on bin sums take longer than a round trip
@@ -24,13 +24,14 @@ MANY_ROWS = 500_000  # per shard, from which on bin sums take longer than a roun
 class ShardedRows(_core.Rows):
     """The rows of all shards.
 
-    Bin sums that the engine needed in the last iterations are requested together with the next
+    Bin sums that the core needed in the last iterations are requested together with the next
     residual. Most iterations then need one round trip.
     """
 
-    def __init__(self, data: ShardedData, of_basis: Mapping[int, int]) -> None:
+    def __init__(self, data: ShardedData, basis_numbers: Mapping[int, int]) -> None:
         super().__init__()
-        self.shards, self.data, self.of_basis = data.shards, data, of_basis
+        self.shards, self.data = data.shards, data
+        self.basis_numbers = basis_numbers  # the shards' number of a basis, by its key in the core
         self.totals = np.array(data.weights)  # (shards, parts)
         self.round_trips = 0
         self._ready: dict[tuple[int, int, int], Floats] = {}  # by slot, set and part
@@ -56,12 +57,12 @@ class ShardedRows(_core.Rows):
         return float(self.totals[:, part].sum())
 
     def run(self, batch: Sequence[Any]) -> list[_core.Reply]:
-        moves = any(isinstance(verb, STATE) for verb in batch)
-        if not moves and all(isinstance(verb, _core.BinSums) for verb in batch):
+        writes = any(isinstance(verb, WRITING_VERBS) for verb in batch)
+        if not writes and all(isinstance(verb, _core.BinSums) for verb in batch):
             return [self._sums(verb) for verb in batch]
         sent = [self._as_request(verb) for verb in batch]
         ahead: list[_core.BinSums] = []
-        if moves:
+        if writes:
             self._ready.clear()
             if any(isinstance(v, _core.Residual) and v.out >= 0 for v in batch):
                 ahead = self._ahead()
@@ -79,7 +80,7 @@ class ShardedRows(_core.Rows):
     def _as_request(self, verb: Any) -> Any:
         if not isinstance(verb, _core.Cross):
             return verb
-        number = self.of_basis
+        number = self.basis_numbers
         return CrossRequest([(a, b, number[x], number[y]) for a, b, x, y in verb.pairs], verb.part)
 
     def _merge(self, verb: Any, replies: Sequence[_core.Reply]) -> _core.Reply:

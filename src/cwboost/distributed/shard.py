@@ -1,7 +1,7 @@
 """One shard: the rows of a fit that are held by one process.
 
-Bins and weighs its rows and runs the engine's verbs on them. Its answers are sums, counts and,
-where bins must be found, a few distinct values of a column; never its rows.
+Bins and weighs its rows and runs the core's verbs on them. Its answers are sums, counts and, where
+bins must be found, a few distinct values of a column; never its rows.
 Does not know about other shards or about the client (see shards.py).
 """
 
@@ -81,7 +81,7 @@ class Shard(ShardColumns):
         """Return (2, bins) rows in each bin: of all rows, and of the training rows."""
         return count_rows(binning.bin(self.table), self.training)
 
-    # --- the engine -------------------------------------------------------------------------------
+    # --- verbs ------------------------------------------------------------------------------------
 
     def begin_rows(self, bases: Sequence[tuple[BasisRows, int]]) -> None:
         """Prepare for verbs. `bases`, with their numbers of coefficients, are for cross-Grams."""
@@ -89,12 +89,9 @@ class Shard(ShardColumns):
         self.forget_target()
         self.bases = [_core.Basis(*rows, n_coef) for rows, n_coef in bases]
         y, sets, parts = self.y, self.sets, self.parts
-        if not self.n_rows:  # the engine needs a row; this one has weight zero
-            y, sets, parts = (
-                np.ones(1),
-                [s.with_one_row() for s in sets],
-                [np.zeros(1)] * len(parts),
-            )
+        if not self.n_rows:  # the core needs a row; this one has weight zero
+            y, parts = np.ones(1), [np.zeros(1)] * len(parts)
+            sets = [s.with_one_row() for s in sets]
         self.rows = _core.LocalRows(
             self.loss.core(y),
             np.ascontiguousarray(y),

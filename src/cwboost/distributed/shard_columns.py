@@ -6,14 +6,16 @@ Does not know how the statistics of several shards are combined (see columns.py)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._core import TRAINING_PART
+from cwboost.binning.numbers import LocalNumbers
 from cwboost.binning.rules import AUTO_POINTS
+from cwboost.binning.summary import Sample
 from cwboost.frames.chunks import Chunk, UnifiedColumn
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.table import check_finite
@@ -47,6 +49,15 @@ class ShardColumnSummary(NamedTuple):
     lowest: float = np.inf  # of all rows
     highest: float = -np.inf
     few: ValueCounts | None = None  # None if there are many distinct numbers
+
+
+class RowNumbering(NamedTuple):
+    """Whether the numbers of a column may number the rows of a table."""
+
+    distinct: bool  # every row of the shard has a whole number of its own
+    low: float
+    high: float
+    some: Floats  # a few of the numbers, to be looked for on other shards
 
 
 class SortedColumn(NamedTuple):
@@ -104,21 +115,25 @@ class ShardColumns(ShardRows):
         assert isinstance(of_value, Labels)
         in_training = np.isin(of_value.codes, column.codes_of(self.sample.marks))
         chunk = Chunk("text", np.arange(len(in_training)), unified.values, unified.order)
-        missing, any_missing = (int(np.sum(column.missing[rows])) for rows in (self.training, ...))
+        missing, any_missing = int(column.missing[self.training].sum()), int(column.missing.sum())
         return ShardColumnSummary(chunk, where, missing, any_missing, in_training)
 
     def _describe_numbers(self, column: Numbers, kind: str, where: str) -> ShardColumnSummary:
-        values = column.values
-        low, high, missing, any_missing, _, infinite = _core.survey(values, self.sample.marks)
-        if infinite:
+        numbers, own = LocalNumbers(column.values), column.values[: self.n_own]
+        found, everywhere = numbers.survey(self.sample), numbers.survey(Sample.of(self.n_rows))
+        if found.infinite:
             check_finite(column, self.table)
-        lowest, highest = _core.survey(values, None)[:2]
-        own = values[: self.n_own]
         distinct = _core.distinct(own, None, AUTO_POINTS)
-        few = None if distinct is None else self._count_values(own, distinct)
-        chunk = Chunk(kind, np.empty(0), exact=column.exact)
         return ShardColumnSummary(
-            chunk, where, missing, any_missing, None, low, high, lowest, highest, few
+            chunk=Chunk(kind, np.empty(0), exact=column.exact),
+            where=where,
+            missing=found.missing,
+            any_missing=found.any_missing,
+            low=found.low,
+            high=found.high,
+            lowest=everywhere.low,
+            highest=everywhere.high,
+            few=None if distinct is None else self._count_values(own, distinct),
         )
 
     def _count_values(self, values: Floats, distinct: Floats) -> ValueCounts:
@@ -194,20 +209,11 @@ class ShardColumns(ShardRows):
             return None
         return float(_core.quantiles(values, None, None, np.array([0.5]))[0])
 
-    def counting(self, name: str) -> RowNumbering:
+    def row_numbering(self, name: str) -> RowNumbering:
         """Return whether a column may number the rows."""
         values = self._numbers(name)[: self.n_own]
         if np.isnan(values).any() or np.any(values != np.round(values)):
             return RowNumbering(False, 0.0, 0.0, values[:0])
-        each = len(np.unique(values)) == len(values)
+        distinct = len(np.unique(values)) == len(values)
         low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
-        return RowNumbering(each, low, high, values[:COMPARED])
-
-
-class RowNumbering(NamedTuple):
-    """Whether every row of a shard has a different whole number, their range, and some of them."""
-
-    each: bool
-    low: float
-    high: float
-    some: Any  # floats
+        return RowNumbering(distinct, low, high, values[:COMPARED])

@@ -25,7 +25,7 @@ from .partitions import Partition, ReadOptions, find_present, read_y_values
 
 
 class PartitionFacts(NamedTuple):
-    """What the client knows of a partition."""
+    """What the client knows about a partition."""
 
     number: int
     held: bool
@@ -52,7 +52,7 @@ class ShardRows:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def names(self) -> list[PartitionFacts]:
+    def partition_facts(self) -> list[PartitionFacts]:
         """Return number, columns and size of every partition."""
         parts = zip(self.partitions, self.tables, strict=True)
         return [PartitionFacts(p.number, p.held, t.names, t.n_rows) for p, t in parts]
@@ -106,13 +106,13 @@ class ShardRows:
     def _read_part(self, part: Partition, table: Table) -> PartRows:
         loss, classes = self.options.loss, self.options.classes
         with part.located():
-            given, w, present = find_present(part, table, self.options)
+            fit_input, w, present = find_present(part, table, self.options)
             kept = slice(None) if present is None else present
             if len(w) == 0:
                 return PartRows(kept, np.empty(0), w, np.empty((0, loss.n_outputs)))
-            table = read(given.table)
-            y, _ = read_y(given.y, table, loss, classes)
-            offset = read_offset(table, given.offset, given.exposure, loss)
+            table = read(fit_input.table)
+            y, _ = read_y(fit_input.y, table, loss, classes)
+            offset = read_offset(table, fit_input.offset, fit_input.exposure, loss)
             return PartRows(kept, y, w, offset)
 
     def gather_column(self, name: str, unified: UnifiedColumn | None = None) -> Column:
@@ -134,13 +134,16 @@ class ShardRows:
     # --- weights ----------------------------------------------------------------------------------
 
     def present(self, weights: str | None) -> int:
-        """Return the number of rows that have a weight, without validation tables."""
+        """Return the number of rows that have a weight, without validation tables.
+
+        `weights` is a column; None if the weights, if any, are arrays.
+        """
         total = 0
         for part, table in zip(self.partitions, self.tables, strict=True):
             if not part.held:
-                given = weights or part.arrays.get("weights")
                 with part.located():
-                    total += int(np.count_nonzero(read_weights(given, table)))
+                    w = read_weights(weights or part.arrays.get("weights"), table)
+                total += int(np.count_nonzero(w))
         return total
 
     def class_weights(self) -> Floats:
@@ -157,11 +160,8 @@ class ShardRows:
 
     # --- validation rows --------------------------------------------------------------------------
 
-    def validation(self, named: str | None) -> tuple[bool, float]:
-        """Read validation weights from a column, or from arrays.
-
-        Return whether they are marks (booleans), and their sum.
-        """
+    def validation(self, named: str | None) -> bool:
+        """Read validation weights from a column, or from arrays; return whether they are marks."""
         marks, out = True, []
         for part, table, rows in zip(self.partitions, self.tables, self.kept, strict=True):
             with part.located():
@@ -169,16 +169,16 @@ class ShardRows:
                 marks = marks and (table.n_rows == 0 or bool(getattr(column, "boolean", False)))
                 out.append(read_weights(column, table, "validation")[rows])
         self._validation = np.concatenate(out)
-        return marks, float(self._validation.sum())
+        return marks
 
     def split(
-        self, how: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None = None
+        self, validation_from: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None = None
     ) -> tuple[int, list[float]]:
         """Set the weights of the parts: training, validation and all rows.
 
         Parameters
         ----------
-        how : str
+        validation_from : str
             "none"; "drawn": the rows of `drawn` are held out; "marks" or "weights": as
             `validation` read; "held": the rows of the validation table are held out.
         drawn : by partition and class, positions among the partition's rows of the class
@@ -187,36 +187,37 @@ class ShardRows:
         -------
         The number of training rows, and the sum of the weights of every part.
         """
-        self.training = ~self._held(how, drawn)
-        w, plain, by_weights = self.weights, not self.weighted, how == "weights"
-        watched: RowWeights = ~self.training
-        if by_weights:
-            watched = self._validation
+        self.training = ~self._held(validation_from, drawn)
+        w, own_weights = self.weights, validation_from == "weights"
+        training: RowWeights = np.where(self.training, w, 0.0) if self.weighted else self.training
+        validation: RowWeights = ~self.training
+        if own_weights:
+            validation = self._validation
         elif self.weighted:
-            watched = np.where(self.training, 0.0, w)
-        training: RowWeights = self.training if plain else np.where(self.training, w, 0.0)
-        together = ones(self.n_rows)
-        if self.weighted or by_weights:
-            together = np.where(self.training, w, watched)
-        self.parts = [training, training if how == "none" else watched, together]
+            validation = np.where(self.training, 0.0, w)
+        both = ones(self.n_rows)
+        if self.weighted or own_weights:
+            both = np.where(self.training, w, validation)
+        self.parts = [training, training if validation_from == "none" else validation, both]
         marks = None if self.training.all() else self.training
         n_training = int(np.count_nonzero(self.training))
-        self.sample = Sample(marks, None if plain else w, n_training)
+        self.sample = Sample(marks, w if self.weighted else None, n_training)
         return n_training, [float(np.sum(part)) for part in self.parts]
 
     def _held(
-        self, how: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None
+        self, validation_from: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None
     ) -> NDArray[np.bool_]:
         """Return marks of the rows that are held out; arguments as of `split`."""
-        if how in ("marks", "weights"):
+        if validation_from in ("marks", "weights"):
             return np.asarray(self._validation > 0)
         held = np.zeros(self.n_rows, bool)
         kinds: list[Any] = [None] if self.options.classes is None else self._class_values()
         for k, (begin, end) in enumerate(pairwise(self.begin)):
-            held[begin:end] = how == "held" and self.partitions[k].held
-            for kind, places in zip(kinds, drawn[k], strict=True) if drawn else ():
-                same = self.y[begin:end] == kind
-                held[begin + (places if kind is None else np.flatnonzero(same)[places])] = True
+            held[begin:end] = validation_from == "held" and self.partitions[k].held
+            for kind, positions in zip(kinds, drawn[k], strict=True) if drawn else ():
+                if kind is not None:  # positions among the rows of a class
+                    positions = np.flatnonzero(self.y[begin:end] == kind)[positions]
+                held[begin + positions] = True
         return held
 
     # --- y ----------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from typing import Any
 from cwboost import _core
 from cwboost._core import SLOT_F
 
-# The verbs that change the rows.
-STATE = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)
+# The verbs that write to the slots of the rows; all others only read.
+WRITING_VERBS = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)
 
 
 class Shards(ABC):
@@ -46,24 +46,24 @@ class Shards(ABC):
 
         `each` has a further argument for every shard.
         """
-        given = [arguments] * self.n_shards if each is None else [(*arguments, x) for x in each]
-        replies = self.call(method, given)
-        self._calls.append((method, given))
+        per_shard = [arguments] * self.n_shards if each is None else [(*arguments, x) for x in each]
+        replies = self.call(method, per_shard)
+        self._calls.append((method, per_shard))
         return replies
 
     def run(self, batch: Sequence[Any]) -> list[list[_core.Reply]]:
         """Run a batch of verbs; return the replies of every shard."""
         replies = self.call("run", [(batch,)] * self.n_shards)
-        lasting = [verb for verb in batch if isinstance(verb, STATE)]
-        if lasting:
+        writing = [verb for verb in batch if isinstance(verb, WRITING_VERBS)]
+        if writing:
             if isinstance(batch[0], _core.Fill) and batch[0].out == SLOT_F:
                 self._batches.clear()  # earlier contents of the slots are not needed
-            self._batches.append(lasting)
+            self._batches.append(writing)
         return replies
 
     def history(self, number: int) -> list[tuple[str, tuple[Any, ...]]]:
         """Return the calls that bring a new shard to the state of shard `number`."""
-        calls = [(method, given[number]) for method, given in self._calls]
+        calls = [(method, arguments[number]) for method, arguments in self._calls]
         return [*calls, *(("run", (batch,)) for batch in self._batches)]
 
     def total(self, method: str, *arguments: Any) -> Any:

@@ -22,7 +22,7 @@ from cwboost.binning.rules import as_bins
 from cwboost.distributed.dask_collections import check_table, delayed_blocks
 from cwboost.distributed.dask_shards import open_shards
 from cwboost.distributed.data import find_classes
-from cwboost.distributed.fit import TermOptions, fit_shards
+from cwboost.distributed.fit import TermOptions, check_named_pairs, fit_shards
 from cwboost.distributed.partitions import ReadOptions
 from cwboost.distributed.shards import Shards
 from cwboost.fitting.callbacks import RunContext
@@ -73,7 +73,8 @@ class DaskEstimator(CWBEstimator):
         client = _current_client() if client is None else client
         seed = as_seed(self.random_state)
         offset, exposure = self._with_defaults(offset, exposure)
-        given = FitInput({}, y, sample_weight, offset, exposure, validation)
+        rule, pairs = as_bins(self.bins), check_named_pairs(self._check_interactions())
+        given = FitInput({}, y, sample_weight, offset, exposure, validation, rule=rule)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
         check_table(X, "the table")
@@ -95,8 +96,8 @@ class DaskEstimator(CWBEstimator):
                 self.time_limit, "auto",
             )  # fmt: skip
             terms = TermOptions(
-                loss, as_bins(self.bins), self.learners, self.terms, self._excluded,
-                self._check_interactions(), getattr(self, "class_weight", None),
+                loss, self.learners, self.terms, self._excluded, pairs,
+                getattr(self, "class_weight", None),
             )  # fmt: skip
             model = fit_shards(shards, given, terms, options, seed, context)
         self.model_, self._n_iter_requested = model, n_iter

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cwboost.binning.min_rows import UNSEEN
+from cwboost.binning.index_sets import UNSEEN
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.records import ColumnFacts

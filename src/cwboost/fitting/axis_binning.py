@@ -233,8 +233,8 @@ def choose_binning(
     if min_rows is not None:
         points = min_rows.points(column, rule, sample, summary)
         return PointBinning(name, points, points.points[:0], summary)
-    if not of_pair:
-        pieces = choose_pieces(statistics_of(column), rule, summary, bases)
+    if rule.n == "exact" and not of_pair:
+        pieces = choose_pieces(statistics_of(column), summary, bases)
         if pieces is not None:
             return PieceBinning(name, pieces)
     return RuleBinning(name, rule, sample, summary, bases, of_pair)

@@ -6,7 +6,7 @@ Does not know how a single fit is made (see problem.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -132,19 +132,18 @@ class BaggedFit:
 
     def fit(self, before: Mapping[int, FittedBag]) -> tuple[Model, dict[int, FittedBag]]:
         """Return the average and the bags; each continues from what it was before."""
-        prepared, options, n_bags = self.prepared, self.options, len(self.draw.held)
-        data = prepared.data
-        begin = StartingPoint.of(data, data.split, options.start, options.scale)
-        whole = FitProblem.make(prepared, options.optimizer, begin)
         done: dict[int, FittedBag] = {}
+        data, options = self.prepared.data, self.options
+        begin = StartingPoint.of(data, data.split, options.start, options.scale)
+        all_rows = FitProblem.make(self.prepared, options.optimizer, begin)
         try:
-            jobs = [self._job(number, before.get(number)) for number in range(n_bags)]
+            jobs = [self._job(k, before.get(k)) for k in range(len(self.draw.held))]
             run_all(jobs, self.n_threads, self.bar, "bag", done.__setitem__)
         except KeyboardInterrupt:
             if len(done) < 2:
                 raise
-            raise Interrupted(_average(whole, self.draw, done, options)) from None
-        return _average(whole, self.draw, done, options), done
+            raise Interrupted(_average(all_rows, self.draw, done, options.patience)) from None
+        return _average(all_rows, self.draw, done, options.patience), done
 
     def _job(self, number: int, before: FittedBag | None) -> Callable[[Halt], FittedBag]:
         n_bags, threads = len(self.draw.held), self.n_threads
@@ -211,57 +210,57 @@ def _fit_bag(
     times = np.bincount(choices, minlength=len(model.terms)).tolist()
     counts = dict(zip(model.terms, times, strict=True))
     return FittedBag(
-        model.start_vector,
-        coef,
-        {name: counts[name] for name in coef},
-        path.n_iter,
-        m,
-        float(path.validation_risk[m]),
-        problem.scores(model)[:, held],
-        model,
+        start=model.start_vector,
+        coef=coef,
+        chosen={name: counts[name] for name in coef},
+        n_iter=path.n_iter,
+        best_iteration=m,
+        validation_risk=float(path.validation_risk[m]),
+        scores=problem.scores(model)[:, held],
+        model=model,
     )
 
 
 def _average(
-    whole: FitProblem[PreparedRows],
+    problem: FitProblem[PreparedRows],
     draw: Draw,
-    done: dict[int, FittedBag],
-    options: FitOptions,
+    done: Mapping[int, FittedBag],
+    patience: int | None,
 ) -> Model:
-    """Return one model of all fitted bags: mean starts and coefficients, judged on all rows."""
+    """Return one model of all fitted bags: mean starts and coefficients.
+
+    `problem` is the fit to all rows, on which the average is judged.
+    """
     numbers = sorted(done)
     fitted = [done[number] for number in numbers]
-    template = whole.template(options.patience)
-    names = [name for name in template.terms if any(name in bag.coef for bag in fitted)]
-    coef = {
-        name: np.array([bag.coef.get(name, np.zeros_like(template.terms[name].beta))
-                        for bag in fitted])
-        for name in names
-    }  # fmt: skip
-    terms = dict(template.terms)
-    for name in names:
-        terms[name] = replace(terms[name], beta=coef[name].mean(axis=0))
+    template = problem.template(patience)
+    coef = _coefficients(fitted, template)
+    terms = {
+        name: replace(term, beta=coef[name].mean(axis=0)) if name in coef else term
+        for name, term in template.terms.items()
+    }
     starts = np.array([bag.start for bag in fitted])
     model = replace(template, terms=MappingProxyType(terms), start_vector=starts.mean(axis=0))
-    moved = [k for k, name in enumerate(terms) if name in coef]
-    data = whole.prepared.data
-    before = risk(data.loss, data.y, data.offset + model.start_vector, data.weights)
-    after = risk(data.loss, data.y, whole.scores(model).T, data.weights)
+    data, moved = problem.prepared.data, [k for k, name in enumerate(terms) if name in coef]
     bags = Bags(
-        starts,
-        MappingProxyType(coef),
-        MappingProxyType(
-            {name: tuple(bag.chosen.get(name, 0) for bag in fitted) for name in names}
+        start=starts,
+        coef=MappingProxyType(coef),
+        chosen=MappingProxyType(
+            {name: tuple(bag.chosen.get(name, 0) for bag in fitted) for name in coef}
         ),
-        tuple(bag.n_iter for bag in fitted),
-        tuple(bag.best_iteration for bag in fitted),
-        tuple(bag.validation_risk for bag in fitted),
-        before,
+        n_iter=tuple(bag.n_iter for bag in fitted),
+        best_iteration=tuple(bag.best_iteration for bag in fitted),
+        validation_risk=tuple(bag.validation_risk for bag in fitted),
+        risk_at_start=risk(data.loss, data.y, data.offset + model.start_vector, data.weights),
     )
-    held_out = _held_out_risk(data, draw.held[numbers], fitted)
     stopped = f"average of {len(fitted)} bags"
     if len(fitted) < len(draw.held):
         stopped += f" of {len(draw.held)}, interrupted"
+    path = _empty_path(
+        risk(data.loss, data.y, problem.scores(model).T, data.weights),
+        _held_out_risk(data, draw.held[numbers], fitted),
+        stopped,
+    )
     settings = replace(
         model.settings,
         seed=draw.seed,
@@ -270,12 +269,22 @@ def _average(
     )
     return replace(
         model,
-        columns=whole.with_spreads(model, moved),
-        path=_empty_path(after, held_out, stopped),
-        shares=integral_shares(whole, model, moved),
+        columns=problem.with_spreads(model, moved),
+        path=path,
+        shares=integral_shares(problem, model, moved),
         bags=bags,
         settings=settings,
     )
+
+
+def _coefficients(fitted: Sequence[FittedBag], template: Model) -> dict[str, Floats]:
+    """Return (bags, n_coef, q) coefficients of the terms that any bag chose, else zero."""
+    out: dict[str, Floats] = {}
+    for name, term in template.terms.items():
+        if any(name in bag.coef for bag in fitted):
+            zero = np.zeros_like(term.beta)
+            out[name] = np.array([bag.coef.get(name, zero) for bag in fitted])
+    return out
 
 
 def _empty_path(risk: float, validation_risk: float, stopped: str) -> Path:
@@ -285,11 +294,11 @@ def _empty_path(risk: float, validation_risk: float, stopped: str) -> Path:
     return replace(path, risk=np.array([risk]), validation_risk=held, stopped=stopped)
 
 
-def _held_out_risk(data: FitData, held: Masks, fitted: list[FittedBag]) -> float:
-    """Return the risk of rows by the mean score of those bags that left them out."""
+def _held_out_risk(data: FitData, held: Masks, fitted: Sequence[FittedBag]) -> float:
+    """Return the risk of the rows by the mean score of the bags that left each of them out."""
     total, times = np.zeros(data.offset.T.shape), held.sum(axis=0)
     for marks, bag in zip(held, fitted, strict=True):
         total[:, marks] += bag.scores
-    some = times > 0
-    scores = (total[:, some] / times[some]).T
-    return risk(data.loss, data.y[some], scores, data.weights[some])
+    left_out = times > 0
+    scores = (total[:, left_out] / times[left_out]).T
+    return risk(data.loss, data.y[left_out], scores, data.weights[left_out])

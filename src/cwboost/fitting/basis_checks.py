@@ -16,6 +16,7 @@ from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, Pieces
 from cwboost.terms.encoders import Encoder
+from cwboost.terms.learners.base import checked_basis
 from cwboost.terms.plan import Plan
 
 N_POINTS = 30  # values at which a basis is evaluated
@@ -23,15 +24,13 @@ TOLERANCE = 1e-8  # largest difference between two forms of a basis, relative to
 
 
 def check_plan(plan: Plan, summaries: Mapping[str, ColumnSummary]) -> None:
-    """Raise if a basis of the term that a user wrote contradicts itself."""
-    basis: Any = plan.basis
-    if not isinstance(basis, Basis):
-        raise TypeError(
-            f"{plan.learner.shown}: the basis must be an instance of a subclass of Basis, got "
-            f"{basis!r} of type {type(basis).__name__}"
-        )
-    if all(is_built_in(type(each)) for each in (basis, *basis.margins)):
+    """Raise if a basis that a user wrote is not a Basis, or contradicts itself."""
+    basis = plan.basis
+    if is_built_in(type(basis)) and (
+        len(plan.columns) == 1 or all(is_built_in(type(margin)) for margin in basis.margins)
+    ):
         return
+    basis = checked_basis(basis, plan.learner)  # a user's `plans` may return anything
     axes = [
         _values(encoder, summaries[name])
         for name, encoder in zip(plan.columns, plan.encoders, strict=True)
@@ -158,7 +157,7 @@ def _evaluate(pieces: Pieces, values: Floats) -> Floats:
 
 
 def _numbers(value: Any, what: str, shapes: list[tuple[int, ...]]) -> Floats:
-    """Return an array of the user's; raise unless it has one of the shapes and is finite."""
+    """Return the numbers of a user's array; raise unless they are finite, of one of the shapes."""
     expected = f"{what} must be finite numbers of shape {' or '.join(map(str, shapes))}"
     try:
         out = np.asarray(value, dtype=np.float64)

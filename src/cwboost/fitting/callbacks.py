@@ -18,7 +18,8 @@ from cwboost.progress import Progress, as_progress
 
 from .checkpoint import Checkpoint
 
-NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+FACTS = ("iteration", "risk", "validation_risk", "choice")  # the arguments of a callback
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -63,8 +64,8 @@ def iteration_facts(
     risk: float, validation_risk: float, choice: int, names: list[str]
 ) -> dict[str, Any]:
     """Return what callbacks and progress are told about an iteration."""
-    held = None if math.isnan(validation_risk) else float(validation_risk)
-    return {"risk": float(risk), "validation_risk": held, "choice": names[choice]}
+    watched = None if math.isnan(validation_risk) else float(validation_risk)
+    return {"risk": float(risk), "validation_risk": watched, "choice": names[choice]}
 
 
 def iteration_hook(
@@ -72,7 +73,7 @@ def iteration_hook(
 ) -> tuple[Callable[[int, float, float, int], bool] | None, float]:
     """Return what the core calls after an iteration, and the least seconds between two calls.
 
-    An earlier run has told the callback about the first `n_known` iterations.
+    The callback is not called for the first `n_known` iterations, which an earlier run has made.
     """
     callback, bar = context.callback, context.progress
     if isinstance(callback, HaltCallback):
@@ -92,27 +93,25 @@ def iteration_hook(
 
 
 def _adapted(callback: Callable[..., Any]) -> Callable[..., bool]:
-    """Return the callback as a function of all four facts; it gets those that it takes."""
-    facts = ("iteration", "risk", "validation_risk", "choice")
+    """Return the callback as a function of all four FACTS; it gets those that it takes."""
     try:
         parameters = inspect.signature(callback).parameters.values()
     except (TypeError, ValueError):
         raise TypeError(
-            f"callback: expected a function of {', '.join(facts)}, got {callback!r}"
+            f"callback: expected a function of {', '.join(FACTS)}, got {callback!r}"
         ) from None
+    n_positional = sum(p.kind in POSITIONAL for p in parameters)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        takes = 4
-    else:
-        takes = min(4, sum(p.kind in NAMED for p in parameters))
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind in NAMED]
-    if len(needed) > 4:
-        raise TypeError(f"callback takes {', '.join(needed)}; expected at most {', '.join(facts)}")
+        n_positional = len(FACTS)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in POSITIONAL]
+    if len(needed) > len(FACTS):
+        raise TypeError(f"callback takes {', '.join(needed)}; expected at most {', '.join(FACTS)}")
     any_keyword = any(p.kind is p.VAR_KEYWORD for p in parameters)
     by_name = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def called(*values: Any) -> bool:
-        rest = dict(zip(facts[takes:], values[takes:], strict=True))
+        rest = dict(zip(FACTS[n_positional:], values[n_positional:], strict=True))
         keywords = {k: v for k, v in rest.items() if any_keyword or k in by_name}
-        return bool(callback(*values[:takes], **keywords))
+        return bool(callback(*values[:n_positional], **keywords))
 
     return called

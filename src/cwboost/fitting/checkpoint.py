@@ -1,7 +1,7 @@
 """Checkpoints: a file with the path of a fit so far, from which an interrupted fit continues.
 
-Defines the format and tells to which fit a file belongs. Does not know how a fit continues (see
-`FitProblem.boost` in problem.py).
+Defines the file format, and checks that a file belongs to the fit that is continued. Does not know
+how a fit continues (see `FitProblem.boost` in problem.py).
 
     cwboost checkpoint 2 1a2b...   the version, and a checksum of everything that follows
     [{"identity": ...}, ...]       one line of JSON: the stages of the fit, and the sizes of arrays
@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from .problem import FitProblem
 
 MAGIC, VERSION = b"cwboost checkpoint", 2
-EVERY = 10.0  # least number of seconds between two writes
-TIMES = 20  # least pause between two writes, as a multiple of the time that the last one took
-NEAR = 1e-9  # relative tolerance; sums over rows depend on how the rows are distributed
-EQUAL = 1e-12  # absolute tolerance of fingerprints, which are sums over rows divided by their bound
+MIN_PAUSE = 10.0  # seconds between two writes, at least
+PAUSE_FACTOR = 20  # the pause is at least this multiple of the time that the last write took
+RELATIVE = 1e-9  # tolerance; sums over rows depend on how the rows are distributed
+ABSOLUTE = 1e-12  # tolerance of fingerprints, which are sums over rows divided by their bound
 ARRAYS = {
     name: np.dtype("<i4" if str(field.type) == "Ints" else "<f8")
     for name, field in Path.__dataclass_fields__.items()
@@ -57,18 +58,18 @@ def identity(model: Model, n_rows: int, columns: list[float]) -> Identity:
     """
     settings, names = model.settings, ", ".join(model.terms)
     terms = list(model.terms.values())
-    made = (f"{term.name} {term.learner!r} {term.plan.basis.n_coef}" for term in terms)
-    held: str = settings.validation
-    if held == "fraction":
-        held = f"{settings.fraction} of the rows by random_state {settings.seed}"
+    texts = (f"{term.name} {term.learner!r} {term.plan.basis.n_coef}" for term in terms)
+    validation: str = settings.validation
+    if validation == "fraction":
+        validation = f"{settings.fraction} of the rows by random_state {settings.seed}"
     before = fingerprint(getattr(model.path, name) for name in ARRAYS)
     return {
         "loss": model.loss.identity(),
         "optimizer": repr(model.optimizer),
         "rows": str(n_rows),
-        "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({fingerprint(made)})",
+        "terms": f"{len(terms)}: {names[:60]}{'...' * (len(names) > 60)} ({fingerprint(texts)})",
         "bins": repr(settings.bins),
-        "validation": held,
+        "validation": validation,
         "start": model.start_vector.tolist(),
         "scale": [float(model.scale)],
         "smoothing": [float(term.smoothing) for term in terms],
@@ -146,13 +147,13 @@ class Checkpoint:
         if not isinstance(file, str | os.PathLike):
             raise TypeError(f"checkpoint: expected a path to a file, got {file!r}")
         check_file(file)
-        self.given, self.file = os.fsdecode(file), File(os.fsdecode(file)).absolute()
+        self._name, self.file = os.fsdecode(file), File(os.fsdecode(file)).absolute()
         self.stages = _read(self.file, str(self)) if self.file.exists() else []
         self._running: list[Identity] = []  # stages that have begun
         self._warned = False
 
     def __str__(self) -> str:
-        return self.given
+        return self._name
 
     def begin(self, identity: Identity) -> Path | None:
         """Begin a stage; return its path in the file, whose columns are not checked yet."""
@@ -174,17 +175,16 @@ class Checkpoint:
         """Raise unless the columns of the current stage are those of the file."""
         now = self._running[-1]["columns"]
         then = self.stages[len(self._running) - 1].identity["columns"]
-        alike = np.zeros(len(names), dtype=bool)
+        same = np.zeros(len(names), dtype=bool)
         if len(then) == len(now):
-            alike[:] = np.isclose(then, now, rtol=NEAR, atol=EQUAL, equal_nan=True)
-        if alike.all():
+            same[:] = np.isclose(then, now, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+        if same.all():
             return
-        pairs = zip(names, alike, strict=True)
-        others = list(dict.fromkeys(name for name, same in pairs if not same))
+        others = list(dict.fromkeys(compress(names, ~same)))
         listed = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
-        said = f"column {listed} has" if len(others) == 1 else f"columns {listed} have"
+        have = f"column {listed} has" if len(others) == 1 else f"columns {listed} have"
         raise ValueError(
-            f"checkpoint {self}: {'' if alike.any() else 'y or '}{said} other values, or in other "
+            f"checkpoint {self}: {'' if same.any() else 'y or '}{have} other values, or in other "
             "rows, than in the fit of the checkpoint; pass the same rows again, delete the file to "
             "start from the beginning, or use another file name"
         )
@@ -197,7 +197,7 @@ class Checkpoint:
         """
         number, began = len(self._running) - 1, time.perf_counter()
         if number < len(self.stages) and path.n_iter < self.stages[number].path.n_iter:
-            return EVERY
+            return MIN_PAUSE
         stages = [*self.stages[:number], Stage(self._running[-1], path)]
         try:
             _write(self.file, stages)
@@ -211,13 +211,13 @@ class Checkpoint:
                     RuntimeWarning,
                     stacklevel=7,
                 )
-        return max(EVERY, TIMES * (time.perf_counter() - began))
+        return max(MIN_PAUSE, PAUSE_FACTOR * (time.perf_counter() - began))
 
 
 def _same(then: Any, now: Any) -> bool:
     if isinstance(now, str) or len(then) != len(now):
         return bool(then == now)
-    return np.allclose(then, now, rtol=NEAR, atol=1e-12)
+    return np.allclose(then, now, rtol=RELATIVE, atol=ABSOLUTE)
 
 
 def _shown(these: Any, others: Any) -> str:
@@ -231,7 +231,7 @@ def _shown(these: Any, others: Any) -> str:
 
 def _write(file: File, stages: list[Stage]) -> None:
     arrays = [getattr(stage.path, name).astype(t) for stage in stages for name, t in ARRAYS.items()]
-    said = [
+    header = [
         {
             "identity": identity,
             "sizes": [len(getattr(path, name)) for name in ARRAYS],
@@ -239,7 +239,7 @@ def _write(file: File, stages: list[Stage]) -> None:
         }
         for identity, path in stages
     ]
-    body = b"".join([json.dumps(said).encode(), b"\n", *(a.tobytes() for a in arrays)])
+    body = b"".join([json.dumps(header).encode(), b"\n", *(a.tobytes() for a in arrays)])
     with replace_file(file) as temporary, temporary.open("wb") as out:
         out.write(b"%s %d %s\n" % (MAGIC, VERSION, _checksum(body)))
         out.write(body)
@@ -247,30 +247,31 @@ def _write(file: File, stages: list[Stage]) -> None:
         os.fsync(out.fileno())
 
 
-def _read(file: File, said_as: str) -> list[Stage]:
+def _read(file: File, shown: str) -> list[Stage]:
+    """Return the stages in a file, which messages call `shown`."""
     head, _, body = file.read_bytes().partition(b"\n")
     if not (head.startswith(MAGIC) or MAGIC.startswith(head)):
-        raise ValueError(f"checkpoint {said_as}: this is not a checkpoint; use another file name")
+        raise ValueError(f"checkpoint {shown}: this is not a checkpoint; use another file name")
     words = head[len(MAGIC) :].split()
     if len(words) == 2 and words[0].isdigit() and int(words[0]) != VERSION:
         which = "a later" if int(words[0]) > VERSION else "an earlier"
         raise ValueError(
-            f"checkpoint {said_as}: it was written by {which} version of cwboost; use that "
+            f"checkpoint {shown}: it was written by {which} version of cwboost; use that "
             "version, delete the file to start from the beginning, or use another file name"
         )
     if words != [b"%d" % VERSION, _checksum(body)]:
         raise ValueError(
-            f"checkpoint {said_as}: it is damaged or incomplete; delete the file to start from "
+            f"checkpoint {shown}: it is damaged or incomplete; delete the file to start from "
             "the beginning, or use another file name"
         )
     line, _, rest = body.partition(b"\n")
     stages, at = [], 0
-    for said in json.loads(line):
+    for stage in json.loads(line):
         arrays: dict[str, Any] = {}
-        for (name, t), size in zip(ARRAYS.items(), said["sizes"], strict=True):
+        for (name, t), size in zip(ARRAYS.items(), stage["sizes"], strict=True):
             arrays[name] = np.frombuffer(rest, t, size, at).astype(t.newbyteorder("="))
             at += arrays[name].nbytes
-        stages.append(Stage(said["identity"], Path(**arrays, **said["facts"])))
+        stages.append(Stage(stage["identity"], Path(**arrays, **stage["facts"])))
     return stages
 
 

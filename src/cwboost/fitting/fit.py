@@ -23,7 +23,7 @@ from .checkpoint import Checkpoint
 from .input_data import FitInput
 from .interactions import check_interactions, check_pairs
 from .options import FitOptions, as_seed, check_counts, check_min_rows
-from .preparation import CheckedInput, read_formula, read_rows, reading
+from .preparation import read_formula, read_rows, reading
 from .repeat import pose_again
 from .stages import run_stages
 from .starting_point import StartingPoint
@@ -154,6 +154,7 @@ def fit(
     """
     began, bar = time.perf_counter(), as_progress(progress)
     check_counts(n_iter, patience, time_limit, n_threads)
+    check_min_rows(min_rows_per_bin, sites)
     options = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
     roles = {"offset": offset, "exposure": exposure, "rule": as_bins(bins)}
     seed, interactions = as_seed(random_state), check_interactions(interactions)
@@ -161,23 +162,23 @@ def fit(
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
-        given, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
+        fit_input, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
         with reading(table, bar):
-            checked = CheckedInput(*read_rows(given, learners, as_loss(loss), 0))
+            checked = read_rows(fit_input, learners, as_loss(loss), 0)
+            check_pairs(interactions, checked.data.table, fit_input.columns)
+            options.check(checked.data.loss, has_validation=True)  # every bag leaves some rows out
             prepared = checked.bin(threads_for(n_threads, len(checked.data.y)))
-        check_pairs(interactions, prepared.data.table, given.columns)
         draw = draw_bags(bags, validation, prepared.data, seed)
         return fit_bags(prepared, draw, options, interactions, n_threads, bar)
     context = RunContext(
         callback, bar, None if checkpoint is None else Checkpoint(checkpoint), began
     )
-    check_min_rows(min_rows_per_bin, sites)
     roles |= {"validation": validation, "min_rows": min_rows_per_bin, "sites": sites}
-    given, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
+    fit_input, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
     with garbage_collection_paused(), reading(table, bar):
-        checked = CheckedInput(*read_rows(given, learners, as_loss(loss), seed))
+        checked = read_rows(fit_input, learners, as_loss(loss), seed)
         data = checked.data
-        check_pairs(interactions, data.table, given.columns)
+        check_pairs(interactions, data.table, fit_input.columns)
         options.check(data.loss, data.has_validation)
         begin = StartingPoint.of(data, data.split, start, scale)
         prepared = checked.bin(threads_for(n_threads, len(data.y)))
@@ -201,9 +202,11 @@ def extend(
 ) -> Model:
     """See Model.extend."""
     context = RunContext(callback, as_progress(progress))
-    check_counts(n, None, time_limit, n_threads)
-    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure, validation=validation)
-    problem = pose_again(model, given, "extend", n_threads)
+    check_counts(n, None, time_limit, n_threads, n_iter_name="n")
+    fit_input = FitInput.of(
+        table, y, weights, offset=offset, exposure=exposure, validation=validation
+    )
+    problem = pose_again(model, fit_input, "extend", n_threads)
     options = FitOptions(
         model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,17 +37,21 @@ class Sets:
     of_term: list[int]  # the number of each term's set
 
 
-def shared_axes(
-    plans: Sequence[Plan], default: Bins
-) -> tuple[dict[tuple[TermAxis, ...], list[Basis]], list[int]]:
-    """Return the distinct axes of the terms with the bases on each, and the number of each term's
-    axes. The axes of a pair are two."""
+class SharedAxes(NamedTuple):
+    """The axes of a term, one or two for a pair, and the bases of all terms that have them."""
+
+    axes: tuple[TermAxis, ...]
+    bases: list[Basis]
+
+
+def shared_axes(plans: Sequence[Plan], default: Bins) -> tuple[list[SharedAxes], list[int]]:
+    """Return the distinct axes of the terms, and the number of each term's axes."""
     numbers: dict[tuple[TermAxis, ...], int] = {}
     of_term = [numbers.setdefault(_axes(plan, default), len(numbers)) for plan in plans]
-    bases: list[list[Basis]] = [[] for _ in numbers]
+    shared = [SharedAxes(axes, []) for axes in numbers]
     for plan, number in zip(plans, of_term, strict=True):
-        bases[number].append(plan.basis)
-    return dict(zip(numbers, bases, strict=True)), of_term
+        shared[number].bases.append(plan.basis)
+    return shared, of_term
 
 
 def _axes(plan: Plan, default: Bins) -> tuple[TermAxis, ...]:
@@ -66,7 +71,7 @@ def make_sets(
     n_threads: int = 1,
 ) -> Sets:
     """Bin all rows of a table for some terms, by rules that see the sample only."""
-    bases, of_term = shared_axes(plans, default)
+    distinct, of_term = shared_axes(plans, default)
     of_pairs: dict[TermAxis, IndexSet] = {}  # many pairs share a column
     cache = None
     if table.bin_folder is not None and sample.min_rows is None:
@@ -85,9 +90,10 @@ def make_sets(
             return cache.store(axis.key, bins)
         return bins
 
-    def make(axes: tuple[TermAxis, ...]) -> IndexSet | MomentSet:
+    def make(shared: SharedAxes) -> IndexSet | MomentSet:
+        axes, bases = shared
         if len(axes) == 1:
-            return bin_cached(axes[0], bases[axes])
+            return bin_cached(axes[0], bases)
         for axis in axes:
             if axis not in of_pairs:
                 bins = bin_axis(axis, [])
@@ -95,11 +101,11 @@ def make_sets(
                 of_pairs[axis] = bins
         return pair(*(of_pairs[axis] for axis in axes))
 
-    rules = {axis.rule for axes in bases for axis in axes if axis.rule is not None}
+    rules = [axis.rule for axes, _ in distinct for axis in axes if axis.rule is not None]
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in rules)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
     threads = table.at_a_time(n_threads) if table.n_rows >= least else 1
-    return Sets(map_in_threads(make, list(bases), threads), of_term)
+    return Sets(map_in_threads(make, distinct, threads), of_term)
 
 
 def bin_weights(

@@ -45,14 +45,16 @@ class FitInput:
     apart: tuple[str, ...] = ()  # further columns that are not features, such as groups
     min_rows: int | None = None  # rows that a bin needs, in every site that has some
     sites: str | None = None  # column that names the site of a row
-    rule: Bins = field(default_factory=Bins)  # how numbers are merged into bins
+    rule: Bins = field(default_factory=Bins)  # for learners that do not have their own
 
     @classmethod
     def of(cls, table: Any, y: Any, weights: Any = None, **others: Any) -> FitInput:
         """Return the input of a fit; a Dataset supplies the roles that are not given."""
-        given = cls(table, y, weights, **others)
-        unset = {role: name for role, name in given._roles.items() if getattr(given, role) is None}
-        return replace(given, **unset)  # type: ignore[arg-type]
+        own = cls(table, y, weights, **others)
+        unset: dict[str, Any] = {
+            r: name for r, name in own._roles.items() if getattr(own, r) is None
+        }
+        return replace(own, **unset)
 
     @property
     def _roles(self) -> Mapping[str, str]:
@@ -75,19 +77,19 @@ class FitInput:
     def take(self, rows: NDArray[np.bool_]) -> FitInput:
         """Return some rows of the table and of all arrays aligned with it."""
 
-        def some(role: str) -> Any:
+        def take_role(role: str) -> Any:
             value = getattr(self, role)
-            if value is None or isinstance(value, str | tuple) or np.ndim(value) == 0:
+            if not _has_rows(value):
                 return value
             if np.ndim(value) == 2 and np.shape(value)[1] > 1:
                 return np.asarray(value)[rows]
             return read_column(value, role).take(rows)
 
-        taken = {role: some(role) for role in ("y", "offset", "exposure", "validation")}
+        taken = {role: take_role(role) for role in ("y", "offset", "exposure", "validation")}
         table = read(self.table).take(rows)
         return replace(self, table=table, **taken)
 
-    def of_weight(
+    def without_zero_weights(
         self, table: Table, w: Floats
     ) -> tuple[FitInput, Floats, NDArray[np.bool_] | None]:
         """Return the rows of positive weight, their weights and a mask of them (None: all rows).
@@ -97,7 +99,9 @@ class FitInput:
         if all_weigh_one(w) or not np.any(w == 0):
             return self, w, None
         for role in ("y", "offset", "exposure", "validation"):
-            _check_length(getattr(self, role), role, table)
+            value = getattr(self, role)
+            if _has_rows(value) and len(value) != table.n_rows:
+                raise ValueError(f"{role} has {len(value)} rows, the table has {table.n_rows}")
         present = w > 0
         return self.take(present), w[present], present
 
@@ -108,14 +112,14 @@ class FitInput:
         return any(value is not None and not isinstance(value, str) for value in values)
 
 
-def validation_input(given: FitInput, *, has_offset: bool) -> FitInput:
+def validation_input(fit_input: FitInput, *, has_offset: bool) -> FitInput:
     """Return the validation rows of a tuple (table, y[, weights, offset]) as an input of their own.
 
     Weights, offset and exposure that the fit takes from columns are the columns of the same name of
     the validation table, unless the tuple has its own. An offset in the tuple replaces both offset
     and exposure. `has_offset`: the rows of the fit have an offset that is not a column.
     """
-    validation = given.validation
+    validation = fit_input.validation
     if not 2 <= len(validation) <= 4:
         raise ValueError(
             "validation: expected (table, y), (table, y, weights) or (table, y, weights, offset), "
@@ -129,16 +133,15 @@ def validation_input(given: FitInput, *, has_offset: bool) -> FitInput:
         )
     exposure = None
     if offset is None:
-        offset, exposure = given.column("offset"), given.column("exposure")
+        offset, exposure = fit_input.column("offset"), fit_input.column("exposure")
     if weights is None:
-        weights = given.column("weights")
+        weights = fit_input.column("weights")
     return FitInput(table, y, weights, offset, exposure)
 
 
-def _check_length(value: Any, argument: str, table: Table) -> None:
-    whole = value is None or isinstance(value, str | tuple) or np.ndim(value) == 0
-    if not whole and len(value) != table.n_rows:
-        raise ValueError(f"{argument} has {len(value)} rows, the table has {table.n_rows}")
+def _has_rows(value: Any) -> bool:
+    """Return whether an argument is an array over the rows; it may be a name, number or table."""
+    return value is not None and not isinstance(value, str | tuple) and np.ndim(value) > 0
 
 
 @dataclass(frozen=True)
@@ -162,21 +165,21 @@ class InputRecord:
     sites: str | None = None
 
     @classmethod
-    def of(cls, given: FitInput, seed: int) -> InputRecord:
-        kind = validation_kind(given.validation)
+    def of(cls, fit_input: FitInput, seed: int) -> InputRecord:
+        kind = validation_kind(fit_input.validation)
         return cls(
-            bins=given.rule,
+            bins=fit_input.rule,
             seed=seed,
             validation=kind,
-            fraction=float(given.validation) if kind == "fraction" else None,
-            target=given.column("y"),
-            weights=given.column("weights"),
-            offset=given.column("offset"),
-            exposure=given.column("exposure"),
-            held=given.column("validation"),
-            needs_offset=given.has_offset_arrays,
-            min_rows_per_bin=given.min_rows,
-            sites=given.sites,
+            fraction=float(fit_input.validation) if kind == "fraction" else None,
+            target=fit_input.column("y"),
+            weights=fit_input.column("weights"),
+            offset=fit_input.column("offset"),
+            exposure=fit_input.column("exposure"),
+            held=fit_input.column("validation"),
+            needs_offset=fit_input.has_offset_arrays,
+            min_rows_per_bin=fit_input.min_rows,
+            sites=fit_input.sites,
         )
 
 
@@ -220,7 +223,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """All rows of a fit, training and validation, in the given order; none has weight zero."""
+    """All rows of a fit, training and validation, in the order of the table; no weight is zero."""
 
     table: Table
     y: Floats  # (n,) as the core takes it
@@ -232,8 +235,8 @@ class FitData:
     loss: Loss
     source: InputRecord
     weighted: bool  # False: all training rows weigh 1
-    present: NDArray[np.bool_] | None = None  # mask of these rows among the given; None: all
-    least: MinRows | None = None  # the number of rows that a bin must have
+    present: NDArray[np.bool_] | None = None  # mask of these rows in the user's table; None: all
+    min_rows: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
 
     @cached_property
     def split(self) -> Split:
@@ -256,15 +259,15 @@ class FitData:
         """The training rows."""
         marks = self.training if self.has_validation else None
         n_rows = int(self.training.sum()) if self.has_validation else len(self.y)
-        return Sample(marks, self.weights if self.weighted else None, n_rows, self.least)
+        return Sample(marks, self.weights if self.weighted else None, n_rows, self.min_rows)
 
     @property
     def n_given(self) -> int:
-        """Number of rows as given, rows of weight zero included."""
+        """Number of rows of the user's table, rows of weight zero included."""
         return len(self.y) if self.present is None else len(self.present)
 
     def of_present(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of these rows, from one value (or more) per given row."""
+        """Return the values of these rows, from values of all rows of the user's table."""
         return values if self.present is None else np.asarray(values[self.present])
 
 
@@ -291,26 +294,27 @@ class _Rows(NamedTuple):
 
 
 def read_data(
-    given: FitInput, loss: Loss, seed: int, classes: tuple[Any, ...] | None = None
+    fit_input: FitInput, loss: Loss, seed: int, classes: tuple[Any, ...] | None = None
 ) -> FitData:
     """Read and check the rows of a fit. `classes` are the known classes of a model."""
-    table = _read_table(given)
-    w = read_weights(given.weights, table)
-    if given.weights is not None and not np.any(w > 0):
+    table = _read_table(fit_input)
+    fit_input = replace(fit_input, table=table)  # read once
+    w = read_weights(fit_input.weights, table)
+    if fit_input.weights is not None and not np.any(w > 0):
         raise ValueError("weights: all are zero; at least one row must have a positive weight")
-    given, w, present = given.of_weight(table, w)
-    table = read(given.table)
-    y, found = read_y(given.y, table, loss, classes or None)
+    fit_input, w, present = fit_input.without_zero_weights(table, w)
+    table = read(fit_input.table)
+    y, found = read_y(fit_input.y, table, loss, classes or None)
     loss = loss.with_classes(found) if found else loss
-    if given.offset is None and given.exposure is None:
+    if fit_input.offset is None and fit_input.exposure is None:
         offset = np.broadcast_to(np.zeros(1), (table.n_rows, loss.n_outputs))
     else:
-        offset = read_offset(table, given.offset, given.exposure, loss)
+        offset = read_offset(table, fit_input.offset, fit_input.exposure, loss)
     rows = _Rows(table, y, w, offset)
-    if isinstance(given.validation, tuple):
-        rows, held = _with_validation_rows(rows, given, loss, found)
+    if isinstance(fit_input.validation, tuple):
+        rows, held = _with_validation_rows(rows, fit_input, loss, found)
     else:
-        held = _validation_weights(given.validation, rows, stratify=bool(found), seed=seed)
+        held = _validation_weights(fit_input.validation, rows, stratify=bool(found), seed=seed)
     training = held == 0
     if not training.any():
         raise ValueError("validation: all rows are held out; no row is left for training")
@@ -323,36 +327,38 @@ def read_data(
         validation_weights=held,
         classes=found,
         loss=loss,
-        source=InputRecord.of(given, seed),
-        weighted=given.weights is not None,
+        source=InputRecord.of(fit_input, seed),
+        weighted=fit_input.weights is not None,
         present=present,
-        least=_min_rows(given, rows.table, training),
+        min_rows=_min_rows(fit_input, rows.table, training),
     )
 
 
-def _read_table(given: FitInput) -> Table:
-    table = read(given.table)
+def _read_table(fit_input: FitInput) -> Table:
+    table = read(fit_input.table)
     if not table.names:
         raise ValueError("the table has no columns")
     if table.n_rows == 0:
         raise ValueError("the table has no rows")
-    if given.y is None:
+    if fit_input.y is None:
         raise TypeError("y is missing; give an array, the name of a column or a formula")
     return table
 
 
-def _min_rows(given: FitInput, table: Table, training: NDArray[np.bool_]) -> MinRows | None:
-    """Return how many rows a bin needs, and the site of every row."""
-    if given.min_rows is None:
+def _min_rows(fit_input: FitInput, table: Table, training: NDArray[np.bool_]) -> MinRows | None:
+    """Return the rule of min_rows_per_bin, which knows the site of every row."""
+    if fit_input.min_rows is None:
         return None
     marks = None if training.all() else training
-    places = None
-    if given.sites is not None:
+    sites = None
+    if fit_input.sites is not None:
         for role in ("y", "weights", "offset", "exposure"):
-            if given.column(role) == given.sites:
-                raise ValueError(f"sites: column {given.sites!r} is {role}; name another column")
-        places = table[given.sites].labels().codes + 1  # missing sites count as one site
-    return LocalMinRows(given.min_rows, given.rule, marks, places)
+            if fit_input.column(role) == fit_input.sites:
+                raise ValueError(
+                    f"sites: column {fit_input.sites!r} is {role}; name another column"
+                )
+        sites = table[fit_input.sites].labels().codes + 1  # missing sites count as one site
+    return LocalMinRows(fit_input.min_rows, fit_input.rule, marks, sites)
 
 
 # --- validation rows ------------------------------------------------------------------------------
@@ -370,7 +376,9 @@ def _validation_weights(validation: Any, rows: _Rows, *, stratify: bool, seed: i
         check_fraction(validation)
         marks = hold_out(float(validation), w, y if stratify else None, seed)
         return marks if all_weigh_one(w) else np.where(marks, w, 0.0)
-    if isinstance(validation, list) and not all(isinstance(v, int | float) for v in validation):
+    if isinstance(validation, list) and not all(
+        isinstance(v, int | float | np.integer | np.floating | np.bool_) for v in validation
+    ):
         raise TypeError(
             "validation: expected a fraction, a mask or weights over the rows, or a tuple "
             "(table, y[, weights, offset]); got a list"
@@ -422,21 +430,21 @@ def draw_held_out(
 
 
 def _with_validation_rows(
-    rows: _Rows, given: FitInput, loss: Loss, classes: tuple[Any, ...]
+    rows: _Rows, fit_input: FitInput, loss: Loss, classes: tuple[Any, ...]
 ) -> tuple[_Rows, Floats]:
     """Return the rows with the validation table below them, and the validation weights."""
-    by_column = given.column("offset") is not None or given.column("exposure") is not None
-    held = validation_input(given, has_offset=bool(rows.offset.any()) and not by_column)
+    has_offset = fit_input.has_offset_arrays and bool(rows.offset.any())
+    held = validation_input(fit_input, has_offset=has_offset)
     table = read(held.table)
     if table.n_rows == 0:
         raise ValueError("validation: the validation table has no rows")
     y, _ = read_y(held.y, table, loss, classes or None)
     w = read_weights(held.weights, table, "validation weights")
     offset = read_offset(table, held.offset, held.exposure, loss)
-    there = w > 0  # rows of weight zero are absent; they must not become training rows
-    if not there.any():
+    present = w > 0  # rows of weight zero are absent; they must not become training rows
+    if not present.any():
         raise ValueError("validation: no row is held out; mark at least one")
-    below = _Rows(table.take(there), y[there], w[there], offset[there])
+    below = _Rows(table.take(present), y[present], w[present], offset[present])
     joined = _Rows(
         rows.table.below(below.table, "validation table"),
         *(np.concatenate(pair) for pair in zip(rows[1:], below[1:], strict=True)),

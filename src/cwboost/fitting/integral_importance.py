@@ -32,7 +32,7 @@ def integral_shares(problem: FitProblem[Any], model: Model, moved: Sequence[int]
     for k in moved:
         term = terms[k]
         if term.chosen:
-            effects[k] = np.ascontiguousarray((prepared.bin_effects[k] @ term.beta).T)
+            effects[k] = np.ascontiguousarray((prepared.core_rows[k] @ term.beta).T)
             batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
     batch.append(_core.MeanResidual(SLOT_H, SLOT_F, SLOT_R, TRAINING_PART))
     batch.append(_core.BinSums([SLOT_R], [of_term[k] for k in effects], TRAINING_PART))

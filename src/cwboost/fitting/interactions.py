@@ -102,26 +102,26 @@ def rank_interactions(
     ('b', 'c')
     """
     check_threads(n_threads)
-    given = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
-    given = input_again(model.settings, given, "rank_interactions")
-    data = read_data(given, model.loss, 0, model.classes)
+    fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
+    fit_input = input_again(model.settings, fit_input, "rank_interactions")
+    data = read_data(fit_input, model.loss, 0, model.classes)
     threads = threads_for(n_threads, len(data.y))
     names = list(dict.fromkeys(name for term in model.terms.values() for name in term.columns))
-    seen = summarize_columns(names, data.table, data.sample, threads)
-    return rank(model, data, names, seen, random_state, threads, as_progress(progress))
+    summaries = summarize_columns(names, data.table, data.sample, threads)
+    return rank(model, data, names, summaries, random_state, threads, as_progress(progress))
 
 
 def rank(
     model: Model,
     data: FitData,
     names: Sequence[str],
-    seen: Mapping[str, ColumnSummary],
+    summaries: Mapping[str, ColumnSummary],
     seed: int,
     n_threads: int,
     bar: Progress,
 ) -> Ranking:
     """Rank the pairs of some columns, without columns that are constant."""
-    margins = {n: _margin(n, data, seen[n]) for n in names if seen[n].varies}
+    margins = {n: _margin(n, data, summaries[n]) for n in names if summaries[n].varies}
     columns, n_rows = list(margins), data.sample.n_rows
     candidates = [
         (i, j)
@@ -134,6 +134,7 @@ def rank(
     gain = gains[:, :q].sum(axis=1)
     by_flip = gains[:, q:].reshape(len(gains), FLIPS, q).sum(axis=2)
     order = np.argsort(-gain, kind="stable")[:MAX_KEPT]
+    # For every pair of the ranking, how many pairs gain as much on residuals with random signs.
     as_much = [len(gain) - np.searchsorted(np.sort(flip), gain[order]) for flip in by_flip.T]
     return Ranking(
         a=tuple(columns[candidates[k][0]] for k in order),
@@ -182,8 +183,8 @@ def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
     return rows.read(_core.SLOT_R).reshape(q, -1).T
 
 
-def _margin(name: str, data: FitData, seen: ColumnSummary) -> Margin:
-    column = TrainingColumn(name, data.table, data.sample, seen)
+def _margin(name: str, data: FitData, summary: ColumnSummary) -> Margin:
+    column = TrainingColumn(name, data.table, data.sample, summary)
     if column.is_numeric:
         steps = Step(name, bins=min(pair_bins(data.sample.n_rows), MAX_STEPS))
         encoder = steps.encoder(column)
@@ -193,7 +194,7 @@ def _margin(name: str, data: FitData, seen: ColumnSummary) -> Margin:
         encoder = levels.encoder(column)
         basis = levels.basis(column, encoder)
         n_levels = basis.n_coef
-    bins = encoder.bin(column.column, seen)
+    bins = encoder.bin(column.column, summary)
     # Rows with values that training lacks have no weight here, so that any level does for them.
     known = np.where(basis.known(bins.values), bins.values, 0.0)
     level = np.where(np.isnan(known), basis.n_coef - 1, known).astype(np.int64)
@@ -223,16 +224,16 @@ def _gains(
         sign = 2.0 * random.integers(0, 2, (len(w), 1)) - 1.0
         values[:, k : k + q] = sign * values[:, 1 : q + 1]
     out = np.empty((len(candidates), values.shape[1]))
-    given = []
+    pairs = []
     for i, j in candidates:
         basis = TensorBasis(a=margins[i].basis, b=margins[j].basis, orthogonal=True)
-        given.append((i, j, basis.inner_penalty(), basis.null_dim))
+        pairs.append((i, j, basis.inner_penalty(), basis.null_dim))
     index = [m.levels for m in margins]
     n_bins = [m.basis.n_coef for m in margins]
     with bar.work(len(candidates), "pair"):
         for first in range(0, len(candidates), AT_A_TIME):
             some = slice(first, first + AT_A_TIME)
-            _core.rank_pairs(index, n_bins, values, given[some], NET_DF, out[some], n_threads)
+            _core.rank_pairs(index, n_bins, values, pairs[some], NET_DF, out[some], n_threads)
             bar.step(min(first + AT_A_TIME, len(candidates)))
     return np.nan_to_num(np.maximum(out[:, :-1], 0.0))
 
@@ -248,13 +249,13 @@ def check_interactions(interactions: Any) -> int | str | Pairs | None:
         if interactions < 0:
             raise ValueError(f"interactions must be at least 0, got {interactions!r}")
         return int(interactions)
-    said = f"interactions: expected a number, 'auto' or pairs of columns, got {interactions!r}"
+    expected = "interactions: expected a number, 'auto' or pairs of columns"
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
-        raise TypeError(said)
+        raise TypeError(f"{expected}, got {interactions!r}")
     for pair in interactions:
         names = isinstance(pair, list | tuple) and all(isinstance(name, str) for name in pair)
         if not names or len(pair) != 2:
-            raise TypeError(f"{said[: said.index(', got')]} such as ('age', 'job'), got {pair!r}")
+            raise TypeError(f"{expected} such as ('age', 'job'), got {pair!r}")
     return [(a, b) for a, b in interactions]
 
 
@@ -265,8 +266,7 @@ def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[
     """
     for a, b in wanted if isinstance(wanted, list) else []:
         for name in (a, b):
-            if name not in table:
-                table[name]  # raises, and says which columns the table has
+            table.check_name(name)
             if name in apart:
                 raise ValueError(f"interactions: column {name!r} is not a feature")
         if a == b:
@@ -275,25 +275,26 @@ def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[
 
 def pair_learners(pairs: Pairs, others: Sequence[Plan]) -> list[Learner]:
     """Return learners for the pairs that have no term yet."""
-    there = {frozenset(plan.columns) for plan in others if len(plan.columns) == 2}
+    have_term = {frozenset(plan.columns) for plan in others if len(plan.columns) == 2}
     names = {plan.name for plan in others}
     out: list[Learner] = []
     for a, b in pairs:
-        if frozenset((a, b)) not in there:
-            there.add(frozenset((a, b)))
+        if frozenset((a, b)) not in have_term:
+            have_term.add(frozenset((a, b)))
             name = None if f"{a}:{b}" not in names else f"({a}):({b})"
             out.append(Tensor(a, b, orthogonal=True, name=name))
     return out
 
 
-def how_many(wanted: int | str, ranking: Ranking) -> int:
-    """Return how many of the first pairs get a term.
+def count_chosen(wanted: int | str, ranking: Ranking) -> int:
+    """Return how many of the best pairs get a term.
 
-    `wanted` is a number, of which only pairs with a gain count, or "auto": the most pairs of which
-    noise would have put at most a share of MAX_FALSE there, and a few per column.
+    A number `wanted` is an upper limit: pairs without a gain get no term. "auto" chooses the most
+    pairs such that noise accounts for at most a share MAX_FALSE of them, with upper limits per
+    column and in all.
     """
     if wanted != "auto":
         return min(int(np.sum(ranking.share > ROUNDING)), int(wanted))
-    fine = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))
-    found = int(fine[-1]) + 1 if len(fine) else 0
-    return min(found, PER_COLUMN * ranking.n_columns, MAX_AUTO)
+    acceptable = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))
+    n_acceptable = int(acceptable[-1]) + 1 if len(acceptable) else 0
+    return min(n_acceptable, PER_COLUMN * ranking.n_columns, MAX_AUTO)

@@ -60,8 +60,8 @@ class FitOptions(NamedTuple):
         """Raise if the options do not fit the loss or the rows."""
         if self.search == "row-free" and not loss.linear:
             raise ValueError(
-                f"search: 'row-free' needs a loss with residual y - score, such as squared; "
-                f"got {loss.name}; use 'auto'"
+                "search: 'row-free' needs a loss whose residual is y - score, such as squared; got "
+                f"{loss.name}; use 'auto'"
             )
         check_validation(self.optimizer, has_validation)
 
@@ -75,18 +75,26 @@ def check_validation(optimizer: Optimizer, has_validation: bool) -> None:
         )
 
 
-def check_counts(n_iter: Any, patience: Any, time_limit: Any, n_threads: Any) -> None:
-    """Raise unless these arguments of a fit are numbers in their ranges."""
+def check_counts(
+    n_iter: Any, patience: Any, time_limit: Any, n_threads: Any, n_iter_name: str = "n_iter"
+) -> None:
+    """Raise unless these arguments of a fit are numbers in their ranges.
+
+    `n_iter_name` is the user's name of the number of iterations.
+    """
     check_threads(n_threads)
-    for name, value, least in (("n_iter", n_iter, 0), ("patience", patience, 1)):
-        if value is None and name == "patience":
-            continue
-        if not is_whole(value) or not least <= value <= MAX_COUNT:
-            raise ValueError(
-                f"{name} must be a whole number from {least} to {MAX_COUNT}, got {value!r}"
-            )
+    _check_count(n_iter_name, n_iter, 0)
+    if patience is not None:
+        _check_count("patience", patience, 1)
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if not is_whole(value) or not least <= value <= MAX_COUNT:
+        raise ValueError(
+            f"{name} must be a whole number from {least} to {MAX_COUNT}, got {value!r}"
+        )
 
 
 def check_min_rows(min_rows_per_bin: Any, sites: Any = None) -> None:

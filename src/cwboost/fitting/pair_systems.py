@@ -32,7 +32,7 @@ from cwboost.terms.bases import Basis, BasisRows
 
 from .smoothing import (
     ZERO,
-    Aim,
+    SmoothingTarget,
     System,
     factorize,
     find_smoothing,
@@ -52,28 +52,40 @@ class PairTask(NamedTuple):
     basis: Any  # one with `is_interaction`: a TensorBasis
     rows: BasisRows  # of the basis over the bins
     weights: Floats  # of the bins
-    aim: Aim
+    target: SmoothingTarget
+
+
+class TableTask(NamedTuple):
+    """A table of cells for the core, which takes the fields in this order."""
+
+    table: Floats  # (levels of a, levels of b) the weights of the cells
+    penalty: Floats  # of the inner cells
+    target: SmoothingTarget
+    factor: Floats  # written by the core
 
 
 def solve_pairs(tasks: Sequence[PairTask], n_threads: int = 1) -> list[System | None]:
     """Return the systems of pairs; None if the penalty leaves more than the target df free."""
     systems: list[System | None] = [None] * len(tasks)
     tables = {k: table for k, task in enumerate(tasks) if (table := _table(task)) is not None}
-    small = [k for k, table in tables.items() if _n_inner(table) <= MAX_CORE_INNER]
-    numbers = np.empty((len(small), 4))
-    given: list[Any] = [
-        (tables[k], p := tasks[k].basis.inner_penalty(), tasks[k].aim, np.empty(p.shape))
-        for k in small
-    ]
-    _core.solve_pairs(given, numbers, n_threads)
-    for k, (table, _, _, factor), found in zip(small, given, numbers.tolist(), strict=True):
-        smoothing, df, _, solved = found
-        if solved:
-            systems[k] = _table_system(tasks[k].basis, table, factor, smoothing, df)
-    with one_blas_thread():
-        for k, task in enumerate(tasks):
-            if systems[k] is None:
-                systems[k] = _solve(task, tables.get(k))
+    small = {
+        k: TableTask(table, p := tasks[k].basis.inner_penalty(), tasks[k].target, np.empty(p.shape))
+        for k, table in tables.items()
+        if _n_inner(table) <= MAX_CORE_INNER
+    }
+    if small:
+        numbers = np.empty((len(small), 4))
+        _core.solve_pairs(list(small.values()), numbers, n_threads)
+        for (k, task), found in zip(small.items(), numbers.tolist(), strict=True):
+            smoothing, df, _, solved = found
+            if solved:
+                basis = tasks[k].basis
+                systems[k] = _table_system(basis, task.table, task.factor, smoothing, df)
+    rest = [k for k, system in enumerate(systems) if system is None]
+    if rest:
+        with one_blas_thread():
+            for k in rest:
+                systems[k] = _solve(tasks[k], tables.get(k))
     return systems
 
 
@@ -161,7 +173,7 @@ def _undecided(
 
 def _solve(task: PairTask, table: Floats | None) -> System | None:
     """Return the system of one pair, with NumPy and LAPACK; None as `solve_pairs`."""
-    basis, rows, w, aim = task
+    basis, rows, w, target = task
     total, inner, removed = float(w.sum()), basis.inner, basis.removed()
     weighted = rows.value * np.repeat(w, np.diff(rows.begin))
     mean = np.bincount(rows.column, weighted, basis.n_coef) / total
@@ -171,16 +183,16 @@ def _solve(task: PairTask, table: Floats | None) -> System | None:
     weigher = _split(additive, np.trace(additive))[0] @ onto.T
     own, penalty = (gram - onto @ weigher)[np.ix_(inner, inner)], basis.inner_penalty()
     own = (own + own.T) / 2
-    smoothing, df = aim.smoothing, 0.0
+    smoothing, df = target.smoothing, 0.0
     if np.trace(own) <= NO_INTERACTION * total:  # all functions are additive over the rows
         smoothing, factor = 0.0, np.eye(len(own))
     else:
-        spec = spectrum(own / total, penalty, aim.null_dim, np.zeros(len(own)))
+        spec = spectrum(own / total, penalty, target.null_dim, np.zeros(len(own)))
         if np.isnan(smoothing):
-            smoothing = total * find_smoothing(spec, aim.df, aim.kind)
+            smoothing = total * find_smoothing(spec, target.df, target.kind)
         if np.isnan(smoothing):
             return None
-        df = spec.df(smoothing / total, aim.kind)
+        df = spec.df(smoothing / total, target.kind)
         factor = factorize(own, penalty, smoothing)
     if table is not None:
         return _table_system(basis, table, factor, smoothing, df)

@@ -63,29 +63,16 @@ def has_formula(y: Any, table: Table, learners: Any) -> bool:
     return True
 
 
-def read_formula(given: FitInput, learners: Any) -> tuple[FitInput, Any]:
+def read_formula(fit_input: FitInput, learners: Any) -> tuple[FitInput, Any]:
     """Return the input and the learners that a formula stands for, if y is a formula."""
-    if not is_formula(given.y):
-        return given, learners
-    table = read(given.table)
-    given = replace(given, table=table)
-    if not has_formula(given.y, table, learners):
-        return given, learners
-    target, found = parse(given.y, table, exclude=given.columns)
-    return replace(given, y=target), found
-
-
-def read_rows(
-    given: FitInput, learners: Any, loss: Loss, seed: int
-) -> tuple[FitData, list[Learner]]:
-    """Return the rows and the learners, checked. Nothing is binned yet."""
-    data = read_data(given, loss, seed)
-    target = [name for name in (given.column("y"),) if name is not None]
-    table = data.table
-    if isinstance(given.validation, tuple):  # a validation table has no influence on the terms
-        table = table.take(data.training)
-    chosen = make_learners(table, learners, target, apart=given.columns)
-    return data, check_learners(chosen, data.table)
+    if not is_formula(fit_input.y):
+        return fit_input, learners
+    table = read(fit_input.table)
+    fit_input = replace(fit_input, table=table)
+    if not has_formula(fit_input.y, table, learners):
+        return fit_input, learners
+    target, found = parse(fit_input.y, table, exclude=fit_input.columns)
+    return replace(fit_input, y=target), found
 
 
 class CheckedInput(NamedTuple):
@@ -99,9 +86,20 @@ class CheckedInput(NamedTuple):
         data = self.data
         with garbage_collection_paused():
             names = dict.fromkeys(name for x in self.learners for name in x.columns)
-            seen = summarize_columns(names, data.table, data.sample, n_threads)
-            plans = plan_terms(self.learners, data.table, data.sample, seen, n_threads)
-            return PreparedRows.make(data, plans, seen, n_threads)
+            summaries = summarize_columns(names, data.table, data.sample, n_threads)
+            plans = plan_terms(self.learners, data.table, data.sample, summaries, n_threads)
+            return PreparedRows.make(data, plans, summaries, n_threads)
+
+
+def read_rows(fit_input: FitInput, learners: Any, loss: Loss, seed: int) -> CheckedInput:
+    """Read and check the rows and the learners."""
+    data = read_data(fit_input, loss, seed)
+    target = [name for name in (fit_input.column("y"),) if name is not None]
+    table = data.table
+    if isinstance(fit_input.validation, tuple):  # a validation table has no influence on the terms
+        table = table.take(data.training)
+    chosen = make_learners(table, learners, target, apart=fit_input.columns)
+    return CheckedInput(data, check_learners(chosen, data.table))
 
 
 def read_all(
@@ -116,7 +114,7 @@ def read_all(
     apart: Sequence[str] = (),
 ) -> CheckedInput:
     """Read the arguments of `fit`; all rows are training rows. `apart` are not features."""
-    given = FitInput.of(
+    fit_input = FitInput.of(
         table,
         y,
         weights,
@@ -125,8 +123,8 @@ def read_all(
         apart=tuple(apart),
         rule=as_bins(bins),
     )
-    given, learners = read_formula(given, learners)
-    return CheckedInput(*read_rows(given, learners, as_loss(loss), 0))
+    fit_input, learners = read_formula(fit_input, learners)
+    return read_rows(fit_input, learners, as_loss(loss), 0)
 
 
 def prepare(

@@ -33,7 +33,7 @@ from .smoothing import System
 from .systems import basis_rows, core_learner, make_systems
 
 
-class RowsRead(Protocol):
+class FitRows(Protocol):
     """What a fit must know about its rows, in this process or on the shards of a cluster."""
 
     @property
@@ -75,12 +75,12 @@ class PreparedTerms(ABC):
     `PreparedRows` is for rows in this process; distributed rows have a class of their own.
     """
 
-    data: RowsRead
-    seen: Mapping[str, ColumnSummary]
+    data: FitRows
+    summaries: Mapping[str, ColumnSummary]
     plans: Sequence[Plan]
     sets: Sets
-    matrices: Sequence[BasisRows]  # the basis of each term over the bins of its set
-    bin_effects: Sequence[BasisRows]  # the same over what the core calls these bins
+    basis_rows: Sequence[BasisRows]  # the basis of each term over the bins of its set
+    core_rows: Sequence[BasisRows]  # the same over the core's bins, which are four per moment piece
     bin_weights: Sequence[Floats]  # of the training rows of `data`, for each set
     n_threads: int
     spread_cache: SpreadCache = field(default_factory=SpreadCache, kw_only=True)
@@ -102,11 +102,17 @@ class PreparedTerms(ABC):
         """Return the weights of the bins of every set, from the training part or all rows."""
 
     @abstractmethod
-    def rows(self, n_threads: int | None = None) -> _core.Rows:
-        """Return the rows for the core, with their parts: training, validation and all."""
+    def rows(
+        self, n_threads: int | None = None, learners: Sequence[Sequence[_core.Learner]] = ()
+    ) -> _core.Rows:
+        """Return the rows for the core, with their parts: training, validation and all.
+
+        `learners` are lists of all terms' learners that will be fitted to the rows: rows elsewhere
+        must know their bases.
+        """
 
     @abstractmethod
-    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> Self:
+    def with_more(self, plans: Sequence[Plan], summaries: Mapping[str, ColumnSummary]) -> Self:
         """Return these terms and further ones over the same rows."""
 
     @abstractmethod
@@ -138,11 +144,11 @@ class PreparedTerms(ABC):
         numbers = [*self.sets.of_term, *(offset + k for k in more.sets.of_term)]
         return replace(
             self,
-            seen={**more.seen, **self.seen},
+            summaries={**more.summaries, **self.summaries},
             plans=[*self.plans, *more.plans],
             sets=Sets([*self.sets.sets, *more.sets.sets], numbers),
-            matrices=[*self.matrices, *more.matrices],
-            bin_effects=[*self.bin_effects, *more.bin_effects],
+            basis_rows=[*self.basis_rows, *more.basis_rows],
+            core_rows=[*self.core_rows, *more.core_rows],
             bin_weights=[*self.bin_weights, *more.bin_weights],
         )
 
@@ -155,15 +161,18 @@ class PreparedTerms(ABC):
         """
         of_terms = [bin_weights[k] for k in self.sets.of_term]
         known = [None] * len(self.plans) if smoothing is None else smoothing
-        return make_systems(self.plans, self.matrices, of_terms, known, self.n_threads)
+        return make_systems(self.plans, self.basis_rows, of_terms, known, self.n_threads)
 
     def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
         """Return the learners of all terms for the core."""
-        parts = zip(self.sets.of_term, self.bin_effects, systems, strict=True)
-        return [core_learner(k, effects, system) for k, effects, system in parts]
+        parts = zip(self.sets.of_term, self.core_rows, systems, strict=True)
+        return [core_learner(number, rows, system) for number, rows, system in parts]
 
     def spreads(self, names: Container[str]) -> dict[str, Spread]:
-        """Return how the training rows of `data` spread over some columns, for drawing."""
+        """Return how the training rows of `data` spread over some columns, for drawing.
+
+        Fine bins show it; for other columns the rows are asked.
+        """
         out: dict[str, Spread] = {}
         for k, plan in enumerate(self.plans):
             name = plan.columns[0]
@@ -181,9 +190,9 @@ class PreparedTerms(ABC):
     def _spread_of_bins(self, k: int) -> Spread | None:
         """Return the spread of the first column of term k, if the bins are fine enough."""
         plan, number = self.plans[k], self.sets.of_term[k]
-        seen, w = self.seen[plan.columns[0]], self.bin_weights[number]
-        points = fine_points(plan, self.sets.sets[number], w, seen, self.data.source.bins)
-        return None if points is None else Spread.of_bins(points, w, seen.kind == "numbers")
+        summary, w = self.summaries[plan.columns[0]], self.bin_weights[number]
+        points = fine_points(plan, self.sets.sets[number], w, summary, self.data.source.bins)
+        return None if points is None else Spread.of_bins(points, w, summary.kind == "numbers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,26 +208,26 @@ class PreparedRows(PreparedTerms):
         cls,
         data: FitData,
         plans: Sequence[Plan],
-        seen: Mapping[str, ColumnSummary],
+        summaries: Mapping[str, ColumnSummary],
         n_threads: int,
     ) -> PreparedRows:
         """Bin the rows for terms that are planned."""
         room, rule = ArrayPool(), data.source.bins
-        sets = make_sets(plans, data.table, data.sample, rule, seen, room, n_threads)
+        sets = make_sets(plans, data.table, data.sample, rule, summaries, room, n_threads)
         unweighted = data.sample.marks is None and data.sample.weights is None
         w = bin_weights(sets.sets, None if unweighted else data.split.training, room, n_threads)
-        plans, matrices = basis_rows(plans, sets, w, room, n_threads)
+        plans, rows = basis_rows(plans, sets, w, room, n_threads)
         return cls(
-            data,
-            seen,
-            plans,
-            sets,
-            matrices,
-            core_rows(plans, sets, matrices),
-            w,
-            n_threads,
-            [s.core() for s in sets.sets],
-            data.split,
+            data=data,
+            summaries=summaries,
+            plans=plans,
+            sets=sets,
+            basis_rows=rows,
+            core_rows=core_rows(plans, sets, rows),
+            bin_weights=w,
+            n_threads=n_threads,
+            core_sets=[s.core() for s in sets.sets],
+            split=data.split,
         )
 
     def with_split(self, split: Split) -> PreparedRows:
@@ -233,8 +242,10 @@ class PreparedRows(PreparedTerms):
     def has_own_split(self) -> bool:
         return self.split is not self.data.split
 
-    def with_more(self, plans: Sequence[Plan], seen: Mapping[str, ColumnSummary]) -> PreparedRows:
-        more = PreparedRows.make(self.data, plans, seen, self.n_threads)
+    def with_more(
+        self, plans: Sequence[Plan], summaries: Mapping[str, ColumnSummary]
+    ) -> PreparedRows:
+        more = PreparedRows.make(self.data, plans, summaries, self.n_threads)
         return replace(self.joined(more), core_sets=[*self.core_sets, *more.core_sets])
 
     def weigh(self, part: int) -> Sequence[Floats]:
@@ -246,7 +257,11 @@ class PreparedRows(PreparedTerms):
             return self.bin_weights
         return bin_weights(self.sets.sets, weights, ArrayPool(), self.n_threads)
 
-    def rows(self, n_threads: int | None = None) -> _core.LocalRows:
+    def rows(
+        self,
+        n_threads: int | None = None,
+        learners: Sequence[Sequence[_core.Learner]] = (),  # noqa: ARG002
+    ) -> _core.LocalRows:
         data, split = self.data, self.split
         validation = split.training if split.validation is None else split.validation
         return _core.LocalRows(

@@ -1,8 +1,8 @@
 """The boosting problem: rows, learners and start of one fit. The only caller of the core's loop.
 
 `FitProblem.boost` runs the loop, also from a checkpoint or from an earlier path, and makes the
-path into a Model. Does not know how rows are read and binned (see preparation.py)
-or in which order a fit does its work (see fit.py).
+path into a Model. Does not know how rows are read and binned (see preparation.py) or in which order
+a fit does its work (see fit.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cwboost.progress import Progress, as_progress
 from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, RunContext, iteration_facts, iteration_hook
-from .checkpoint import check_path, column_fingerprints, identity
+from .checkpoint import Checkpoint, check_path, column_fingerprints, identity
 from .input_data import Split
 from .integral_importance import integral_shares
 from .options import SEARCHES, FitOptions, check_validation
@@ -58,8 +58,8 @@ class FitProblem(Generic[P]):
     plans: Sequence[Plan]  # their bases know their mean over the training rows
     rows: _core.Rows
     systems: list[System]  # of the training rows
-    training: list[_core.Learner]
-    all: list[_core.Learner]  # for an optimizer that ends on all rows
+    learners: list[_core.Learner]  # fitted to the training rows
+    all_learners: list[_core.Learner]  # to all rows, for an optimizer that ends on them; else empty
 
     @classmethod
     def make(
@@ -72,21 +72,14 @@ class FitProblem(Generic[P]):
     ) -> FitProblem[P]:
         """Set up the systems of all terms for the training rows."""
         systems = prepared.systems(prepared.weigh(TRAINING_PART), smoothing)
-        everything: list[_core.Learner] = []
+        learners = prepared.learners(systems)
+        all_learners: list[_core.Learner] = []
         if optimizer.ends_on_all_rows:
             # The df are the same on all rows, so the smoothing differs.
-            everything = prepared.learners(prepared.systems(prepared.weigh(ALL_PART)))
+            all_learners = prepared.learners(prepared.systems(prepared.weigh(ALL_PART)))
         plans = with_means(prepared.plans, systems, replace_known=prepared.has_own_split)
-        return cls(
-            prepared,
-            begin,
-            optimizer,
-            plans,
-            prepared.rows(n_threads),
-            systems,
-            prepared.learners(systems),
-            everything,
-        )
+        rows = prepared.rows(n_threads, [learners, all_learners])
+        return cls(prepared, begin, optimizer, plans, rows, systems, learners, all_learners)
 
     @classmethod
     def pose(
@@ -122,18 +115,18 @@ class FitProblem(Generic[P]):
         ]
         names = prepared.columns
         spreads = prepared.spreads(names) if len(names) <= MANY_COLUMNS else {}
-        facts = {name: _facts(prepared.seen[name], spreads.get(name)) for name in names}
+        facts = {name: _facts(prepared.summaries[name], spreads.get(name)) for name in names}
         return Model(
-            data.loss,
-            self.optimizer,
-            MappingProxyType({term.name: term for term in terms}),
-            MappingProxyType(facts),
-            data.classes,
-            self.begin.start,
-            self.begin.scale,
-            Path.from_core(_core.Path()),
-            0,
-            self._settings(patience),
+            loss=data.loss,
+            optimizer=self.optimizer,
+            terms=MappingProxyType({term.name: term for term in terms}),
+            columns=MappingProxyType(facts),
+            classes=data.classes,
+            start_vector=self.begin.start,
+            scale=self.begin.scale,
+            path=Path.from_core(_core.Path()),
+            best_iteration=0,
+            settings=self._settings(patience),
         )
 
     def _settings(self, patience: int | None) -> Settings:
@@ -155,7 +148,10 @@ class FitProblem(Generic[P]):
 
     def history(self, model: Model) -> _core.Path:
         """Return the path of a model of this problem, from which the loop can continue."""
-        return model.path.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
+        return self._core_path(model.path, model.n_outputs)
+
+    def _core_path(self, path: Path, n_outputs: int) -> _core.Path:
+        return path.to_core([plan.basis.n_coef for plan in self.plans], n_outputs)
 
     def finish(self, model: Model, path: Path) -> Model:
         """Return the model of a path of this problem, from the model before it."""
@@ -175,8 +171,8 @@ class FitProblem(Generic[P]):
         names = {name for k in moved for name in self.plans[k].columns}
         lacking = {name for name in names if model.columns[name].spread is None}
         found = self.prepared.spreads(lacking) if lacking else {}
-        seen = self.prepared.seen
-        facts = {name: _facts(seen[name], spread) for name, spread in found.items()}
+        summaries = self.prepared.summaries
+        facts = {name: _facts(summaries[name], spread) for name, spread in found.items()}
         return MappingProxyType({**model.columns, **facts}) if facts else model.columns
 
     # --- the loop ---------------------------------------------------------------------------------
@@ -212,26 +208,18 @@ class FitProblem(Generic[P]):
         With a checkpoint, the loop continues from the path in the file.
         """
         checkpoint, n_iter = context.checkpoint, options.n_iter
-        known: Path | None = None
-        if checkpoint is not None:
-            columns, prints = column_fingerprints(self, model)
-            known = checkpoint.begin(identity(model, self.rows.n_rows(), prints))
-        if checkpoint is not None and known is not None:
-            check_path(self, model, known, f"checkpoint {checkpoint}")
-            checkpoint.check_columns(columns)
+        known = None if checkpoint is None else self._known_path(model, checkpoint)
+        if known is not None:
             path = self._cut(model, known, n_iter)
             if path is not None:
                 return self.finish(model, path)
-            history = known.to_core([p.basis.n_coef for p in self.plans], model.n_outputs)
+            history = self._core_path(known, model.n_outputs)
         time_limit = options.time_limit
         if time_limit is not None:  # what the set-up has left of it, enough for one iteration
             time_limit = max(1e-9, time_limit - (time.perf_counter() - context.began))
         patience = model.settings.patience or 0
         names = [plan.name for plan in self.plans]
         after, every = iteration_hook(context, names, 0 if known is None else known.n_iter)
-        early = self.prepared.has_validation and patience > 0
-        bar = context.progress
-        save = None if checkpoint is None else lambda p: checkpoint.save(Path.from_core(p))
         run = _core.RunOptions(
             n_iter,
             patience=patience,
@@ -239,8 +227,9 @@ class FitProblem(Generic[P]):
             time_limit=time_limit,
             after=after,
             after_every=every,
-            save=save,
+            save=None if checkpoint is None else lambda p: checkpoint.save(Path.from_core(p)),
         )
+        early, bar = self.prepared.has_validation and patience > 0, context.progress
         with bar.work(n_iter, "iteration", done=model.n_iter, seconds=time_limit, early=early):
             path = self._run(history, run, options.search)
             if checkpoint is not None:
@@ -249,6 +238,18 @@ class FitProblem(Generic[P]):
                 last = path.risk[-1], path.validation_risk[-1], path.choices[-1]
                 bar.step(path.n_iter, **iteration_facts(*last, names))
         return self.finish(model, path)
+
+    def _known_path(self, model: Model, checkpoint: Checkpoint) -> Path | None:
+        """Return the path of this stage in a checkpoint; None if the file does not have it.
+
+        Raise if the file belongs to another fit.
+        """
+        columns, prints = column_fingerprints(self, model)
+        path = checkpoint.begin(identity(model, self.rows.n_rows(), prints))
+        if path is not None:
+            check_path(self, model, path, f"checkpoint {checkpoint}")
+            checkpoint.check_columns(columns)
+        return path
 
     def choose(
         self,
@@ -277,11 +278,11 @@ class FitProblem(Generic[P]):
     def _run(self, history: _core.Path, options: _core.RunOptions, search: str = "auto") -> Path:
         problem = _core.BoostProblem(
             self.rows,
-            self.training,
+            self.learners,
             self.optimizer.core(),
             start=list(self.begin.start),
             scale=self.begin.scale,
-            all_learners=self.all,
+            all_learners=self.all_learners,
             validation_part=VALIDATION_PART if self.prepared.has_validation else None,
             search=SEARCHES[search],
         )
@@ -302,7 +303,7 @@ class FitProblem(Generic[P]):
         options = _core.RunOptions(
             n_iter, patience=model.settings.patience or 0, n_given=model.n_iter
         )
-        path = Path.from_core(_core.cut(problem, known.to_core(sizes, q), options))
+        path = Path.from_core(_core.cut(problem, self._core_path(known, q), options))
         if path.n_iter == n_iter or path.stopped == StopReason.no_better_validation_risk:
             return path
         return known if known.stopped in FINAL_REASONS else None
@@ -323,11 +324,11 @@ class FitProblem(Generic[P]):
         rows = self.prepared.with_split(Split(weights, None, weights)).rows(1)
         problem = _core.BoostProblem(
             rows,
-            self.training,
+            self.learners,
             self.optimizer.core(),
             start=list(model.start_vector),
             scale=model.scale,
-            all_learners=self.training,
+            all_learners=self.learners,
         )
         return _core.follow(
             problem,
@@ -385,10 +386,12 @@ def _warn_of_divergence(model: Model) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=6)
 
 
-def _facts(seen: ColumnSummary, spread: Spread | None) -> ColumnFacts:
+def _facts(summary: ColumnSummary, spread: Spread | None) -> ColumnFacts:
     """Return what the model keeps about a training column."""
-    if seen.kind == "labels":
-        return ColumnFacts("labels", missing=seen.missing, spread=spread)
-    if seen.empty:
+    if summary.kind == "labels":
+        return ColumnFacts("labels", missing=summary.missing, spread=spread)
+    if summary.empty:
         return ColumnFacts("numbers", missing=True, spread=spread)
-    return ColumnFacts("numbers", seen.low, seen.high, seen.missing, seen.boolean, spread)
+    return ColumnFacts(
+        "numbers", summary.low, summary.high, summary.missing, summary.boolean, spread
+    )

@@ -1,7 +1,7 @@
 """The training data, passed again: for extend, information criteria, bands and intervals.
 
-A model keeps no rows. Here its rows are read again by its own settings, binned for its own terms,
-and compared with the fit: other rows are refused.
+A model keeps no rows. Here the rows of its fit are read again with the settings of the model, and
+binned for its terms. If they do not have the risk of the fit, they are other rows, and refused.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .starting_point import StartingPoint
 from .term_plans import summarize_columns
 
 
-def input_again(settings: Settings, given: FitInput, method: str) -> FitInput:
-    """Return rows that are passed again to a method of the model.
+def input_again(settings: Settings, fit_input: FitInput, method: str) -> FitInput:
+    """Return the complete input of rows that are passed again to a method of the model.
 
     What the fit took from columns of the table need not be passed.
     """
-    if given.y is None and settings.target is None:
+    if fit_input.y is None and settings.target is None:
         raise TypeError(f"{method}: y was an array in the fit; pass it again")
-    if settings.needs_offset and given.offset is None and given.exposure is None:
+    if settings.needs_offset and fit_input.offset is None and fit_input.exposure is None:
         raise TypeError(f"{method}: the fit had an offset or exposure; pass the same again")
     by_name = {
         "y": settings.target,
@@ -40,75 +40,76 @@ def input_again(settings: Settings, given: FitInput, method: str) -> FitInput:
         "offset": settings.offset,
         "exposure": settings.exposure,
     }
-    named: Any = {role: name for role, name in by_name.items() if getattr(given, role) is None}
-    named |= {
-        "min_rows": settings.min_rows_per_bin,
-        "sites": settings.sites,
-        "rule": settings.bins,
-    }
-    return replace(given, **named)
+    unset: Any = {role: name for role, name in by_name.items() if getattr(fit_input, role) is None}
+    return replace(
+        fit_input,
+        **unset,
+        min_rows=settings.min_rows_per_bin,
+        sites=settings.sites,
+        rule=settings.bins,
+    )
 
 
 def bin_again(
     model: Model,
-    given: FitInput,
+    fit_input: FitInput,
     method: str,
     n_threads: int | None,
     names: Sequence[str] | None = None,
 ) -> PreparedRows:
     """Return the rows of a fit, passed again, binned for the terms of its model.
 
-    `names`: for some of its terms only.
+    `names` limits the terms.
     """
     settings = model.settings
-    again = input_again(settings, given, method)
-    data = read_data(again, model.loss, settings.seed, model.classes)
+    fit_input = input_again(settings, fit_input, method)
+    data = read_data(fit_input, model.loss, settings.seed, model.classes)
     # Models that are fitted to these rows remember how the first fit was given them.
     record = {field.name: getattr(settings, field.name) for field in fields(InputRecord)}
     data = replace(data, source=InputRecord(**record))
     plans = [model.terms[name].plan for name in (model.terms if names is None else names)]
     threads = threads_for(n_threads, len(data.y))
     columns = dict.fromkeys(name for plan in plans for name in plan.columns)
-    seen = summarize_columns(columns, data.table, data.sample, threads)
-    return PreparedRows.make(data, plans, seen, threads)
+    summaries = summarize_columns(columns, data.table, data.sample, threads)
+    return PreparedRows.make(data, plans, summaries, threads)
 
 
 def pose_again(
     model: Model,
-    given: FitInput,
+    fit_input: FitInput,
     method: str,
     n_threads: int | None,
     names: Sequence[str] | None = None,
 ) -> FitProblem[PreparedRows]:
     """Return the problem whose solution a model is, from its rows passed again.
 
-    A validation fraction need not be passed. `names`: with some of its terms only.
+    A validation fraction need not be passed. `names` limits the terms.
     """
-    settings, validation = model.settings, _validation_again(model, given)
+    settings, validation = model.settings, _validation_again(model, fit_input)
     if validation is None and settings.validation == "rows":
         raise TypeError(f"{method}: the fit had validation rows; pass the same validation= again")
-    given = replace(given, validation=validation)
-    prepared = bin_again(model, given, method, n_threads, names)
+    fit_input = replace(fit_input, validation=validation)
+    prepared = bin_again(model, fit_input, method, n_threads, names)
     begin = StartingPoint(model.start_vector, model.scale)
     smoothing = [model.terms[plan.name].smoothing for plan in prepared.plans]
     return FitProblem.make(prepared, model.optimizer, begin, smoothing)
 
 
-def _validation_again(model: Model, given: FitInput) -> Any:
-    if given.validation is not None:
-        return given.validation
+def _validation_again(model: Model, fit_input: FitInput) -> Any:
+    if fit_input.validation is not None:
+        return fit_input.validation
     settings = model.settings
     return settings.fraction if settings.validation == "fraction" else settings.held
 
 
-def check_again(model: Model, given: FitInput, method: str, n_threads: int | None) -> None:
+def check_again(model: Model, fit_input: FitInput, method: str, n_threads: int | None) -> None:
     """Raise unless rows that are passed again are the rows of the model's fit."""
-    validation = given.validation
+    validation = fit_input.validation
     if model.bags is None:  # the risk of an average of bags is that of all rows
-        validation = _validation_again(model, given)
+        validation = _validation_again(model, fit_input)
     chosen = [name for name, term in model.terms.items() if term.chosen]
-    given = replace(given, validation=validation)
-    prepared = bin_again(model, given, method, n_threads, chosen)
+    fit_input = replace(fit_input, validation=validation)
+    prepared = bin_again(model, fit_input, method, n_threads, chosen)
     small = replace(model, terms=MappingProxyType({name: model.terms[name] for name in chosen}))
     unknown = model.bags is None and model.settings.validation == "rows" and validation is None
     check_rows(small, prepared, prepared.rows(), method, unknown_split=unknown)

@@ -18,6 +18,6 @@ def score_batch(model: Model, prepared: PreparedTerms) -> list[Any]:
     batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]
     for k, term in enumerate(model.terms.values()):
         if term.chosen:
-            effect = np.ascontiguousarray((prepared.bin_effects[k] @ term.beta).T)
+            effect = np.ascontiguousarray((prepared.core_rows[k] @ term.beta).T)
             batch.append(_core.Add(SLOT_F, prepared.sets.of_term[k], effect.ravel()))
     return batch

@@ -26,18 +26,18 @@ SINGULAR_RHO = 1e-8  # the least rho if A is singular
 SINGULAR = "the learner's system is singular beyond repair; check its column"
 
 
-class Aim(NamedTuple):
-    """What decides the smoothing of a term. The core takes it in this order."""
+class SmoothingTarget(NamedTuple):
+    """What decides the smoothing of a term. The core takes the fields in this order."""
 
     smoothing: float  # lambda; NaN if df decides
     df: float  # constant and removed functions included, unless `net`
     net: bool  # whether `df` is net of the constant
-    trace: bool  # whether df is tr(H) instead of tr(2H - HH)
+    trace_h: bool  # whether df is tr(H) instead of tr(2H - HH)
     null_dim: int  # dimensions that the penalty leaves free
 
     @property
     def kind(self) -> str:
-        return "df1" if self.trace else "df2"
+        return "df1" if self.trace_h else "df2"
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

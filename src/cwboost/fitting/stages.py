@@ -12,7 +12,7 @@ from cwboost.model.records import Ranking
 from cwboost.progress import Progress
 
 from .callbacks import Interrupted, RunContext
-from .interactions import Pairs, how_many, pair_learners, rank
+from .interactions import Pairs, count_chosen, pair_learners, rank
 from .options import FitOptions
 from .prepared import PreparedRows, PreparedTerms
 from .problem import FitProblem
@@ -60,23 +60,19 @@ def with_pairs(
     The pairs are the named ones (without a ranking), or the best on the residuals of a model of
     main effects.
     """
-    data, seen, threads = prepared.data, prepared.seen, prepared.n_threads
+    data, summaries, threads = prepared.data, prepared.summaries, prepared.n_threads
     ranking = None
     if not isinstance(interactions, list):
-        if not isinstance(prepared, PreparedRows):
-            raise ValueError(
-                f"interactions: {interactions!r} requires rows in one process, where pairs can be "
-                "ranked; name the pairs, for instance [('a', 'b')]"
-            )
+        assert isinstance(prepared, PreparedRows)  # fits to shards take named pairs only
         rows, seed = prepared.data, data.source.seed
-        ranking = rank(main, rows, prepared.columns, seen, seed, threads, bar)
-        ranking = replace(ranking, chosen=how_many(interactions, ranking))
+        ranking = rank(main, rows, prepared.columns, summaries, seed, threads, bar)
+        ranking = replace(ranking, chosen=count_chosen(interactions, ranking))
         interactions = ranking.pairs[: ranking.chosen]
     learners = pair_learners(interactions, prepared.plans)
     if not learners:
         return prepared, ranking
     names = dict.fromkeys(name for learner in learners for name in learner.columns)
-    new = [name for name in names if name not in seen]
-    seen = {**summarize_columns(new, data.table, data.sample, threads), **seen}
-    plans = plan_terms(learners, data.table, data.sample, seen, threads, prepared.plans)
-    return prepared.with_more(plans, seen), ranking
+    new = [name for name in names if name not in summaries]
+    summaries = {**summarize_columns(new, data.table, data.sample, threads), **summaries}
+    plans = plan_terms(learners, data.table, data.sample, summaries, threads, prepared.plans)
+    return prepared.with_more(plans, summaries), ranking

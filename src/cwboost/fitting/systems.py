@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from cwboost.terms.plan import Plan
 from .index_sets import Sets
 from .pair_systems import PairTask, solve_pairs
 from .smoothing import (
-    Aim,
+    SmoothingTarget,
     Spectrum,
     System,
     factorize,
@@ -34,6 +34,18 @@ from .smoothing import (
 )
 
 MAX_CORE_COEF = 64  # LAPACK solves larger systems
+
+
+class SystemTask(NamedTuple):
+    """A small system for the core, which takes the fields in this order."""
+
+    rows: BasisRows
+    weights: Floats  # of the bins
+    penalty: Floats  # (d, d)
+    target: SmoothingTarget
+    gram: Floats  # (d, d), and the next two: written by the core
+    factor: Floats  # (d, d)
+    mean: Floats  # (d,)
 
 
 def basis_rows(
@@ -82,14 +94,16 @@ def make_systems(
     plans: Sequence[Plan],
     rows: Sequence[BasisRows],
     weights: Sequence[Floats],
-    given: Sequence[float | None],
+    known_smoothing: Sequence[float | None],
     n_threads: int = 1,
 ) -> list[System]:
     """Return the normal equations of all terms, given the bin weights of each term on one part.
 
-    `given` is a smoothing to use as it is; None: the learner decides it by smoothing or df.
+    Where the known smoothing is None, the learner decides it by smoothing or df.
     """
-    aims = [aim_of(plan, smoothing) for plan, smoothing in zip(plans, given, strict=True)]
+    targets = [
+        smoothing_target(plan, known) for plan, known in zip(plans, known_smoothing, strict=True)
+    ]
     systems: list[System | None] = [None] * len(plans)
     of_size: dict[int, list[tuple[int, Floats]]] = {}  # terms for the core, and their penalties
     pairs: list[int] = []  # terms without main effects
@@ -103,46 +117,48 @@ def make_systems(
     for d, terms in of_size.items():
         grams, factors = np.empty((2, len(terms), d, d))
         means, numbers = np.empty((len(terms), d)), np.empty((len(terms), 4))
-        tasks: list[Any] = [
-            (rows[k], weights[k], penalty, aims[k], gram, factor, mean)
+        tasks = [
+            SystemTask(rows[k], weights[k], penalty, targets[k], gram, factor, mean)
             for (k, penalty), gram, factor, mean in zip(terms, grams, factors, means, strict=True)
         ]
         _core.solve_systems(tasks, numbers, n_threads)
         for (k, _), task, found in zip(terms, tasks, numbers.tolist(), strict=True):
             smoothing, df, net_df, solved = found
             if solved:
-                *_, gram, factor, mean = task
-                made = System(gram, factor, mean, smoothing, df, net_df)
-                systems[k] = _orthogonal(plans[k], made)
-    pair_tasks = [PairTask(plans[k].basis, rows[k], weights[k], aims[k]) for k in pairs]
-    for k, system in zip(pairs, solve_pairs(pair_tasks, n_threads), strict=True):
-        if system is None:
+                system = System(task.gram, task.factor, task.mean, smoothing, df, net_df)
+                systems[k] = _orthogonal(plans[k], system)
+    pair_tasks = [PairTask(plans[k].basis, rows[k], weights[k], targets[k]) for k in pairs]
+    for k, pair_system in zip(pairs, solve_pairs(pair_tasks, n_threads), strict=True):
+        if pair_system is None:
             raise _too_few_df(plans[k])
-        systems[k] = system
+        systems[k] = pair_system
     rest = [k for k, system in enumerate(systems) if system is None]
     if rest:
         with one_blas_thread():  # the systems are small: BLAS threads would only wait
             for k in rest:
-                systems[k] = _solve(plans[k], rows[k], weights[k], aims[k])
+                systems[k] = _solve(plans[k], rows[k], weights[k], targets[k])
     return [system for system in systems if system is not None]
 
 
-def aim_of(plan: Plan, given: float | None) -> Aim:
-    """Return what decides the smoothing of a term: a number, df, or the default net df."""
+def smoothing_target(plan: Plan, known: float | None) -> SmoothingTarget:
+    """Return what decides the smoothing of a term.
+
+    The known smoothing, the learner's smoothing or df, or the default net df, in this order.
+    """
     learner, free = plan.learner, plan.basis.null_dim
-    trace, removed = learner.df_kind == "df1", learner.removed_df
-    smoothing = learner.smoothing if given is None else given
+    trace_h, removed = learner.df_kind == "df1", learner.removed_df
+    smoothing = learner.smoothing if known is None else known
     if smoothing is not None:
-        return Aim(smoothing, 0.0, False, trace, free)
+        return SmoothingTarget(smoothing, 0.0, False, trace_h, free)
     if learner.target_df is not None:
-        return Aim(np.nan, learner.target_df + removed, False, trace, free)
+        return SmoothingTarget(np.nan, learner.target_df + removed, False, trace_h, free)
     net_df = plan.net_df or 0.0
     if plan.basis.is_interaction:  # its penalty may leave more than that free
         net_df = max(net_df, free + 1.0)
-    return Aim(np.nan, net_df + removed, not removed, trace, free)
+    return SmoothingTarget(np.nan, net_df + removed, not removed, trace_h, free)
 
 
-def _solve(plan: Plan, rows: BasisRows, w: Floats, aim: Aim) -> System:
+def _solve(plan: Plan, rows: BasisRows, w: Floats, target: SmoothingTarget) -> System:
     """Return the system of one term, with NumPy and LAPACK."""
     total, basis = float(w.sum()), plan.basis
     penalty = basis.penalty()
@@ -155,20 +171,20 @@ def _solve(plan: Plan, rows: BasisRows, w: Floats, aim: Aim) -> System:
         gram = weighted_gram(rows, weighted, basis.n_coef)
     # The spectrum is for weights that sum to one, hence also lambda, which is scaled back.
     spec = spectrum(gram / total, penalty, basis.null_dim, mean)
-    smoothing = aim.smoothing
+    smoothing = target.smoothing
     if np.isnan(smoothing):
-        smoothing = total * _smoothing(plan, spec, aim)
-    df, net_df = (f(smoothing / total, aim.kind) for f in (spec.df, spec.net_df))
+        smoothing = total * _smoothing(plan, spec, target)
+    df, net_df = (f(smoothing / total, target.kind) for f in (spec.df, spec.net_df))
     factor = factorize(gram, penalty, smoothing)
     return _orthogonal(plan, System(gram, factor, mean, smoothing, df, net_df))
 
 
-def _smoothing(plan: Plan, spec: Spectrum, aim: Aim) -> float:
-    """Return the smoothing that has the df that are aimed at."""
-    found = find_smoothing(spec, aim.df, aim.kind, aim.net)
-    if np.isnan(found) and aim.net:
+def _smoothing(plan: Plan, spec: Spectrum, target: SmoothingTarget) -> float:
+    """Return the smoothing that has the target df."""
+    found = find_smoothing(spec, target.df, target.kind, target.net)
+    if np.isnan(found) and target.net:
         # The penalty leaves more free than the default (columns for missing cells): 1 df above.
-        found = find_smoothing(spec, aim.null_dim, aim.kind, net=True)
+        found = find_smoothing(spec, target.null_dim, target.kind, net=True)
     elif np.isnan(found) and plan.learner.target_df is not None:
         raise _too_few_df(plan)
     return found

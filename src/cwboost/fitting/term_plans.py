@@ -38,8 +38,7 @@ def check_learners(learners: Any, table: Table) -> list[Learner]:
                 f"{type(learner).__name__}"
             )
         for name in learner.columns:
-            if name not in table:
-                table[name]  # raises, and says which columns the table has
+            table.check_name(name)
         out.append(learner)
     return out
 
@@ -74,9 +73,8 @@ def plan_terms(
     """
     training = TrainingTable(table, sample, summaries)
     learners = _add_missing(_drop_constant(learners, training), summaries)
-    everybody = [*learners, *(plan.learner for plan in others)]
-    components = any(learner.is_component for learner in everybody)
-    default = COMPONENT_NET_DF if components else NET_DF
+    of_model = [*learners, *(plan.learner for plan in others)]
+    default = COMPONENT_NET_DF if any(x.is_component for x in of_model) else NET_DF
 
     def plans_of(named: tuple[str, Learner]) -> list[Plan]:
         name, learner = named
@@ -85,7 +83,7 @@ def plan_terms(
     named = list(zip(_names(learners), learners, strict=True))
     sorting = sample.n_rows >= MIN_SORT_ROWS and any(x.sorts_column for x in learners)
     threads = table.at_a_time(n_threads) if sorting else 1
-    plans = [plan for made in map_in_threads(plans_of, named, threads) for plan in made]
+    plans = [plan for found in map_in_threads(plans_of, named, threads) for plan in found]
     for plan in plans:
         check_plan(plan, summaries)
     counts = Counter(plan.name for plan in (*plans, *others))

@@ -30,6 +30,8 @@ def read_array(array: NDArray[Any], name: str) -> Column:
         return Numbers(name, array.astype(np.float64), boolean=True)
     if kind in "iu":
         return integer_column(array.astype(np.float64), name)
+    if array.dtype == np.float64:
+        return Numbers(name, as_floats(array))
     if kind == "f":
         with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
             return Numbers(name, as_floats(array))

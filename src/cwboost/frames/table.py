@@ -160,7 +160,7 @@ class Table:
         found = self._kept.get(name)
         if found is not None:
             return found
-        self._check_name(name)
+        self.check_name(name)
         once = None if keep else self._source.column_once(name)
         if once is not None:
             return once
@@ -169,7 +169,8 @@ class Table:
             self._kept[name] = found
         return found
 
-    def _check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
+        """Raise if the table does not have a column; the message says which columns it has."""
         if name not in self._known:
             raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
 
@@ -200,7 +201,7 @@ class Table:
     def select(self, names: Sequence[str]) -> Table:
         """Return the table with some of the columns."""
         for name in names:
-            self._check_name(name)
+            self.check_name(name)
         return Table(
             names, self.n_rows, _SelectedColumns(self), rows=self._rows, where=self._where,
             roles={role: name for role, name in self.roles.items() if name in names},

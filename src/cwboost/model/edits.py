@@ -165,15 +165,15 @@ def smoothed(model: Model, term: str, df: float) -> Model:
 def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
     """Smooth an interaction by fitting its learner to its coefficients; it stays orthogonal."""
     from cwboost.fitting.pair_systems import PairTask, solve_pairs
-    from cwboost.fitting.smoothing import Aim
+    from cwboost.fitting.smoothing import SmoothingTarget
     from cwboost.fitting.systems import core_learner
 
     masses = _mean_row(term.plan.basis)
     n = len(masses)
     rows = BasisRows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n))
     free, trace_h = term.plan.basis.null_dim, term.learner.df_kind == "df1"
-    aim = Aim(np.nan, float(df), False, trace_h, free)
-    system = solve_pairs([PairTask(term.plan.basis, rows, masses, aim)])[0]
+    target = SmoothingTarget(np.nan, float(df), False, trace_h, free)
+    system = solve_pairs([PairTask(term.plan.basis, rows, masses, target)])[0]
     if system is None:
         raise ValueError(
             f"smoothed, term {term.name!r}: df must be above {free:g}, the dimensions that the "

@@ -206,13 +206,13 @@ def _path(
     if w.min() < w.max():  # with equal weights a shadow has the bin weights of its column
         systems = binned.systems(bin_weights(sets, w, ArrayPool()))
     begin = len(binned.core_sets)
-    parts = zip(binned.sets.of_term, binned.bin_effects, systems, strict=True)
+    parts = zip(binned.sets.of_term, binned.core_rows, systems, strict=True)
     shadows = [core_learner(begin + k, effects, system) for k, effects, system in parts]
     both = replace(binned, core_sets=[*binned.core_sets, *(s.core() for s in sets)])
     among = replace(
         problem,
         rows=both.rows(n_threads),
-        training=[*problem.training, *shadows],
+        learners=[*problem.learners, *shadows],
     )
     return among.choose(n_iter, lambda term: term >= n_terms, halt, bar)
 

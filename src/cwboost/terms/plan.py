@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cwboost.binning.min_rows import UNSEEN
+from cwboost.binning.index_sets import UNSEEN
 from cwboost.frames.columns import Column, Floats
 
 from .bases import Basis

@@ -82,8 +82,7 @@ def make_learners(
     """
     given, style, complete = _given(learners, terms)
     for name in exclude:
-        if name not in table:
-            table[name]  # raises, and says which columns the table has
+        table.check_name(name)
         if any(isinstance(x, Learner) and name in x.columns for x in given):
             raise ValueError(f"column {name!r} is excluded, but a learner names it")
     if complete:

@@ -333,7 +333,7 @@ class _ScoreMatrices:
         rotations = [_Rotation.make(system) for system in problem.systems]
 
         def gram_of(weighted: _core.LocalRows) -> Floats:
-            return _rotate(_core.gram(weighted, problem.training, TRAINING_PART), rotations)
+            return _rotate(_core.gram(weighted, problem.learners, TRAINING_PART), rotations)
 
         gram = gram_removed = gram_of(problem.local_rows)
         if not loss.linear:

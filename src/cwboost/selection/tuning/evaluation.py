@@ -266,7 +266,7 @@ def scores_at(prepared: PreparedRows, model: Model, iterations: Iterations) -> I
     for k, beta in enumerate(coefficients_at(model, iterations).values()):
         if beta.any():
             m, d, q = beta.shape
-            flat = np.asarray(prepared.bin_effects[k] @ beta.transpose(1, 0, 2).reshape(d, m * q))
+            flat = np.asarray(prepared.core_rows[k] @ beta.transpose(1, 0, 2).reshape(d, m * q))
             effects[k] = flat.reshape(-1, m, q).transpose(1, 2, 0)
     for i in range(len(iterations)):
         batch: list[Any] = [_core.Fill(SLOT_F, list(model.start_vector))]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
-from cwboost.binning.min_rows import UNSEEN
+from cwboost.binning.index_sets import UNSEEN
 from cwboost.frames.columns import Floats
 
 from .base import Basis, BasisRows, RowShares

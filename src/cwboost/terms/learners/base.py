@@ -203,28 +203,19 @@ class Learner:
         """Return the basis that the training rows decide; they have a value in the column."""
         raise NotImplementedError(f"{type(self).__name__}: define basis(column, encoder)")
 
-    def _checked_basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:
-        found = self.basis(column, encoder)
-        if not isinstance(found, Basis):
-            raise TypeError(
-                f"{self.shown}: basis() must return an instance of a subclass of Basis, got "
-                f"{found!r} of type {type(found).__name__}"
-            )
-        return found
-
     def encoder_and_basis(self, column: TrainingColumn) -> tuple[Encoder, Basis]:
         """Return encoder and basis, with bins merged if min_rows_per_bin asks for it."""
         encoder, min_rows = self.encoder(column), column.sample.min_rows
         if min_rows is None:
-            return encoder, self._checked_basis(column, encoder)
+            return encoder, checked_basis(self.basis(column, encoder), self)
         if encoder.is_coded:
             encoder = encoder.merged(column.column, column.summary, min_rows)
-            return encoder, self._checked_basis(column, encoder)
+            return encoder, checked_basis(self.basis(column, encoder), self)
         # Bins of the tails are merged, so a curve has no data beyond the last points.
         rule = self.bin_rule(min_rows.rule)
         points = min_rows.points(column.column, rule, column.sample, column.summary).points
         inner = column.between(float(points[0]), float(points[-1]))
-        return encoder, self.flat_beyond()._checked_basis(inner, encoder)
+        return encoder, checked_basis(self.flat_beyond().basis(inner, encoder), self)
 
     def flat_beyond(self) -> Learner:
         """Return the learner whose effect is constant outside the training range."""
@@ -269,3 +260,13 @@ class Learner:
         given = [f"{f.name}={v!r}" for f in options if (v := getattr(self, f.name)) != f.default]
         columns = [repr(getattr(self, name)) for name in self.column_fields]
         return f"{type(self).__name__}({', '.join([*columns, *given])})"
+
+
+def checked_basis(basis: Any, learner: Learner) -> Basis:
+    """Return the basis that a learner made; raise if a user's learner did not return a Basis."""
+    if not isinstance(basis, Basis):
+        raise TypeError(
+            f"{learner.shown}: the basis must be an instance of a subclass of Basis, got {basis!r} "
+            f"of type {type(basis).__name__}"
+        )
+    return basis
