@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.binning.numbers import weighted_quantile
+from cwboost.binning.number_statistics import weighted_quantile
 from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table

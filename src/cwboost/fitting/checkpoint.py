@@ -84,7 +84,7 @@ def column_fingerprints(problem: FitProblem[Any], model: Model) -> tuple[list[st
     The fingerprint depends on which rows are in which bin, as far as their residuals at the start
     differ. It is a sum over rows and accurate up to its rounding.
     """
-    named = dict(zip(problem.prepared.sets.of_term, problem.plans, strict=True))
+    named = dict(zip(problem.prepared.shared_bins.of_term, problem.plans, strict=True))
     start = [float(f"{x:.9g}") for x in model.start_vector]  # the same bits on other shards
     batch: list[Any] = [
         _core.Fill(SLOT_F, start),

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.numbers import ADVICE_PREDICT, numbers_of
+from cwboost.binning.number_statistics import ADVICE_PREDICT, numbers_of
 from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import Table
 from cwboost.terms.encoders import BOOLEANS

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from cwboost.binning.numbers import not_numbers
+from cwboost.binning.number_statistics import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.columns import Labels
 from cwboost.frames.read_frames import read
