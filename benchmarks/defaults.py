@@ -31,7 +31,7 @@ from sklearn.metrics import d2_log_loss_score, roc_auc_score
 from sklearn.model_selection import KFold
 
 import cwboost as cb
-from cwboost.estimators.base import MOMENTUM, RATE
+from cwboost.estimators.defaults import MOMENTUM, RATE
 from cwboost.frames.read_frames import read
 from cwboost.terms.styles import make_learners
 

@@ -27,7 +27,7 @@ from cwboost._utils.atomic_files import write_output
 from cwboost.cli.main import main
 from cwboost.explain.explanation import explain
 from cwboost.export.model_file import to_dict
-from cwboost.export.registry import EXPORTS, Export
+from cwboost.export.registry import EXPORTS, Export, export
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.files import read_table, write_table
 from cwboost.progress import factory
@@ -179,6 +179,13 @@ def test_rate_of_the_default_optimizer(table):
     found = fitted(table, "--target", "y", "--rate", "0.02", *SHORT, *others("y"))
     default = fitted(table, "--target", "y", *SHORT, *others("y"))
     assert found["optimizer"] == default["optimizer"] | {"rate": 0.02}
+
+
+@pytest.mark.parametrize("several", [["--bags", "2"], ["--interactions", f"{AGE}:{ODD}"]])
+def test_rate_for_classes_that_are_fitted_several_times(table, several):
+    options = ["--target", "answer", *several, *SHORT, *others("answer")]
+    default, found = fitted(table, *options), fitted(table, "--rate", "0.5", *options)
+    assert found["optimizer"] == default["optimizer"] | {"rate": 0.5}
 
 
 def test_formula(table):
@@ -552,6 +559,14 @@ def test_explain_beyond_the_table(table, model, capsys):
     assert capsys.readouterr().err == "cwboost: row 5000: the table has 1200 rows, 0 to 1199\n"
 
 
+@pytest.mark.parametrize("row", [1.5, "1", True])
+def test_explain_needs_a_whole_number(row):
+    table = {"g": ["a", "b"] * 9}
+    model = cb.fit(table, [0.0, 1.0] * 9)
+    with pytest.raises(TypeError, match="row: expected a whole number"):
+        explain(model, table, row)
+
+
 def test_show(model, capsys):
     assert main(["show", "m.json"]) == 0
     found = capsys.readouterr().out
@@ -589,6 +604,15 @@ def test_names_cannot_move_the_cursor(folder, capsys):
     main(["show", "m.json", "--term", "\x1b[2J\nevil"])
     main(["explain", "m.json", "t.csv"])
     assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", [".sql", ".onnx", ".xlsx", ".json"])
+def test_an_export_that_fails_leaves_no_file(folder, ending):
+    table = {"g": ["a", "b"] * 9}
+    model = cb.fit(table, [0.0, 1.0] * 9)
+    with pytest.raises(FileNotFoundError, match="this folder does not exist; create it first"):
+        export(model, folder / "none" / f"model{ending}")
+    assert list(folder.iterdir()) == []
 
 
 def test_export(model, folder):
@@ -865,7 +889,7 @@ def test_rich(table, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     fitted(table, "--target", "y", *SHORT, *others("y"))
     assert "/60" in stream.getvalue()
-    assert isinstance(progress.make(stream), progress.RichProgress)
+    assert isinstance(progress.command_progress(stream), progress.RichProgress)
 
 
 # --- processes ------------------------------------------------------------------------------------

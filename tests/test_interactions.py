@@ -126,11 +126,11 @@ def test_every_part_has_its_own_orthogonality():
     rng = np.random.default_rng(4)
     for w in (np.ones(N), rng.uniform(size=N), (rng.uniform(size=N) < 0.5).astype(float)):
         learner = binned.learners(binned.systems(binned.weigh_rows(w)))[0]
-        index = binned.sets.sets[0].index
-        sums = np.bincount(index, w * y, binned.sets.sets[0].n_bins)
+        index = binned.shared_bins.sets[0].index
+        sums = np.bincount(index, w * y, binned.shared_bins.sets[0].n_bins)
         theta, gain = learner.fit(sums[None, :])
         effect = (binned.core_rows[0] @ theta[0])[index]
-        levels = binned.sets.sets[0].values[index]
+        levels = binned.shared_bins.sets[0].values[index]
         M = main_effects(np.column_stack([codes(levels[:, 0]), codes(levels[:, 1])]))
         np.testing.assert_allclose(M.T @ (w * effect), 0.0, atol=1e-10)
         assert gain == pytest.approx(w @ (y**2 - (y - effect) ** 2))

@@ -16,9 +16,24 @@ import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost.estimators import base as estimators
 from problems import make_table, make_target
 
 FOREVER = 100_000_000
+
+
+def test_an_interrupted_classifier_keeps_the_labels_of_its_classes(monkeypatch):
+    fit = estimators.fit
+
+    def interrupted_fit(*arguments, **options):
+        raise cb.Interrupted(fit(*arguments, **options))
+
+    monkeypatch.setattr(estimators, "fit", interrupted_fit)
+    x = np.linspace(0, 1, 60)
+    with pytest.raises(cb.Interrupted, match="after 5 iterations") as stop:
+        cb.CWBClassifier(n_iter=5).fit(x[:, None], np.where(x > 0.5, "yes", "no"))
+    assert stop.value.model.classes == ("no", "yes")
+
 
 # Raises SIGINT in the main thread half a second after the fit's first iteration, then says how long
 # the fit took to stop. `problem` makes table, y, learners and what else is given to fit.

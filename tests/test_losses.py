@@ -10,6 +10,8 @@ import pytest
 from scipy.special import expit, ndtr
 
 import cwboost as cb
+from cwboost.cli.predictions import predict_columns
+from cwboost.explain.explanation import explain
 from cwboost.explain.quality import calibration, evaluate_rows, figures
 from cwboost.frames.read_frames import read, read_column
 from cwboost.losses import LOSSES, Loss, as_loss, is_registered, loss_for_classes
@@ -292,3 +294,32 @@ def test_registered_metrics_have_names_everywhere():
         register_metric("auc", worst, greater_is_better=True)
     with pytest.raises(TypeError, match="expected a function, got 3"):
         register_metric("three", 3, greater_is_better=True)
+
+
+class TwoScores:
+    """A loss with two scores per row and no classes: squared errors of y and of -y."""
+
+    n_outputs = 2
+
+    def loss(self, y, score):
+        return ((score - np.column_stack([y, -y])) ** 2).sum(axis=1) / 2
+
+    def gradient(self, y, score):
+        return score - np.column_stack([y, -y])
+
+    def start(self, y, weights):
+        mean = np.average(y, weights=weights)
+        return np.array([mean, -mean])
+
+
+def test_outputs_that_are_not_classes_are_numbered():
+    table = {"g": np.array(["a", "b"] * 20, dtype=object)}
+    y = np.array([0.0, 1.0] * 20)
+    model = cb.fit(table, y, loss=TwoScores(), n_iter=20)
+    assert list(model.effect("g")) == ["g", "effect[0]", "effect[1]"]
+    assert list(explain(model, table, 1)) == ["column", "value", "effect[0]", "effect[1]"]
+    assert list(predict_columns(model, read(table), "score")) == ["score[0]", "score[1]"]
+    assert list(predict_columns(model, read(table))) == ["prediction[0]", "prediction[1]"]
+    regressor = cb.CWBRegressor(TwoScores(), n_iter=20).fit(table, y)
+    assert regressor.get_feature_names_out().tolist() == ["g[0]", "g[1]"]
+    assert regressor.transform(table).shape == (40, 2)

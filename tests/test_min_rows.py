@@ -33,7 +33,9 @@ def sizes(monkeypatch, run):
     def make(cls, data, *given):
         binned = made(cls, data, *given)
         rows = data.training
-        found.extend(np.bincount(s.index[rows], minlength=s.n_bins) for s in binned.sets.sets)
+        found.extend(
+            np.bincount(s.index[rows], minlength=s.n_bins) for s in binned.shared_bins.sets
+        )
         return binned
 
     monkeypatch.setattr(PreparedRows, "make", classmethod(make))

@@ -13,7 +13,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.binning import moments
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet, bin_by_rule, choose_pieces
-from cwboost.binning.numbers import LocalNumbers
+from cwboost.binning.number_statistics import LocalNumbers
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample, summarize
 from cwboost.frames.columns import Numbers

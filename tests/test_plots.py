@@ -154,6 +154,13 @@ def test_shares_of_levels(kind):
     np.testing.assert_allclose(level_shares(model, "g"), [0.25, 0.5, 0.25])
 
 
+def test_shares_are_unknown_if_a_level_has_no_term():
+    g = np.array(["a", "b", "b", "c"], dtype=object)[np.arange(40) % 4]
+    model = cb.fit({"g": g}, np.arange(40) % 4.0, [cb.Category("g", kind="binary")])
+    kept = {name: term for name, term in model.terms.items() if name != "g=a"}
+    assert level_shares(replace(model, terms=MappingProxyType(kept)), "g") is None
+
+
 def test_histogram_keeps_the_rows():
     rng = np.random.default_rng(1)
     for x in (rng.normal(size=3000), np.where(rng.random(3000) < 0.9, 0.0, rng.random(3000))):
@@ -374,6 +381,25 @@ def test_comparison_of_models_that_know_other_levels():
     assert data["g"].tolist() == ["x", "y", "z"]
     assert np.isnan(data["a"][2])
     assert np.isnan(data["b"][0])
+
+
+def test_comparison_of_bands():
+    x = np.linspace(0.0, 1.0, 300)
+    smooth = cb.fit({"x": x}, np.sin(6 * x), [cb.Spline("x")], n_iter=30, bags=3)
+    steps = cb.fit({"x": 2 * x}, np.sin(6 * x), [cb.Step("x")], n_iter=30, bags=3)
+    data = drawn(cb.ComparisonDisplay.from_estimators({"a": steps, "b": smooth}, "x")).data
+    assert {len(column) for column in data.values()} == {len(data["x"])}
+    band = smooth.band("x")
+    for end in ("lower", "upper"):
+        expected = np.interp(data["x"], band["x"], band[end])
+        np.testing.assert_allclose(data[f"{end} end of b"], expected)
+
+
+def test_comparison_of_levels_has_no_bands():
+    g = np.array(["x", "y", None], dtype=object)[np.arange(90) % 3]
+    models = {str(k): cb.fit({"g": g}, np.arange(90) % 3 + k, bags=3) for k in range(2)}
+    display = drawn(cb.ComparisonDisplay.from_estimators(models, "g"))
+    assert all(band is None for line in display.lines for band in line.bands)
 
 
 def test_importance(model):

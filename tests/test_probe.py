@@ -88,7 +88,7 @@ def test_shadows_of_moments():
     table = {"a": rng.normal(size=n), "b": rng.uniform(size=n), "c": rng.exponential(size=n)}
     y = np.sin(3 * table["a"]) + rng.normal(size=n)
     binned = prepare(table, y, bins="exact")
-    assert all(isinstance(s, MomentSet) for s in binned.sets.sets)
+    assert all(isinstance(s, MomentSet) for s in binned.shared_bins.sets)
     both = with_shadows(table, 1)
     model, stop = boost_until_shadow(both, y, bins="exact")
     found = cb.probe(table, y, bins="exact", random_state=1)
@@ -100,7 +100,7 @@ def test_terms_of_a_column_are_shuffled_alike(problem):
     table, y = problem
     binned = prepare(table, y, [cb.Spline("x1"), cb.Step("x1"), cb.Tensor("x1", "x2"), ...])
     sets = shuffle_sets(binned, np.random.default_rng(0))
-    spline, step, pair = (sets[k] for k in binned.sets.of_term[:3])
+    spline, step, pair = (sets[k] for k in binned.shared_bins.of_term[:3])
     column = spline.values[spline.index]
     assert not np.array_equal(column, table["x1"])
     np.testing.assert_array_equal(np.sort(column), np.sort(table["x1"]))

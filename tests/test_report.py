@@ -248,6 +248,18 @@ def test_repeat_fits_the_model_again():
     assert known["model"].edits == model.edits
 
 
+def test_repeat_keeps_the_least_number_of_rows_per_bin():
+    rng = np.random.default_rng(3)
+    table = {"x": rng.uniform(size=300).round(2), "place": rng.choice(["n", "s"], 300)}
+    table["y"] = np.sin(6 * table["x"]) + rng.normal(0, 0.1, 300)
+    model = cb.fit(table, "y", [cb.Step("x")], n_iter=40, min_rows_per_bin=9, sites="place")
+    assert len(model.terms["x"].beta) < len(cb.fit(table, "y", [cb.Step("x")]).terms["x"].beta)
+    known = {"table": table}
+    exec(fit_code(model), known)
+    assert known["model"].settings == model.settings
+    assert np.array_equal(known["model"].predict(table), model.predict(table))
+
+
 def test_rows_are_embedded_only_when_asked_for(adult, tmp_path):
     model, table = adult
     assert written(model, tmp_path, table)[1]["rows"] == []

@@ -23,7 +23,7 @@ from cwboost._utils.memory import SMALL, ArrayPool, garbage_collection_paused
 from cwboost._utils.threads import map_in_threads
 from cwboost.binning.rules import Bins, nearest
 from cwboost.binning.summary import Sample, summarize
-from cwboost.fitting import index_sets, systems, term_plans
+from cwboost.fitting import shared_bins, systems, term_plans
 from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 from cwboost.frames.columns import Numbers
 from cwboost.frames.read_frames import read
@@ -598,7 +598,7 @@ def test_columns_of_arrays_are_views_or_not_kept():
 
 def test_threads_set_up_the_same_fit(monkeypatch):
     """Columns surveyed, binned and decomposed side by side: the same bits for any number."""
-    for module in (index_sets, systems, term_plans):
+    for module in (shared_bins, systems, term_plans):
         for name in {"MIN_PASS_ROWS", "MIN_SORT_ROWS"} & vars(module).keys():
             monkeypatch.setattr(module, name, 1)
     rng = np.random.default_rng(8)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import cwboost as cb
 import sharding
 from cwboost.binning.moments import MomentSet
-from cwboost.binning.numbers import LocalNumbers
+from cwboost.binning.number_statistics import LocalNumbers
 from cwboost.binning.summary import Sample
 from cwboost.distributed.data import read_sharded
 from cwboost.distributed.partitions import Partition
@@ -496,7 +496,7 @@ def test_ranks_of_numbers_on_shards(column, n_shards, few_rows, few_values):
         numbers._few = None
     sample = Sample(None, weights, n)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cwboost.distributed.numbers.FEW_ROWS", few_rows)
+        patch.setattr("cwboost.distributed.sharded_numbers.FEW_ROWS", few_rows)
         for n_bins in (2, 5, 12, 50, 128):
             shares = np.linspace(0.0, 1.0, n_bins)
             found = numbers.quantiles(data.sample, shares)

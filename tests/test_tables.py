@@ -274,6 +274,10 @@ def test_round_ends(low, high, n):
     assert all(len(f"{e:.12g}") <= 12 for e in ends[1:-1])
 
 
+def test_a_number_that_never_varies():
+    assert round_ends(3.0, 3.0, 20).tolist() == [3.0, 3.0]
+
+
 def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     model = cases.kind_model("spline")
     (tmp_path / "full").mkdir()

@@ -72,6 +72,17 @@ def list_names(names: Iterable[Any]) -> str:
     return ", ".join(texts[:MOST_NAMES]) + ", ..." * (len(texts) > MOST_NAMES)
 
 
+def quote_names(names: Sequence[str]) -> str:
+    """Return the names in quotes, separated by commas, at most ten of them.
+
+    Examples
+    --------
+    >>> quote_names(["age", "job"])
+    "'age', 'job'"
+    """
+    return ", ".join(map(repr, names[:MOST_NAMES])) + ", ..." * (len(names) > MOST_NAMES)
+
+
 def count(n: int, noun: str) -> str:
     """Return a number with its noun, which gets an "s" unless the number is 1.
 

@@ -1,6 +1,6 @@
 """Bins of a saved Dataset, stored in its folder for later fits.
 
-Does not know how bins are made (see fitting/index_sets.py) or what a saved Dataset looks like (see
+Does not know how bins are made (see fitting/shared_bins.py) or what a saved Dataset looks like (see
 frames/saved_folder.py).
 
     bins/SAMPLE/KEY.bin    the value of every bin (float64), then the bin of every row

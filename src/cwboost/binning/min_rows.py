@@ -16,7 +16,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.columns import Column, Floats
 
 from .index_sets import UNSEEN, CodedColumn, IndexSet
-from .numbers import numbers_of
+from .number_statistics import numbers_of
 from .summary import ColumnSummary, Sample
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.columns import Floats
 
 from .index_sets import IndexSet
-from .numbers import LocalNumbers, NumberStatistics
+from .number_statistics import LocalNumbers, NumberStatistics
 from .rules import Bins
 from .summary import ColumnSummary, Sample
 

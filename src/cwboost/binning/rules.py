@@ -20,7 +20,7 @@ from cwboost.frames.columns import Column, Floats, Numbers
 
 from .index_sets import IndexSet, index_dtype
 from .min_rows import every_other
-from .numbers import NumberStatistics, as_statistics, statistics_of
+from .number_statistics import NumberStatistics, as_statistics, statistics_of
 from .summary import ColumnSummary, Sample, summarize
 
 AUTO_POINTS = 1024  # "auto" is exact up to this number of distinct values

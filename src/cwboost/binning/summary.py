@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.columns import Column, Floats, Numbers
 
-from .numbers import statistics_of
+from .number_statistics import statistics_of
 
 if TYPE_CHECKING:
     from .min_rows import MinRows

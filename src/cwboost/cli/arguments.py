@@ -105,12 +105,12 @@ def loss(text: str) -> Loss:
     name, colon, parameter = text.partition(":")
     if name not in LOSSES:
         raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
-    made = LOSSES[name]
+    cls = LOSSES[name]
     try:
         if not colon:
-            return made()
-        if made.target == "numbers" and fields(made):
-            return made(_parameter(parameter))  # type: ignore[call-arg]
+            return cls()
+        if cls.target == "numbers" and fields(cls):
+            return cls(_parameter(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     raise argparse.ArgumentTypeError(f"{text!r}: this loss does not take a number")

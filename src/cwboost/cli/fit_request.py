@@ -28,84 +28,94 @@ class FitRequest(NamedTuple):
     learners: Any
 
 
-def check_target(a: argparse.Namespace) -> None:
+def check_target(args: argparse.Namespace) -> None:
     """Exit with a usage error if the target is missing or the terms are given twice."""
-    if a.target is None and a.formula is None:
-        a.parser.error("give the column to predict, --target COLUMN, or a --formula")
-    if a.formula is not None and a.terms is not None:
-        a.parser.error("--formula defines the terms; leave out --terms")
+    if args.target is None and args.formula is None:
+        args.parser.error("give the column to predict, --target COLUMN, or a --formula")
+    if args.formula is not None and args.terms is not None:
+        args.parser.error("--formula defines the terms; leave out --terms")
 
 
-def read_fit_request(a: argparse.Namespace, bar: Progress, not_features: list[str]) -> FitRequest:
+def read_fit_request(
+    args: argparse.Namespace, progress: Progress, not_features: list[str]
+) -> FitRequest:
     """Read the table and find its features; `not_features` are further columns to leave out.
 
-    Sets `a.target` if a formula names the target.
+    Sets `args.target` if a formula names the target.
     """
-    bar.stage(f"reading {Path(a.table).name}")
-    roles = [name for name in (a.weights, a.offset, a.exposure) if name is not None]
-    table = read_table(a.table, dict.fromkeys(roles, "numbers")).table
-    bar.stage("setting up")
-    others = [*roles, *a.exclude, *not_features]
-    if a.formula is None:
+    progress.stage(f"reading {Path(args.table).name}")
+    roles = [name for name in (args.weights, args.offset, args.exposure) if name is not None]
+    table = read_table(args.table, dict.fromkeys(roles, "numbers")).table
+    progress.stage("setting up")
+    others = [*roles, *args.exclude, *not_features]
+    if args.formula is None:
         learners = None
-        features = [name for name in table.names if name not in {a.target, *others}]
+        features = [name for name in table.names if name not in {args.target, *others}]
     else:
-        learners = _read_formula(a, table, others)
+        learners = _read_formula(args, table, others)
         features = list(dict.fromkeys(c for learner in learners for c in learner.columns))
-        excluded = [name for name in features if name in a.exclude]
+        excluded = [name for name in features if name in args.exclude]
         if excluded:
-            a.parser.error(f"{excluded[0]!r} is in the formula and in --exclude; leave out one")
-    _check_columns(a, table, features, others)
+            args.parser.error(f"{excluded[0]!r} is in the formula and in --exclude; leave out one")
+    _check_columns(args, table, features, others)
     return FitRequest(table, features, learners)
 
 
-def _read_formula(a: argparse.Namespace, table: Table, others: list[str]) -> Any:
-    target, learners = parse(a.formula, table, others)
-    if a.target not in (None, target):
-        a.parser.error(f"--target is {a.target!r}, but the formula says {target!r}")
-    a.target = target
+def needed_columns(args: argparse.Namespace, request: FitRequest) -> Table:
+    """Return the features, the target and the columns with another role; leave out all others."""
+    roles = (args.target, args.weights, args.offset, args.exposure, args.groups)
+    named = (name for name in roles if name is not None)
+    return request.table.select(list(dict.fromkeys([*request.features, *named])))
+
+
+def _read_formula(args: argparse.Namespace, table: Table, others: list[str]) -> Any:
+    target, learners = parse(args.formula, table, others)
+    if args.target not in (None, target):
+        args.parser.error(f"--target is {args.target!r}, but the formula says {target!r}")
+    args.target = target
     return learners
 
 
 def _check_columns(
-    a: argparse.Namespace, table: Table, features: list[str], others: list[str]
+    args: argparse.Namespace, table: Table, features: list[str], others: list[str]
 ) -> None:
-    if a.target in others:
-        a.parser.error(f"--target {a.target!r} cannot have another role as well")
-    for name in (a.target, *others):
+    if args.target in others:
+        args.parser.error(f"--target {args.target!r} cannot have another role as well")
+    for name in (args.target, *others):
         if name not in table:
             table[name]  # raises, and names the columns of the table
     if "" in features:
         raise ValueError(
-            f"{a.table}: column {table.names.index('') + 1} has no name; if it only numbers the "
+            f"{args.table}: column {table.names.index('') + 1} has no name; if it only numbers the "
             "rows, leave it out with --exclude ''"
         )
     if not features:
-        raise ValueError(f"{a.table}: no column is left to predict {a.target!r} from")
+        raise ValueError(f"{args.table}: no column is left to predict {args.target!r} from")
 
 
-def is_classification(a: argparse.Namespace, table: Table, bar: Progress) -> bool:
+def is_classification(args: argparse.Namespace, table: Table, progress: Progress) -> bool:
     """Return whether the target is fitted as classes; raise if that does not suit the target."""
-    column = table[a.target]
-    classes = a.loss.target == "classes" if a.loss is not None else _has_classes(column)
+    column = table[args.target]
+    classes = args.loss.target == "classes" if args.loss is not None else _has_classes(column)
     if isinstance(column, Labels) and not classes:
         raise ValueError(
-            f"target {a.target!r} is text such as {column.levels[0]!r}, and the {a.loss.name} loss "
-            "needs numbers; leave out --loss, or use --loss binomial or multinomial"
+            f"target {args.target!r} is text such as {column.levels[0]!r}, and the "
+            f"{args.loss.name} loss needs numbers; leave out --loss, or use --loss binomial or "
+            "multinomial"
         )
     values = _distinct_values(column)
-    if classes and a.loss is not None and len(values) > a.loss.max_classes == 2:
+    if classes and args.loss is not None and len(values) > args.loss.max_classes == 2:
         raise ValueError(
-            f"target {a.target!r}: the {a.loss.name} loss needs two classes, got {len(values)}; "
-            "use --loss multinomial, or another loss if the target is a number"
+            f"target {args.target!r}: the {args.loss.name} loss needs two classes, got "
+            f"{len(values)}; use --loss multinomial, or another loss if the target is a number"
         )
-    if a.loss is None and not classes and len(values) == 2:
-        bar.say(
+    if args.loss is None and not classes and len(values) == 2:
+        progress.say(
             "note",
-            f"{a.target!r} has only the values {' and '.join(map(format_cell, values))} and is "
+            f"{args.target!r} has only the values {' and '.join(map(format_cell, values))} and is "
             "fitted as a number; for their probabilities use --loss binomial",
         )
-    if classes and a.exposure is not None:
+    if classes and args.exposure is not None:
         raise ValueError("--exposure is for losses with a log link, such as --loss poisson")
     return classes
 

@@ -11,8 +11,10 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
-from cwboost import __version__, progress
+from cwboost import __version__
+from cwboost.progress import command_progress
 
 from .command import BAD_INPUT, BROKEN_PIPE, INTERRUPTED, Command
 from .registry import COMMANDS
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
     options = make_parser().parse_args(arguments)
-    bar = progress.make(
+    progress = command_progress(
         sys.stderr,
         quiet=getattr(options, "quiet", False),
         log=getattr(options, "log_json", False),
@@ -53,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            warnings.showwarning = lambda message, *_, **__: bar.say("warning", str(message))
-            code = COMMANDS[options.command].run(options, bar)
+            warnings.showwarning = lambda message, *_, **__: progress.say("warning", str(message))
+            code = COMMANDS[options.command].run(options, progress)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -62,17 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        bar.say("error", "interrupted; nothing was written")
+        progress.say("error", "interrupted; nothing was written")
         return INTERRUPTED
     except OSError as error:
         known = error.strerror and error.filename
-        bar.say("error", f"{error.filename}: {error.strerror}" if known else str(error))
+        progress.say("error", f"{error.filename}: {error.strerror}" if known else str(error))
     except (ValueError, TypeError, ImportError) as error:
-        bar.say("error", str(error))
+        progress.say("error", str(error))
     except MemoryError:
-        bar.say("error", "not enough memory for this table")
+        progress.say("error", "not enough memory for this table")
     finally:
-        bar.close()
+        progress.close()
     return BAD_INPUT
 
 
@@ -92,7 +94,7 @@ def make_parser() -> argparse.ArgumentParser:
     return out
 
 
-def _add_command(commands: argparse._SubParsersAction, command: Command) -> None:  # type: ignore[type-arg]
+def _add_command(commands: Any, command: Command) -> None:
     added = commands.add_parser(
         command.name,
         help=command.summary,

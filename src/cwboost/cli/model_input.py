@@ -42,13 +42,13 @@ def read_model(file: str) -> Model:
             raise ValueError(str(error).replace(str(copy), "standard input")) from None
 
 
-def read_model_and_rows(a: argparse.Namespace) -> ModelAndRows:
+def read_model_and_rows(args: argparse.Namespace) -> ModelAndRows:
     """Read MODEL and TABLE; columns get the types that the model knows."""
-    if a.model == a.table == STANDARD:
-        a.parser.error("MODEL and TABLE cannot both be standard input")
-    model = read_model(a.model)
-    fixed = {"offset": a.offset, "exposure": a.exposure}
-    return ModelAndRows(model, read_table(a.table, _column_kinds(model, fixed)), fixed)
+    if args.model == args.table == STANDARD:
+        args.parser.error("MODEL and TABLE cannot both be standard input")
+    model = read_model(args.model)
+    fixed = {"offset": args.offset, "exposure": args.exposure}
+    return ModelAndRows(model, read_table(args.table, _column_kinds(model, fixed)), fixed)
 
 
 def _column_kinds(model: Model, fixed: Mapping[str, str | None]) -> dict[str, Kind]:

@@ -10,6 +10,7 @@ import numpy as np
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
+from cwboost.model.scoring import output_labels
 
 
 def predict_columns(
@@ -31,12 +32,12 @@ def predict_columns(
 
 def name_predictions(model: Model, predicted: Floats, kind: str) -> dict[str, Any]:
     """Return the array that `model.predict` gives as named columns."""
-    if kind == "score":
+    if kind == "score" or not model.classes:
+        name = "score" if kind == "score" else "prediction"
         if predicted.ndim == 1:
-            return {"score": predicted}
-        return {f"score[{c}]": s for c, s in zip(model.classes, predicted.T, strict=True)}
-    if not model.classes:
-        return {"prediction": predicted}
+            return {name: predicted}
+        labels = output_labels(model)
+        return {f"{name}[{c}]": s for c, s in zip(labels, predicted.T, strict=True)}
     several = predicted.ndim == 2
     shares = predicted if several else np.column_stack([1.0 - predicted, predicted])
     classes = np.array(model.classes, dtype=object)

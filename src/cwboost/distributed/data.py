@@ -27,11 +27,11 @@ from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.columns import Floats, Numbers
 from cwboost.losses import Loss, TargetRows
 
-from .columns import ShardedMinRows, ShardedTable
-from .numbers import ShardedNumbers
 from .partitions import ReadOptions
 from .shard_columns import TARGET
 from .shard_rows import PartitionFacts
+from .sharded_numbers import ShardedNumbers
+from .sharded_table import ShardedMinRows, ShardedTable
 from .shards import Shards
 
 

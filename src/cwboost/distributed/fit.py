@@ -24,9 +24,9 @@ from cwboost.terms.formula import parse, target_of, tokenize
 from cwboost.terms.learners import Learner
 from cwboost.terms.styles import make_learners
 
-from .columns import ShardedTable
 from .data import ShardedTarget, check_names, read_sharded
 from .prepared import ShardedPreparedRows
+from .sharded_table import ShardedTable
 from .shards import Shards
 
 

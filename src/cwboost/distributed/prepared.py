@@ -27,16 +27,16 @@ from cwboost.fitting.axis_binning import (
     TermAxis,
     choose_binning,
 )
-from cwboost.fitting.index_sets import Sets, core_rows, shared_axes
 from cwboost.fitting.prepared import PreparedTerms
+from cwboost.fitting.shared_bins import SharedBins, core_rows, shared_axes
 from cwboost.fitting.systems import basis_rows
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis
 from cwboost.terms.plan import Plan
 
-from .columns import ShardedColumn
 from .data import ShardedData
 from .rows import ShardedRows
+from .sharded_table import ShardedColumn
 
 
 class SharedBinnings(NamedTuple):
@@ -89,11 +89,19 @@ class ShardedPreparedRows(PreparedTerms):
         """Bin the rows of all shards for some terms."""
         binnings, of_term = settle_binnings(plans, data, summaries)
         w = _add_shards(data.shards.tell("bin", binnings))
-        sets = Sets([binning.without_rows() for binning in binnings], of_term)
+        bins = SharedBins([binning.without_rows() for binning in binnings], of_term)
         threads = threads_for(None, data.n_rows)
-        plans, rows = basis_rows(plans, sets, w, ArrayPool(), threads)
-        effects = core_rows(plans, sets, rows)
-        return cls(data, summaries, plans, sets, rows, effects, w, threads)
+        plans, rows = basis_rows(plans, bins, w, ArrayPool(), threads)
+        return cls(
+            data=data,
+            summaries=summaries,
+            plans=plans,
+            shared_bins=bins,
+            basis_rows=rows,
+            core_rows=core_rows(plans, bins, rows),
+            bin_weights=w,
+            n_threads=threads,
+        )
 
     @property
     def has_validation(self) -> bool:

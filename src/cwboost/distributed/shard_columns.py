@@ -1,6 +1,6 @@
 """Statistics of the columns of one shard: ranges, distinct values, ranks, counts.
 
-Does not know how the statistics of several shards are combined (see columns.py).
+Does not know how the statistics of several shards are combined (see sharded_table.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._core import TRAINING_PART
-from cwboost.binning.numbers import LocalNumbers
+from cwboost.binning.number_statistics import LocalNumbers
 from cwboost.binning.rules import AUTO_POINTS
 from cwboost.binning.summary import Sample
 from cwboost.frames.chunks import Chunk, UnifiedColumn

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _check_sample_weight,
@@ -22,47 +22,36 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_whole
+from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
-from cwboost.frames.aligned import check_finite_y, read_weights
-from cwboost.frames.columns import Floats, Labels
+from cwboost.frames.columns import Floats
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import FINAL_REASONS, StopReason
-from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
+from cwboost.model.scoring import output_labels, write_effects
+from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
 from cwboost.terms.learners import Learner
 from cwboost.terms.styles import make_learners
 
-from .callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
-from .input import draw_whole_groups, is_table, read_frame
+from .defaults import (
+    HOLD_OUT,
+    N_ITER_WITH_VALIDATION,
+    N_ITER_WITHOUT_VALIDATION,
+    choose_hold_out,
+    named_optimizer,
+)
+from .input import FitArguments, draw_whole_groups, is_table, read_frame, read_roles
+from .sklearn_callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 
-# docs/defaults.md gives the reasons for all these numbers.
-HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
-HOLD_OUT = 0.2  # share of the rows, or of the groups
-N_ITER_WITH_VALIDATION = 2000  # validation rows stop the fit at the best iteration
-N_ITER_WITHOUT_VALIDATION = 200  # diabetes and Friedman's data are best at 100-200, worse at 1000
-RATE, MOMENTUM = 0.3, 0.037  # of optimizer="hybrid"
-# For bags or interactions with a loss whose second derivative is small (two classes: at most 1/4):
-# pairs need many steps, and bags average out the loss of precision (docs/quality.md).
-LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
 # The fit ended by itself; further iterations cannot help.
 FINAL = (StopReason.no_better_validation_risk, *FINAL_REASONS)
-
-
-class FitArguments(NamedTuple):
-    """The rows that `fit` and `extend` get."""
-
-    X: Any
-    y: Any
-    sample_weight: Any
-    offset: Any
-    exposure: Any
 
 
 class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,7 +59,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     _n_iter_requested: int  # iterations that were requested from the last fit
     model_: Model
-    _progress: Progress | None = None  # set by the command line
+    progress: Progress | None = None  # not a parameter; the command line sets it
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (routed as to scikit-learn's splitters)
 
     def __init__(self, **parameters: Any) -> None:
@@ -121,56 +110,68 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             A file that stores the state of the fit. If it exists, the fit resumes from it; see
             `cwboost.fit`.
         """
-        given = self._read_roles(FitArguments(X, y, sample_weight, offset, exposure))
+        rows = read_roles(self, FitArguments(X, y, sample_weight, offset, exposure))
+        self._check_warm_start(checkpoint)
+        if self.warm_start and hasattr(self, "model_"):
+            return self._continue_fit(rows, validation, groups)
+        table, codes, weights = self._read_rows(rows.X, rows.y, rows.sample_weight, reset=True)
+        seed, bags = as_seed(self.random_state), None
+        group_of = None if groups is None else group_numbers(groups, table)
+        if self.bags is None:
+            held_out = self._choose_validation(validation, group_of, len(codes), weights, seed)
+        else:
+            bags, held_out = self._choose_bags(validation, group_of, seed)
+        has_validation = held_out is not None or bags is not None
+        n_iter = self._choose_n_iter(has_validation)
+        offset, exposure = self._with_defaults(rows.offset, rows.exposure)
+        not_features = (offset, exposure, *self._with_defaults(None, None), held_out, groups)
+        callbacks = self._begin_callbacks(
+            n_iter, rows, stages=1 if self.interactions is None else 2
+        )
+        try:
+            model = fit(
+                table,
+                codes,
+                self._learners(table, weights, not_features),
+                self._loss(),
+                self._optimizer(has_validation),
+                n_iter,
+                self.bins,
+                weights=weights,
+                offset=offset,
+                exposure=exposure,
+                validation=held_out,
+                patience=self.patience,
+                callback=callbacks.callback if bags is None else None,
+                time_limit=self.time_limit,
+                random_state=seed,
+                n_threads=self._n_threads(),
+                bags=bags,
+                progress=self._choose_progress(),
+                interactions=self._check_interactions(),
+                checkpoint=checkpoint,
+            )
+        except Interrupted as stop:
+            raise Interrupted(self._label_classes(stop.model)) from None
+        self._store_model(model, n_iter)
+        callbacks.end()
+        return self
+
+    def _check_warm_start(self, checkpoint: Any) -> None:
+        """Raise if a warm start cannot be combined with the other arguments and parameters."""
         if checkpoint is not None and self.warm_start:
             raise ValueError("checkpoint= and warm_start=True are mutually exclusive")
         if self.bags is not None and self.warm_start:
             raise ValueError("warm_start: an average of bags cannot be continued; set bags=None")
-        if self.warm_start and hasattr(self, "model_"):
-            return self._continue_fit(given, validation, groups)
-        X, y, sample_weight, offset, exposure = given
-        table, codes, weights = self._read_rows(X, y, sample_weight, reset=True)
-        seed = as_seed(self.random_state)
-        bags, numbers = self.bags, None if groups is None else group_numbers(groups, table)
-        if bags is None:
-            held_out = self._choose_validation(validation, numbers, len(codes), weights, seed)
-        else:
-            bags, held_out = self._choose_bags(validation, numbers, seed)
-        offset, exposure = self._with_defaults(offset, exposure)
-        roles = (offset, exposure, *self._with_defaults(None, None), held_out, groups)
-        watched = held_out is not None or bags is not None
-        requested = self._choose_n_iter(watched)
-        stages = 1 if self.interactions is None else 2
-        callbacks = SklearnCallbacks(
-            self, stages * requested if is_whole(requested) else requested, X, y, sample_weight
-        )
-        model = fit(
-            table,
-            codes,
-            self._learners(table, weights, roles),
-            self._loss(),
-            self._optimizer(watched),
-            requested,
-            self.bins,
-            weights=weights,
-            offset=offset,
-            exposure=exposure,
-            validation=held_out,
-            patience=self.patience,
-            callback=callbacks.callback if bags is None else None,
-            time_limit=self.time_limit,
-            random_state=seed,
-            n_threads=self._n_threads(),
-            bags=bags,
-            progress=self._choose_progress(),
-            interactions=self._check_interactions(),
-            checkpoint=checkpoint,
-        )
-        self._store_model(model, requested)
-        callbacks.end()
-        return self
 
-    def _continue_fit(self, given: FitArguments, validation: Any, groups: Any) -> Self:
+    def _begin_callbacks(
+        self, n_iter: Any, rows: FitArguments, stages: int = 1
+    ) -> SklearnCallbacks:
+        """Report the begin of a fit with n_iter iterations in each stage."""
+        total = stages * n_iter if is_whole(n_iter) else n_iter
+        return SklearnCallbacks(self, total, rows.X, rows.y, rows.sample_weight)
+
+    def _continue_fit(self, rows: FitArguments, validation: Any, groups: Any) -> Self:
         """Run the iterations by which `n_iter` exceeds the last fit (warm start)."""
         self._check_unchanged()
         requested = self._choose_n_iter(self.model_.settings.validation != "none")
@@ -184,7 +185,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         more = 0 if self.model_.stopped in FINAL else max(requested - done, 0)
         before = self.model_
         # Also for more = 0, because it checks that the rows are the same.
-        self.extend(more, *given, validation, groups)
+        self.extend(more, *rows, validation, groups)
         if more == 0:
             self.model_ = before
         self._n_iter_requested = requested
@@ -204,51 +205,56 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     ) -> Self:
         """Run n more iterations. Pass the arguments of `fit` again."""
         check_is_fitted(self)
-        given = FitArguments(X, y, sample_weight, offset, exposure)
-        X, y, sample_weight, offset, exposure = self._read_roles(given)
+        rows = read_roles(self, FitArguments(X, y, sample_weight, offset, exposure))
         old = self.model_
-        table, codes, weights = self._read_rows(X, y, sample_weight)
+        table, codes, weights = self._read_rows(rows.X, rows.y, rows.sample_weight)
         if old.settings.validation == "rows":
-            numbers = None if groups is None else group_numbers(groups, table)
+            group_of = None if groups is None else group_numbers(groups, table)
             validation = self._choose_validation(
-                validation, numbers, len(codes), weights, old.settings.seed
+                validation, group_of, len(codes), weights, old.settings.seed
             )
-        offset, exposure = self._with_defaults(offset, exposure)
-        callbacks = SklearnCallbacks(self, n, X, y, sample_weight)
-        model = replace(old, classes=tuple(range(len(old.classes)))).extend(
-            n,
-            table,
-            codes,
-            weights=weights,
-            offset=offset,
-            exposure=exposure,
-            validation=validation,
-            callback=callbacks.callback,
-            time_limit=self.time_limit,
-            n_threads=self._n_threads(),
-            progress=self._choose_progress(),
-        )
+        offset, exposure = self._with_defaults(rows.offset, rows.exposure)
+        callbacks = self._begin_callbacks(n, rows)
+        coded = replace(old, classes=tuple(range(len(old.classes))))  # as y is coded here
+        try:
+            model = coded.extend(
+                n,
+                table,
+                codes,
+                weights=weights,
+                offset=offset,
+                exposure=exposure,
+                validation=validation,
+                callback=callbacks.callback,
+                time_limit=self.time_limit,
+                n_threads=self._n_threads(),
+                progress=self._choose_progress(),
+            )
+        except Interrupted as stop:
+            raise Interrupted(self._label_classes(stop.model)) from None
         self._store_model(model, model.n_iter)
         callbacks.end()
         return self
 
     def _choose_progress(self) -> Any:
         """Return the `progress` of `cwboost.fit`. Callbacks of scikit-learn have their own bars."""
-        if self._progress is not None:
-            return self._progress
+        if self.progress is not None:
+            return self.progress
         if self.verbose is None:
             return False if getattr(self, "_skl_callbacks", None) else None
         if not (isinstance(self.verbose, bool | np.bool_) or is_whole(self.verbose)):
             raise ValueError(f"verbose: expected None, True or False, got {self.verbose!r}")
         return bool(self.verbose)
 
-    def _store_model(self, model: Model, n_iter: int) -> Self:
-        """Store the model, with the labels of its classes instead of their codes."""
-        labels = self.classes_.tolist() if model.classes else ()
-        self.model_ = replace(model, classes=tuple(labels))
+    def _label_classes(self, model: Model) -> Model:
+        """Return the model with the labels of its classes instead of their codes."""
+        return replace(model, classes=tuple(self.classes_.tolist() if model.classes else ()))
+
+    def _store_model(self, model: Model, n_iter: int) -> None:
+        """Store the model of a fit for which n_iter iterations were requested."""
+        self.model_ = self._label_classes(model)
         self._n_iter_requested = n_iter
         self._fitted_settings = self._settings_text()
-        return self
 
     def _settings_text(self) -> str:
         """Return the parameters that must not change between warm starts, as text."""
@@ -274,29 +280,11 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     # --- the arguments of cwboost.fit -------------------------------------------------------------
 
-    def _read_roles(self, given: FitArguments) -> FitArguments:
-        """Return the arguments of a fit, completed by the roles that a Dataset holds."""
-        X, y, sample_weight, offset, exposure = given
-        if not isinstance(X, Dataset):
-            return given
-        table, roles = X.table, X.roles
-        if y is None and "y" in roles:
-            column = table[roles["y"]]
-            check_finite_y(column, table)
-            if isinstance(self, ClassifierMixin):
-                y = column if isinstance(column, Labels) else column.to_cells()
-            else:
-                y = column.to_cells() if isinstance(column, Labels) else column.values
-        if sample_weight is None and "weights" in roles:
-            sample_weight = read_weights(roles["weights"], table)
-        offset = roles.get("offset") if offset is None else offset
-        exposure = roles.get("exposure") if exposure is None else exposure
-        fixed = [name for name in (offset, exposure) if isinstance(name, str)]
-        features = table.select(list(dict.fromkeys([*X.features, *fixed])))
-        return FitArguments(features, y, sample_weight, offset, exposure)
+    def as_table(self, X: Any, reset: bool = False) -> Table:
+        """Return X as a table, checked as scikit-learn does, with the column names of the fit.
 
-    def _read(self, X: Any, reset: bool = False) -> Table:
-        """Return X as a table, checked as scikit-learn does, with the column names of the fit."""
+        Plots of an estimator read their rows with it.
+        """
         if isinstance(X, Dataset):
             X = X.table.select(self._column_names())
         if is_table(X):
@@ -324,7 +312,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         self, X: Any, y: Any, sample_weight: Any, reset: bool = False
     ) -> tuple[Table, NDArray[Any], Floats | None]:
         """Return the table, y as numbers, and the weights of the rows (None if all are 1)."""
-        table = self._read(X, reset)
+        table = self.as_table(X, reset)
         target = self._read_y(y, reset)
         if len(target) != table.n_rows:
             raise ValueError(f"y has {len(target)} rows, X has {table.n_rows}")
@@ -360,35 +348,21 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     def _choose_validation(
         self, given: Any, groups: Any, n: int, weights: Floats | None, seed: int
     ) -> Any:
-        """Return the `validation` of `cwboost.fit`; None if no rows are held out."""
+        """Return the `validation` of `cwboost.fit`; None if no rows are held out.
+
+        `given` is the argument of this estimator's `fit`, `groups` the number of every row's group.
+        """
         if isinstance(given, tuple) and len(given) > 1:
             X, y, *rest = given
             codes = self._read_y(y)
             own = None if not rest or rest[0] is None else np.asarray(rest[0], dtype=np.float64)
-            return self._read(X), codes, self._weigh_validation(own, codes), *rest[1:]
+            return self.as_table(X), codes, self._weigh_validation(own, codes), *rest[1:]
         if given is not None:
             return given
-        share = self.validation
-        if not isinstance(share, str | int | float | None):
-            raise TypeError(
-                "validation: expected 'auto', 'last', a fraction or None; pass your own split to "
-                "fit(..., validation=)"
-            )
-        if share not in ("auto", None) and n < 2:
-            raise ValueError(f"validation: with n_samples = {n} no row can be held out")
-        if isinstance(share, str):
-            if share not in ("auto", "last"):
-                raise ValueError(
-                    f"validation: expected 'auto', 'last', a fraction or None, got {share!r}; pass "
-                    "your own split to fit(..., validation=)"
-                )
-            if share == "last":
-                return np.arange(n) >= np.floor((1.0 - HOLD_OUT) * n)
-            present = n if weights is None else int(np.count_nonzero(weights))
-            share = HOLD_OUT if present >= HOLD_OUT_FROM else None
-        if share is None or groups is None:
-            return share
-        return ~draw_whole_groups(groups, 1, share, seed)[0]
+        held_out = choose_hold_out(self.validation, n, weights)
+        if groups is None or held_out is None or isinstance(held_out, np.ndarray):
+            return held_out
+        return ~draw_whole_groups(groups, 1, held_out, seed)[0]
 
     def _choose_bags(self, given: Any, groups: Any, seed: int) -> tuple[Any, float | None]:
         """Return the `bags` of `cwboost.fit` and the share of the rows that each leaves out."""
@@ -404,35 +378,36 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             raise ValueError("groups= cannot be used with masks in bags=; keep groups in the masks")
         return draw_whole_groups(groups, self.bags, share, seed), None
 
-    def _choose_n_iter(self, watched: bool) -> Any:
-        """Return the number of iterations; `watched` says that there are validation rows."""
+    def _choose_n_iter(self, has_validation: bool) -> Any:
+        """Return the number of iterations."""
         if isinstance(self.n_iter, str) and self.n_iter == "auto":
-            return N_ITER_WITH_VALIDATION if watched else N_ITER_WITHOUT_VALIDATION
+            return N_ITER_WITH_VALIDATION if has_validation else N_ITER_WITHOUT_VALIDATION
         return self.n_iter
 
-    def _optimizer(self, watched: bool) -> Optimizer:
+    def _optimizer(self, has_validation: bool) -> Optimizer:
         """Return the optimizer. One that needs validation rows is replaced if there are none,
         unless the user asked for both (`cwboost.fit` then raises).
         """
-        by_name = isinstance(self.optimizer, str)
-        if by_name and self.optimizer.lower() == "hybrid" and watched:
-            many = self.bags is not None or self.interactions is not None
-            large = many and self._loss().large_steps
-            steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
-            return Hybrid(*steps, then="training")
-        found = as_optimizer(self.optimizer)
-        if not watched and (by_name or self.validation is not None):
-            return found.without_validation()
-        return found
+        if isinstance(self.optimizer, str):
+            several = self.bags is not None or self.interactions is not None
+            return named_optimizer(
+                self.optimizer, self._loss(), has_validation=has_validation, several_fits=several
+            )
+        optimizer = as_optimizer(self.optimizer)
+        if has_validation or self.validation is None:
+            return optimizer
+        return optimizer.without_validation()
 
     @property
     def _excluded(self) -> list[str]:
         """Columns that get no term."""
         return [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
 
-    def _learners(self, table: Table, weights: Floats | None, used: Sequence[Any]) -> list[Learner]:
-        """Return the learners; columns named in `used` have another role."""
-        other_roles = [name for name in used if isinstance(name, str)]
+    def _learners(
+        self, table: Table, weights: Floats | None, not_features: Sequence[Any]
+    ) -> list[Learner]:
+        """Return the learners; column names in `not_features` have another role."""
+        other_roles = [name for name in not_features if isinstance(name, str)]
         if weights is not None:
             table = table.take(weights > 0)  # a row of weight zero counts as absent
         return make_learners(table, self.learners, self._excluded, self.terms, other_roles)
@@ -462,10 +437,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             there is a column for each term and class.
         """
         check_is_fitted(self)
-        table, model = self._read(X), self.model_
+        table, model = self.as_table(X), self.model_
         n_terms = sum(term.chosen for term in model.terms.values())
         out = np.empty((table.n_rows, n_terms, model.n_outputs))
-        model._write_effects(table, out.transpose(1, 0, 2), self._n_threads())
+        write_effects(model, table, out.transpose(1, 0, 2), self._n_threads())
         return out.reshape(table.n_rows, n_terms * model.n_outputs)
 
     def report(
@@ -485,7 +460,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         With X and y the report also shows how good the model is on these rows.
         """
         check_is_fitted(self)
-        table = None if X is None else self._read(X)
+        table = None if X is None else self.as_table(X)
         if X is not None:
             offset, exposure = self._with_defaults(offset, exposure)
         self.model_.report(
@@ -505,7 +480,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         _check_feature_names_in(self, input_features)
         names = [name for name, term in self.model_.terms.items() if term.chosen]
         if self.model_.n_outputs > 1:
-            names = [f"{name}[{label}]" for name in names for label in self.model_.classes]
+            labels = output_labels(self.model_)
+            names = [f"{name}[{label}]" for name in names for label in labels]
         return np.asarray(names, dtype=object)
 
     def plot(self, which: str | None = None, kind: str | None = None, **options: Any) -> Any:

@@ -10,9 +10,7 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from cwboost.fitting.input_data import class_weights
 from cwboost.frames.columns import Floats, Labels
@@ -124,7 +122,7 @@ time_limit, random_state, n_jobs, verbose
         """Return the (n_samples,) log odds of `classes_[1]`, or (n_samples, n_classes) scores."""
         check_is_fitted(self)
         return self.model_.predict(
-            self._read(X), kind="score", offset=offset, n_threads=self._n_threads()
+            self.as_table(X), kind="score", offset=offset, n_threads=self._n_threads()
         )
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Floats:

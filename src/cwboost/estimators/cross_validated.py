@@ -10,8 +10,10 @@ from typing import Any, Self
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import CV, cv
 
-from .base import N_ITER_WITHOUT_VALIDATION, CWBEstimator, FitArguments
+from .base import CWBEstimator
 from .classifier import CWBClassifier
+from .defaults import N_ITER_WITHOUT_VALIDATION
+from .input import FitArguments, read_roles
 from .regressor import CWBRegressor
 
 MOST_EXTENSION = 16  # n_iter="auto" runs at most this many times the first 200 iterations
@@ -47,12 +49,11 @@ class _CrossValidated(CWBEstimator):
         groups : array of shape (n_samples,) or name of a column, optional
             Rows of a group are in the same fold. The column is then not a feature.
         """
-        given = self._read_roles(FitArguments(X, y, sample_weight, offset, exposure))
-        X, y, sample_weight, offset, exposure = given
-        table, codes, weights = self._read_rows(X, y, sample_weight, reset=True)
+        rows = read_roles(self, FitArguments(X, y, sample_weight, offset, exposure))
+        table, codes, weights = self._read_rows(rows.X, rows.y, rows.sample_weight, reset=True)
         if len(codes) < 2:
             raise ValueError(f"cv: n_samples = {len(codes)} is too small for folds")
-        fixed = self._with_defaults(offset, exposure)
+        fixed = self._with_defaults(rows.offset, rows.exposure)
         n_iter, extend = self._fold_iterations()
         self.cv_result_ = cv(
             table,
@@ -72,7 +73,7 @@ class _CrossValidated(CWBEstimator):
             n_threads=self._n_threads(),
             progress=self._choose_progress(),
         )
-        super().fit(*given, groups=groups)
+        super().fit(*rows, groups=groups)
         return self
 
     def _fold_iterations(self) -> tuple[Any, Any]:
@@ -81,13 +82,13 @@ class _CrossValidated(CWBEstimator):
             return N_ITER_WITHOUT_VALIDATION, MOST_EXTENSION * N_ITER_WITHOUT_VALIDATION
         return self.n_iter, False
 
-    def _choose_n_iter(self, watched: bool) -> Any:
+    def _choose_n_iter(self, has_validation: bool) -> Any:
         """Return the number of iterations of the refit."""
-        del watched
+        del has_validation
         found = self.cv_result_
         return found.best_iteration_1se if self.one_se else found.best_iteration
 
-    def _optimizer(self, watched: bool) -> Optimizer:
+    def _optimizer(self, has_validation: bool) -> Optimizer:
         optimizer = as_optimizer(self.optimizer)
         if optimizer.needs_validation:
             raise ValueError(
@@ -96,7 +97,7 @@ class _CrossValidated(CWBEstimator):
                 "'accelerated' or "
                 f"{type(self).__name__.removesuffix('CV')}"
             )
-        return super()._optimizer(watched)
+        return super()._optimizer(has_validation)
 
     @property
     def best_score_(self) -> float:

@@ -30,6 +30,7 @@ from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import FitOptions, as_seed, check_counts
 from cwboost.losses import Loss, as_loss, explained
+from cwboost.model.scoring import read_offsets
 from cwboost.progress import as_progress
 
 from .base import CWBEstimator
@@ -87,19 +88,19 @@ class DaskEstimator(CWBEstimator):
                 given = replace(
                     given, validation=self._choose_validation(None, None, rows, None, seed)
                 )
-            watched = given.validation is not None
-            asked = self._choose_n_iter(watched)
-            check_counts(asked, self.patience, self.time_limit, None)
+            has_validation = given.validation is not None
+            n_iter = self._choose_n_iter(has_validation)
+            check_counts(n_iter, self.patience, self.time_limit, None)
             options = FitOptions.checked(
-                self._optimizer(watched), asked, self.patience, None, "auto", self.time_limit,
-                "auto",
+                self._optimizer(has_validation), n_iter, self.patience, None, "auto",
+                self.time_limit, "auto",
             )  # fmt: skip
             terms = TermOptions(
                 loss, self.learners, self.terms, self._excluded, pairs,
                 getattr(self, "class_weight", None),
             )  # fmt: skip
             model = fit_shards(shards, given, terms, options, seed, context)
-        self.model_, self._n_iter_requested = model, asked
+        self.model_, self._n_iter_requested = model, n_iter
         self._fitted_settings = self._settings_text()
         return self
 
@@ -248,10 +249,10 @@ class DaskCWBRegressor(DaskEstimator, CWBRegressor):
         return explained(self.model_.loss, target, score, base[:, None], w)
 
     def _scores(self, X: Any, offset: Any, exposure: Any) -> Any:
-        return self.model_.predict(self._read(X), kind="score", offset=offset, exposure=exposure)
+        return self.model_.predict(self.as_table(X), kind="score", offset=offset, exposure=exposure)
 
     def _offsets(self, X: Any, offset: Any, exposure: Any) -> Any:
-        return self.model_._offset(self._read(X), offset, exposure)[:, 0]
+        return read_offsets(self.model_, self.as_table(X), offset, exposure)[:, 0]
 
 
 class DaskCWBClassifier(DaskEstimator, CWBClassifier):

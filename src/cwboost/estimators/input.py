@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import (
     _check_y,
@@ -17,8 +18,43 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_number
+from cwboost.frames.aligned import check_finite_y, read_weights
+from cwboost.frames.columns import Labels
+from cwboost.frames.dataset import Dataset
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
+
+
+class FitArguments(NamedTuple):
+    """The rows that `fit` and `extend` get."""
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    offset: Any
+    exposure: Any
+
+
+def read_roles(estimator: Any, rows: FitArguments) -> FitArguments:
+    """Return the rows of a fit, completed by the roles that a Dataset holds."""
+    X, y, sample_weight, offset, exposure = rows
+    if not isinstance(X, Dataset):
+        return rows
+    table, roles = X.table, X.roles
+    if y is None and "y" in roles:
+        column = table[roles["y"]]
+        check_finite_y(column, table)
+        if isinstance(estimator, ClassifierMixin):
+            y = column if isinstance(column, Labels) else column.to_cells()
+        else:
+            y = column.to_cells() if isinstance(column, Labels) else column.values
+    if sample_weight is None and "weights" in roles:
+        sample_weight = read_weights(roles["weights"], table)
+    offset = roles.get("offset") if offset is None else offset
+    exposure = roles.get("exposure") if exposure is None else exposure
+    fixed = [name for name in (offset, exposure) if isinstance(name, str)]
+    features = table.select(list(dict.fromkeys([*X.features, *fixed])))
+    return FitArguments(features, y, sample_weight, offset, exposure)
 
 
 def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:

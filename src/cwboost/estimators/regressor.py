@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import (
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
+from cwboost.model.scoring import read_offsets
 from cwboost.uncertainty.intervals import Intervals
 
 from .base import CWBEstimator
@@ -139,7 +138,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self.model_.predict(
-            self._read(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
+            self.as_table(X), offset=offset, exposure=exposure, n_threads=self._n_threads()
         )
 
     def intervals(
@@ -190,6 +189,6 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         model, (table, target, weights) = self.model_, self._read_rows(X, y, sample_weight)
         w = np.ones(len(target)) if weights is None else weights
-        o = model._offset(table, offset, exposure)
+        offsets = read_offsets(model, table, offset, exposure)
         score = model.predict(table, kind="score", offset=offset, exposure=exposure)
-        return explained(model.loss, target, score, o, w)
+        return explained(model.loss, target, score, offsets, w)

@@ -5,17 +5,18 @@ Does not know how the draws are made (see uncertainty/bootstrap_fits.py, fitting
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from cwboost._utils.checks import is_number
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
-from cwboost.model.records import Bags, Bands
+from cwboost.model.records import Bands
 from cwboost.model.term import Term, find_terms
 
 from .effects import add_outputs, check_points, effect_grid, encode_grid, total_effect
@@ -77,15 +78,16 @@ def band_at(
         return None
     if model.bands is not None:
         level = LEVEL if level is None else level
-        center, draws = _replicates(model, model.bands, terms, grid)
+        center = _effects_with(model.bands.center, model, terms, grid)
+        draws = _effects_with(model.bands.coef, model, terms, grid, (len(model.bands),))
         sd = model.bands.inflation * draws.std(axis=0, ddof=1)
         reach: Any = stdtrit(len(draws) - 1, 0.5 + level / 2)  # Student's t
         if kind == "simultaneous":
             reach = np.maximum(reach, _simultaneous_reach(model, model.bands, terms, level))
         return Ends(center - reach * sd, center + reach * sd)
     if model.bags is not None:
-        _, draws = _replicates(model, model.bags, terms, grid)
-        return Ends(draws.min(axis=0), draws.max(axis=0))
+        effects = _effects_with(model.bags.coef, model, terms, grid, (len(model.bags),))
+        return Ends(effects.min(axis=0), effects.max(axis=0))
     return None
 
 
@@ -97,24 +99,26 @@ def band_words(model: Model, level: float | None, kind: str) -> str:
     return f"{100 * (LEVEL if level is None else level):g}% bootstrap band {where}"
 
 
-def _replicates(
-    model: Model, of: Bands | Bags, terms: Sequence[Term], grid: Sequence[Any]
-) -> tuple[Floats, Floats]:
-    """Return (n, q) the middle and (replicates, n, q) the effects of all replicates.
+def _effects_with(
+    coef: Mapping[str, NDArray[Any]],
+    model: Model,
+    terms: Sequence[Term],
+    grid: Sequence[Any],
+    leading: tuple[int, ...] = (),
+) -> Floats:
+    """Return (*leading, n, q) the sum of the terms' effects with the given coefficients.
 
-    All are centred as the model's effects are.
+    The coefficients of a term are (*leading, n_coef, q); a term without any has no effect. Effects
+    are centred as the model's are.
     """
-    n, q = len(grid[0]), model.n_outputs
-    center, draws = np.zeros((n, q)), np.zeros((len(of), n, q))
+    out = np.zeros((*leading, len(grid[0]), model.n_outputs))
     for term, values in zip(terms, encode_grid(terms, grid), strict=True):
-        if term.name in of.coef:
+        if term.name in coef:
             basis = term.plan.basis
             assert basis.mean is not None
             matrix = np.asarray(basis.matrix(values) - basis.mean)
-            middle = of.center[term.name] if isinstance(of, Bands) else term.beta
-            center += matrix @ middle
-            draws += matrix @ of.coef[term.name].astype(np.float64)
-    return center, draws
+            out += matrix @ coef[term.name].astype(np.float64)
+    return out
 
 
 def _simultaneous_reach(model: Model, bands: Bands, terms: Sequence[Term], level: float) -> Floats:
@@ -123,7 +127,8 @@ def _simultaneous_reach(model: Model, bands: Bands, terms: Sequence[Term], level
     Each draw is compared with the mean and the deviation of the other draws, in the same way as
     the truth is compared with the mean and the deviation of all draws.
     """
-    _, draws = _replicates(model, bands, terms, effect_grid(model, terms, REACH_POINTS))
+    grid = effect_grid(model, terms, REACH_POINTS)
+    draws = _effects_with(bands.coef, model, terms, grid, (len(bands),))
     k = len(draws)
     away = np.square(draws - draws.mean(axis=0))
     total = away.sum(axis=0)

@@ -15,6 +15,7 @@ from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.model.records import ColumnFacts
+from cwboost.model.scoring import output_labels
 from cwboost.model.term import Term, find_terms
 
 PAIR_POINTS = 40  # points per numeric column of a pair
@@ -106,8 +107,7 @@ def add_outputs(out: ResultTable, model: Model, blocks: Mapping[str, Floats]) ->
 
     Outputs that a term does not move (zero columns of `Term.beta`) have an effect of zero.
     """
-    for o in range(model.n_outputs):
-        label = model.classes[o] if model.classes else o
+    for o, label in enumerate(output_labels(model)):
         for name, block in blocks.items():
             key = name if model.n_outputs == 1 else f"{name}[{label}]"
             while key in out:  # a column of the table has this name

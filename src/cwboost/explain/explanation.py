@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from cwboost._utils.checks import is_whole
 from cwboost.frames.columns import Column, Numbers, format_number
 from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
+from cwboost.model.scoring import output_labels, read_offsets
 
 INTERCEPT, OFFSET, SCORE = "(intercept)", "(offset)", "(score)"
 
@@ -46,6 +48,8 @@ def explain(
     (3 rows)
     """
     data = read(table)
+    if not is_whole(row):
+        raise TypeError(f"row: expected a whole number, got {row!r}")
     if not 0 <= row < data.n_rows:
         has = f"{data.n_rows} rows, 0 to {data.n_rows - 1}" if data.n_rows else "no rows"
         raise ValueError(f"row {row}: the table has {has}")
@@ -57,22 +61,22 @@ def explain(
     order = sorted(effects, key=lambda columns: -float(np.abs(effects[columns]).max()))
     values = [", ".join(_text(one[c]) or "(missing)" for c in columns) for columns in order]
     rows = [(":".join(c), v, effects[c]) for c, v in zip(order, values, strict=True)]
-    rows.append((INTERCEPT, "", np.atleast_1d(model.intercept)))
-    fixed = model._offset(one, offset, exposure)[0]
-    if fixed.any():
-        used = [name for name in (model.settings.offset, model.settings.exposure) if name]
-        used = [str(name) for name in (offset, exposure) if name is not None] or used
-        known = ", ".join(f"{name} = {_text(one[name])}" for name in used if name in one)
-        rows.append((OFFSET, known, fixed))
+    rows.append((INTERCEPT, "", model.intercept_vector))
+    offsets = read_offsets(model, one, offset, exposure)[0]
+    if offsets.any():
+        named = [name for name in (model.settings.offset, model.settings.exposure) if name]
+        named = [str(name) for name in (offset, exposure) if name is not None] or named
+        cells = ", ".join(f"{name} = {_text(one[name])}" for name in named if name in one)
+        rows.append((OFFSET, cells, offsets))
     score = model.predict(one, kind="score", offset=offset, exposure=exposure)
     rows.append((SCORE, "", np.atleast_1d(score[0])))
     out = ResultTable(
         column=np.array([r[0] for r in rows], dtype=object),
         value=np.array([r[1] for r in rows], dtype=object),
     )
-    for k in range(model.n_outputs):
-        name = "effect" if model.n_outputs == 1 else f"effect[{model.classes[k]}]"
-        out[name] = np.array([float(r[2][k]) for r in rows])
+    for o, label in enumerate(output_labels(model)):
+        name = "effect" if model.n_outputs == 1 else f"effect[{label}]"
+        out[name] = np.array([float(r[2][o]) for r in rows])
     return out
 
 

@@ -17,6 +17,8 @@ from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_has_path
+from cwboost.model.scoring import read_offsets, write_effects
 
 
 def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, float]:
@@ -28,8 +30,7 @@ def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, fl
     if rows["table"] is not None and kind == "path":
         raise TypeError("importance: kind='path' is known for the fit's rows only; omit table=")
     if kind == "path":
-        model._refuse_bags("importance(kind='path')")
-        model._refuse_edited("importance(kind='path')")
+        check_has_path(model, "importance(kind='path')")
         shares = _path_shares(model)
     elif rows["table"] is not None:
         shares = _shares_on(model, rows)
@@ -82,7 +83,7 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
     y_values, _ = read_y(y, data, model.loss, model.classes or None)
     weights = rows["weights"]
     w = read_weights(model.settings.weights if weights is None else weights, data)
-    offset = model._offset(data, rows["offset"], rows["exposure"])
+    offset = read_offsets(model, data, rows["offset"], rows["exposure"])
     n, q = data.n_rows, model.n_outputs
     each = _core.IndexSet(np.arange(n, dtype=np.uint32), n)  # a bin per row
     core = _core.LocalRows(
@@ -94,7 +95,7 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
     )
     chosen = {name: term for name, term in model.terms.items() if term.chosen}
     effects = np.empty((len(chosen), n, q))
-    model._write_effects(data, effects)
+    write_effects(model, data, effects)
     effects += np.array([term.mean for term in chosen.values()]).reshape(-1, 1, q)
     score = effects.sum(axis=0)
     first, last = _core.SLOT_H, _core.SLOT_F

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.binning.numbers import weighted_quantile
+from cwboost.binning.number_statistics import weighted_quantile
 from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
+from cwboost.model.scoring import read_offsets
 
 N_GROUPS = 10  # groups of rows with similar predictions
 Z95 = 1.959964  # half the width of a 95% normal interval, in standard errors
@@ -32,11 +33,11 @@ def evaluate_rows(
     """Return the rows of a table with their true y and the predictions of a model."""
     values, _ = read_y(y, data, model.loss, model.classes or None)
     w = read_weights(weights, data)
-    fixed = {"offset": offset, "exposure": exposure}
-    score = model.predict(data, kind="score", **fixed).reshape(len(values), -1)
+    score = model.predict(data, kind="score", offset=offset, exposure=exposure)
+    score = score.reshape(len(values), -1)
     response = model.loss.response(score).reshape(len(values), -1)
-    known = model._offset(data, offset, exposure)
-    return EvaluatedRows(model.loss, np.ascontiguousarray(values), w, known, score, response)
+    offsets = read_offsets(model, data, offset, exposure)
+    return EvaluatedRows(model.loss, np.ascontiguousarray(values), w, offsets, score, response)
 
 
 def figures(rows: EvaluatedRows) -> dict[str, float]:
@@ -81,13 +82,13 @@ def calibration(rows: EvaluatedRows, output: int = 0) -> dict[str, Floats]:
     out = []
     for group in _groups(predicted / exposure, w):
         wg, e = w[group], exposure[group]
-        at = float((wg * e) @ (predicted[group] / e) / (wg * e).sum())
+        mean_prediction = float((wg * e) @ (predicted[group] / e) / (wg * e).sum())
         if level is None:
             observed = _mean_with_interval(y[group], wg, e, classes)
         else:
             quantile = float(weighted_quantile(y[group], wg, level))
             observed = _Estimate(quantile, float("nan"), float("nan"))
-        out.append((at, *observed, float(wg.sum()), float(len(wg))))
+        out.append((mean_prediction, *observed, float(wg.sum()), float(len(wg))))
     names = ("predicted", "observed", "low", "high", "weight", "rows")
     return dict(zip(names, np.array(out).reshape(-1, len(names)).T, strict=True))
 

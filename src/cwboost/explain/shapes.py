@@ -121,7 +121,7 @@ def shape_of(
     missing = np.array([v is None or v != v for v in axis])
 
     def effects(terms: Sequence[Term]) -> tuple[Floats, Floats | None]:
-        return _apart(total_effect(model, terms, grid), missing)
+        return _split_missing(total_effect(model, terms, grid), missing)
 
     values, at_missing = effects(terms)
     levels = axis.dtype == object
@@ -138,15 +138,18 @@ def shape_of(
     ends = None if band is None else band_at(model, terms, grid, level, band)
     if band is None or ends is None:
         return out
-    lower, upper = _apart(ends.lower, missing), _apart(ends.upper, missing)
-    outside = (values < lower[0]) | (values > upper[0])
+    lower, lower_missing = _split_missing(ends.lower, missing)
+    upper, upper_missing = _split_missing(ends.upper, missing)
+    outside = (values < lower) | (values > upper)
     reason = _reason(model, outside, _rows_at(out.at[0], out.shares[0], facts.spread))
-    both = None if lower[1] is None or upper[1] is None else (lower[1], upper[1])
-    around = Band(band_words(model, level, band), reason, lower[0], upper[0], both)
-    return replace(out, band=around)
+    missing_ends = None
+    if lower_missing is not None and upper_missing is not None:
+        missing_ends = (lower_missing, upper_missing)
+    words = band_words(model, level, band)
+    return replace(out, band=Band(words, reason, lower, upper, missing_ends))
 
 
-def _apart(values: Floats, missing: NDArray[np.bool_]) -> tuple[Floats, Floats | None]:
+def _split_missing(values: Floats, missing: NDArray[np.bool_]) -> tuple[Floats, Floats | None]:
     """Return the values at the points, and the value of missing cells, if any."""
     return values[~missing], values[missing][0] if missing.any() else None
 

@@ -101,9 +101,10 @@ def _axis_points(facts: ColumnFacts, encoder: Encoder, basis: Basis) -> RowShare
 def level_shares(model: Model, column: str) -> Floats | None:
     """Return the shares of the levels of a column in the training rows, missing cells last.
 
-    Return None if no term knows them.
+    Return None if the terms do not know the shares of all levels.
     """
-    marks: dict[int, float] = {}
+    marked: dict[int, float] = {}  # by code, from terms that know some of the levels
+    n_levels = 0
     for term in model.terms.values():
         margins = zip(term.columns, term.plan.encoders, term.plan.basis.margins, strict=True)
         for name, encoder, basis in margins:
@@ -114,6 +115,9 @@ def level_shares(model: Model, column: str) -> Floats | None:
             if not unseen.any():  # the basis knows all levels
                 return points.shares
             if encoder.levels:
+                n_levels = len(encoder.levels)
                 for code, share in zip(points.values[~unseen], points.shares[~unseen], strict=True):
-                    marks[len(encoder.levels) if np.isnan(code) else int(code)] = float(share)
-    return np.array([marks[k] for k in sorted(marks)]) if marks else None
+                    marked[n_levels if np.isnan(code) else int(code)] = float(share)
+    if not marked or any(code not in marked for code in range(n_levels)):
+        return None
+    return np.array([marked[code] for code in sorted(marked)])

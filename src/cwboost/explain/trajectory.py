@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_has_path
 
 from .sizes import term_points
 
@@ -58,8 +59,7 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     >>> bool(np.array_equal(beta[1], model.terms["x"].beta)), bool(beta[0].any())
     (True, False)
     """
-    model._refuse_bags("the path of the coefficients")
-    model._refuse_edited("the path of the coefficients")
+    check_has_path(model, "the path of the coefficients")
     iterations = list(iterations)
     q = model.n_outputs
     sizes = [term.plan.basis.n_coef for term in model.terms.values()]

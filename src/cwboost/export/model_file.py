@@ -1,7 +1,7 @@
 """Models as files: versioned JSON that can be read by eye, checked completely when it is loaded.
 
 A damaged or hostile file can at worst give wrong numbers; loading never runs code from it. A file
-mirrors the dataclasses of a model (see records.py). Only long arrays are packed, as base64 of
+mirrors the dataclasses of a model (see plain_data.py). Only long arrays are packed, as base64 of
 little-endian floats: the updates of the path and the coefficients of bags with 64 bits, and the
 coefficients of bootstrap draws with 32 bits. The parts of a file are read in model_parts.py.
 """
@@ -23,14 +23,15 @@ from cwboost._utils.text import count
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
+from cwboost.model.path import Path
 from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
 from cwboost.optimizers import Optimizer
 
 from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path, read_terms
-from .records import ModelFileError as ModelFileError
-from .records import check_keys, pack, plain, read, record, require, shown
+from .plain_data import ModelFileError as ModelFileError
+from .plain_data import check_keys, pack, plain, read, record, require, shown
 
 FORMAT, VERSION = "cwboost model", 3
 READABLE = (1, 2, 3)
@@ -81,7 +82,7 @@ def to_dict(model: Model) -> dict[str, Any]:
             f"a model with the {model.loss.name} loss cannot be stored as JSON, because "
             f"{explain_registration(model.loss)}; or pickle the model"
         )
-    known = model.shares is not None and bool(np.isfinite(model.shares).all())
+    finite_shares = model.shares is not None and bool(np.isfinite(model.shares).all())
     path = record(model.path)
     for key in ("risk", "validation_risk"):  # JSON does not have nan and inf
         path[key] = [v if math.isfinite(v) else str(v) for v in path[key]]
@@ -95,13 +96,13 @@ def to_dict(model: Model) -> dict[str, Any]:
         "classes": plain(model.classes),
         "optimizer": plain(model.optimizer),
         "start": plain(model.start_vector),
-        "intercept": np.atleast_1d(model.intercept).tolist(),
+        "intercept": model.intercept_vector.tolist(),
         "scale": plain(model.scale),
         "iteration": model.best_iteration,
         "columns": {name: plain(facts) for name, facts in model.columns.items()},
-        "terms": [_term(term) for term in model.terms.values()],
+        "terms": [_plain_term(term) for term in model.terms.values()],
         "interactions": plain(model.interactions),
-        "importance": plain(model.shares) if known else None,
+        "importance": plain(model.shares) if finite_shares else None,
         "edits": plain(model.edits),
         "dropped": plain(model.dropped),
         "path": path,
@@ -128,7 +129,7 @@ def _plain_bands(bands: Bands) -> dict[str, Any]:
     }
 
 
-def _term(term: Term) -> dict[str, Any]:
+def _plain_term(term: Term) -> dict[str, Any]:
     plan = term.plan
     values = (
         plan.name, plan.learner, plan.encoders, plan.basis, plan.net_df,
@@ -150,7 +151,7 @@ def load(file: Any) -> Model:
     >>> _ = path.write_text("{}")
     >>> cb.load(path)
     Traceback (most recent call last):
-    cwboost.export.records.ModelFileError: .../m.json: not a cwboost model ...
+    cwboost.export.plain_data.ModelFileError: .../m.json: not a cwboost model ...
     """
     raw = FilePath(file).read_bytes()
     try:
@@ -180,7 +181,7 @@ def from_dict(data: Any) -> Model:
             f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
-        return _model(data if version == VERSION else _upgraded(data))
+        return _read_model(data if version == VERSION else _upgraded(data))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
 
@@ -220,49 +221,71 @@ def _with_main_effects(term: Any) -> Any:
     }
 
 
-def _model(data: dict[str, Any]) -> Model:
+def _read_model(data: dict[str, Any]) -> Model:
     """Return the model from data of the current version."""
     check_keys(data, KEYS, "file")
-    start: Floats = read(Floats, data["start"], "start")
     loss: Loss = read(Loss, data["loss"], "loss")
     q = loss.n_outputs
-    require(q >= 1 and len(start) == q, "start", f"expected {count(q, 'number')}", data["start"])
-    classes = read(tuple[bool | int | float | str, ...], data["classes"], "classes")
-    fits = len(classes) == len(set(classes)) == loss.n_classes
-    require(fits, "classes", f"expected {loss.n_classes} different classes", data["classes"])
+    start = _read_start(data["start"], q)
+    classes = _read_classes(data["classes"], loss)
     optimizer: Optimizer = read(Optimizer, data["optimizer"], "optimizer")
-    scale: float = read(float, data["scale"], "scale")
-    require(scale > 0, "scale", "expected a positive number", scale)
     columns: dict[str, ColumnFacts] = read(dict[str, ColumnFacts], data["columns"], "columns")
     terms = read_terms(read(list, data["terms"], "terms"), q, columns)
     path = read_path(data["path"], optimizer, [len(term.beta) for term in terms.values()], q)
-    iteration = read(int, data["iteration"], "iteration")
+    return Model(
+        loss=loss,
+        optimizer=optimizer,
+        terms=MappingProxyType(terms),
+        columns=MappingProxyType(columns),
+        classes=classes,
+        start_vector=start,
+        scale=_read_scale(data["scale"]),
+        path=path,
+        best_iteration=_read_iteration(data["iteration"], path),
+        settings=_read_settings(data["settings"], loss),
+        shares=_read_shares(data["importance"], len(terms)),
+        edits=read_edits(data["edits"], terms, q),
+        dropped=read(tuple[str, ...], data["dropped"], "dropped"),
+        bags=None if data["bags"] is None else read_bags(data["bags"], terms, q),
+        bands=None if data["bands"] is None else read_bands(data["bands"], terms),
+        interactions=read(Ranking | None, data["interactions"], "interactions"),
+    )
+
+
+def _read_start(data: Any, q: int) -> Floats:
+    start: Floats = read(Floats, data, "start")
+    require(q >= 1 and len(start) == q, "start", f"expected {count(q, 'number')}", data)
+    return start
+
+
+def _read_classes(data: Any, loss: Loss) -> tuple[Any, ...]:
+    classes: tuple[Any, ...] = read(tuple[bool | int | float | str, ...], data, "classes")
+    fits = len(classes) == len(set(classes)) == loss.n_classes
+    require(fits, "classes", f"expected {loss.n_classes} different classes", data)
+    return classes
+
+
+def _read_scale(data: Any) -> float:
+    scale: float = read(float, data, "scale")
+    require(scale > 0, "scale", "expected a positive number", scale)
+    return scale
+
+
+def _read_iteration(data: Any, path: Path) -> int:
+    iteration: int = read(int, data, "iteration")
     require(0 <= iteration <= path.n_iter, "iteration", f"expected 0 to {path.n_iter}", iteration)
-    shares: Floats | None = read(Floats | None, data["importance"], "importance")
-    fits = shares is None or len(shares) == len(terms)
-    require(fits, "importance", f"expected {len(terms)} numbers", data["importance"])
-    settings: Settings = read(Settings, data["settings"], "settings")
+    return iteration
+
+
+def _read_settings(data: Any, loss: Loss) -> Settings:
+    settings: Settings = read(Settings, data, "settings")
     fits = settings.exposure is None or loss.log_link
     require(fits, "settings.exposure", f"expected null with {loss.name} loss", settings.exposure)
-    edits = read_edits(data["edits"], terms, q)
-    bags = None if data["bags"] is None else read_bags(data["bags"], terms, q)
-    bands = None if data["bands"] is None else read_bands(data["bands"], terms)
-    interactions: Ranking | None = read(Ranking | None, data["interactions"], "interactions")
-    return Model(
-        loss,
-        optimizer,
-        MappingProxyType(terms),
-        MappingProxyType(columns),
-        classes,
-        start,
-        scale,
-        path,
-        iteration,
-        settings,
-        shares,
-        edits,
-        read(tuple[str, ...], data["dropped"], "dropped"),
-        bags,
-        bands,
-        interactions,
-    )
+    return settings
+
+
+def _read_shares(data: Any, n_terms: int) -> Floats | None:
+    shares: Floats | None = read(Floats | None, data, "importance")
+    fits = shares is None or len(shares) == n_terms
+    require(fits, "importance", f"expected {n_terms} numbers", data)
+    return shares

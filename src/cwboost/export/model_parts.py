@@ -1,7 +1,7 @@
 """The parts of a model file, read and checked: terms, path, bags and bands.
 
-Relations between a basis, its encoder and its column are asked of their classes. How single records
-are read is in records.py.
+The class of a basis says whether it fits its encoder and column. How single records are read is in
+plain_data.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cwboost.terms.encoders import Encoder
 from cwboost.terms.learners import Learner
 from cwboost.terms.plan import Plan
 
-from .records import check_keys, read, require, unpack
+from .plain_data import check_keys, read, require, unpack
 
 TERM_KEYS = (
     "name",
@@ -45,25 +45,27 @@ def read_bags(data: Any, terms: dict[str, Term], q: int) -> Bags:
         read(Floats, row, f"bags.start[{b}]")
         for b, row in enumerate(read(list, data["start"], "bags.start"))
     ]
-    k = len(starts)
-    fits = k >= 2 and all(len(row) == q for row in starts)
+    n_bags = len(starts)
+    fits = n_bags >= 2 and all(len(row) == q for row in starts)
     require(fits, "bags.start", f"expected {q} numbers for each of 2 or more bags", data["start"])
-    lists = {
-        key: read(tuple[kind, ...], data[key], f"bags.{key}")  # type: ignore[valid-type]
-        for key, kind in (("n_iter", int), ("best_iteration", int), ("validation_risk", float))
+    per_bag: dict[str, tuple[Any, ...]] = {
+        "n_iter": read(tuple[int, ...], data["n_iter"], "bags.n_iter"),
+        "best_iteration": read(tuple[int, ...], data["best_iteration"], "bags.best_iteration"),
+        "validation_risk": read(tuple[float, ...], data["validation_risk"], "bags.validation_risk"),
     }
-    chosen: dict[str, tuple[int, ...]] = read(
-        dict[str, tuple[int, ...]], data["chosen"], "bags.chosen"
-    )
-    for key, found in [*lists.items(), *chosen.items()]:
-        require(len(found) == k, f"bags.{key}", f"expected {k} numbers", list(found))
-    coef = _read_coef(data["coef"], terms, (k,), "bags.coef")
+    chosen = read(dict[str, tuple[int, ...]], data["chosen"], "bags.chosen")
+    counts = {f"chosen.{name}": found for name, found in chosen.items()}
+    for key, found in (per_bag | counts).items():
+        require(len(found) == n_bags, f"bags.{key}", f"expected {n_bags} numbers", list(found))
+    coef = _read_coef(data["coef"], terms, (n_bags,), "bags.coef")
     require(list(coef) == list(chosen), "bags.chosen", "expected the terms of coef", [*chosen])
-    risk = read(float, data["risk_at_start"], "bags.risk_at_start")
     return Bags(
-        np.array(starts), MappingProxyType(coef), MappingProxyType(chosen), **lists,
-        risk_at_start=risk,
-    )  # fmt: skip
+        np.array(starts),
+        MappingProxyType(coef),
+        MappingProxyType(chosen),
+        **per_bag,
+        risk_at_start=read(float, data["risk_at_start"], "bags.risk_at_start"),
+    )
 
 
 def read_bands(data: Any, terms: dict[str, Term]) -> Bands:
@@ -79,15 +81,15 @@ def read_bands(data: Any, terms: dict[str, Term]) -> Bands:
 
 
 def _read_coef(
-    data: Any, terms: dict[str, Term], of: tuple[int, ...], where: str, kind: str = "<f8"
+    data: Any, terms: dict[str, Term], leading: tuple[int, ...], where: str, dtype: str = "<f8"
 ) -> dict[str, NDArray[Any]]:
-    """Return the coefficients of some terms, with `of` as leading axes (bags or draws)."""
+    """Return the coefficients of some terms, with the leading axes of bags or draws."""
     out = {}
     for name, packed in read(dict[str, str], data, where).items():
         require(name in terms, f"{where}.{name}", "expected a term of the model", name)
-        shape = (*of, *terms[name].beta.shape)
-        found = unpack(packed, int(np.prod(shape)), f"{where}.{name}", kind)
-        out[name] = found.reshape(shape)
+        shape = (*leading, *terms[name].beta.shape)
+        numbers = unpack(packed, int(np.prod(shape)), f"{where}.{name}", dtype)
+        out[name] = numbers.reshape(shape)
     return out
 
 
@@ -95,38 +97,38 @@ def read_terms(items: list[Any], q: int, columns: dict[str, ColumnFacts]) -> dic
     terms: dict[str, Term] = {}
     for i, item in enumerate(items):
         where = f"terms[{i}]"
-        check_keys(item, TERM_KEYS, where)
-        name = read(str, item["name"], f"{where}.name")
-        require(name not in terms, f"{where}.name", "expected a name that is not used twice", name)
-        learner: Learner = read(Learner, item["learner"], f"{where}.learner")
-        encoders = read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
-        basis: Basis = read(Basis, item["basis"], f"{where}.basis")
-        margins = basis.margins
-        for what, found in (("encoders", encoders), ("basis", margins)):
-            fits = len(found) == len(learner.columns)
-            require(fits, f"{where}.{what}", "expected one per column", item[what])
-        for column, encoder, margin in zip(learner.columns, encoders, margins, strict=True):
-            require(column in columns, f"{where}.learner", "expected a column of the model", column)
-            _check_margin(columns[column], encoder, margin, f"{where}.encoders")
-        coef = [
-            read(Floats, row, f"{where}.coef[{o}]")
-            for o, row in enumerate(read(list, item["coef"], f"{where}.coef"))
-        ]
-        fits = len(coef) == q and all(len(row) == basis.n_coef for row in coef)
-        require(fits, f"{where}.coef", f"expected {q} times {basis.n_coef} numbers", item["coef"])
-        plan = Plan(
-            name,
-            learner,
-            encoders,
-            basis,
-            read(float | None, item[TERM_KEYS[4]], f"{where}.net_df_aimed_at"),
-        )
-        numbers = [
-            read(float, item[key], f"{where}.{key}") for key in ("smoothing", "df", "net_df")
-        ]
-        require(numbers[0] >= 0, f"{where}.smoothing", "expected 0 or more", numbers[0])
-        terms[name] = Term(plan, np.array(coef).T.copy(), *numbers)
+        term = _read_term(item, q, columns, where)
+        fits = term.name not in terms
+        require(fits, f"{where}.name", "expected a name that is not used twice", term.name)
+        terms[term.name] = term
     return terms
+
+
+def _read_term(item: Any, q: int, columns: dict[str, ColumnFacts], where: str) -> Term:
+    check_keys(item, TERM_KEYS, where)
+    name = read(str, item["name"], f"{where}.name")
+    learner: Learner = read(Learner, item["learner"], f"{where}.learner")
+    encoders = read(tuple[Encoder, ...], item["encoders"], f"{where}.encoders")
+    basis: Basis = read(Basis, item["basis"], f"{where}.basis")
+    for key, per_column in (("encoders", encoders), ("basis", basis.margins)):
+        fits = len(per_column) == len(learner.columns)
+        require(fits, f"{where}.{key}", "expected one per column", item[key])
+    for column, encoder, margin in zip(learner.columns, encoders, basis.margins, strict=True):
+        require(column in columns, f"{where}.learner", "expected a column of the model", column)
+        _check_margin(columns[column], encoder, margin, f"{where}.encoders")
+    coef = [
+        read(Floats, row, f"{where}.coef[{o}]")
+        for o, row in enumerate(read(list, item["coef"], f"{where}.coef"))
+    ]
+    fits = len(coef) == q and all(len(row) == basis.n_coef for row in coef)
+    require(fits, f"{where}.coef", f"expected {q} times {basis.n_coef} numbers", item["coef"])
+    net_df_aimed_at = read(float | None, item["net_df_aimed_at"], f"{where}.net_df_aimed_at")
+    smoothing, df, net_df = (
+        read(float, item[key], f"{where}.{key}") for key in ("smoothing", "df", "net_df")
+    )
+    require(smoothing >= 0, f"{where}.smoothing", "expected 0 or more", smoothing)
+    plan = Plan(name, learner, encoders, basis, net_df_aimed_at)
+    return Term(plan, np.array(coef).T.copy(), smoothing, df, net_df)
 
 
 def _check_margin(column: ColumnFacts, encoder: Encoder, basis: Basis, where: str) -> None:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.atomic_files import replace_file
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
+from cwboost.model.scoring import output_labels
 
-from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
+from .link_and_offset import FixedColumns, checked_link, fixed_columns
 
 if TYPE_CHECKING:
     import onnx
@@ -82,8 +83,10 @@ def to_onnx(
 
 
 def write_onnx(model: Model, file: Any, **options: Any) -> None:
-    """Write the graph to a file, with the options of `to_onnx`."""
-    Path(file).write_bytes(to_onnx(model, **options).SerializeToString())
+    """Write the graph to a file, completely or not at all, with the options of `to_onnx`."""
+    graph = to_onnx(model, **options)
+    with replace_file(file) as temporary:
+        temporary.write_bytes(graph.SerializeToString())
 
 
 def onnx_inputs(
@@ -276,7 +279,7 @@ class _Graph:
     def write(self, link: str | None) -> Any:
         """Return the model; with a link it has the output `response` too."""
         parts = [self.effect(pieces) for pieces in self.pieces] + self._fixed()
-        intercept = np.atleast_1d(self.model.intercept)[None, :]
+        intercept = self.model.intercept_vector[None, :]
         score = self.constant(intercept) if parts else self._alone(intercept)
         for part in parts:
             score = self.node("Add", score, part)
@@ -336,7 +339,7 @@ class _Graph:
         facts = {
             "loss": self.model.loss.name,
             "classes": json.dumps([str(c) for c in self.model.classes]),
-            "outputs": json.dumps(outputs_of(self.model)),
+            "outputs": json.dumps(output_labels(self.model)),
             "missing": json.dumps(self.missing),
         }
         helper.set_model_props(out, facts)

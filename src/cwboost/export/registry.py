@@ -66,10 +66,10 @@ class Export:
         return "a folder" if self.is_folder else self.ending
 
 
-FIXED = ("kind", "offset", "exposure")
+PREDICTION_OPTIONS = ("kind", "offset", "exposure")  # of formats that compute predictions
 EXPORTS: dict[str, Export] = {
-    "sql": Export(".sql", write_sql, ("dialect", "table", "keep", *FIXED)),
-    "onnx": Export(".onnx", write_onnx, ("numbers", "missing", *FIXED), extra="onnx"),
+    "sql": Export(".sql", write_sql, ("dialect", "table", "keep", *PREDICTION_OPTIONS)),
+    "onnx": Export(".onnx", write_onnx, ("numbers", "missing", *PREDICTION_OPTIONS), extra="onnx"),
     "excel": Export(".xlsx", to_excel, ("n",), extra="excel"),
     "json": Export(".json", save),
     "csv": Export(FOLDER, to_csv, ("n",)),

@@ -11,15 +11,14 @@ How dialects write numbers, names and pieces is in sql_text.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
+from cwboost._utils.atomic_files import replace_file
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
+from cwboost.model.scoring import output_labels
 
-from .prediction import FixedColumns, checked_link, fixed_columns, outputs_of
+from .link_and_offset import FixedColumns, checked_link, fixed_columns
 from .sql_text import DIALECTS, Lines, Names, SqlWriter, comment_of, indent, select, sum_of
 
 EXP_LIMIT = 700  # exp of a larger number overflows
@@ -101,9 +100,10 @@ def to_sql(
 
 
 def write_sql(model: Model, file: Any, **options: Any) -> None:
-    """Write the query to a file, with the options of `to_sql`."""
+    """Write the query to a file, completely or not at all, with the options of `to_sql`."""
     text = to_sql(model, **options).rstrip() + "\n"
-    Path(file).write_text(text, encoding="utf-8", newline="\n")
+    with replace_file(file) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 class _Query:
@@ -154,7 +154,7 @@ class _Query:
         self.kept = [inputs.add(f"keep_{i + 1}") for i in range(len(self.keep))]
         self.offsets = [inputs.add(f"offset_{i + 1}") for i in range(len(self.fixed.offset))]
         self.log_exposure = inputs.add("log_exposure") if self.fixed.exposure else None
-        labels = [f"_{label}" if label else "" for label in outputs_of(self.model)]
+        labels = [f"_{label}" if label else "" for label in output_labels(self.model)]
         self.effects = [
             [results.add(f"effect_{p.term.name}{label}") for label in labels] for p in self.pieces
         ]
@@ -240,7 +240,7 @@ class _Query:
 
     def _score_columns(self) -> list[str]:
         name, out = self.write_in.name, []
-        intercepts = np.atleast_1d(self.model.intercept)
+        intercepts = self.model.intercept_vector
         for o, column in enumerate(self.scores):
             terms = [self.write_in.number(float(intercepts[o]))]
             terms += [name(self.offsets[o])] if self.offsets else []

@@ -26,8 +26,7 @@ from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
-
-from .prediction import outputs_of
+from cwboost.model.scoring import output_labels
 
 FACTORS = {"log": "factor", "logit": "odds ratio", "softmax": "factor"}  # exp(effect), by link
 MAX_ROWS = 2**20 - 10  # of an Excel sheet
@@ -101,10 +100,10 @@ def _tables(model: Model, make: Callable[[TermPieces], ResultTable]) -> dict[str
 
 
 def _intercept(model: Model) -> ResultTable:
-    values = np.atleast_1d(model.intercept)
+    values = model.intercept_vector.copy()
     out = ResultTable(intercept=values)
     if model.n_outputs > 1:
-        out = ResultTable(output=np.array(outputs_of(model), dtype=object), intercept=values)
+        out = ResultTable(output=np.array(output_labels(model), dtype=object), intercept=values)
     factor = FACTORS.get(str(model.loss.link))
     if factor is not None:
         with np.errstate(over="ignore"):
@@ -131,7 +130,7 @@ def _exact(model: Model, pieces: TermPieces) -> ResultTable:
             for j in range(shape[3])
         }
     for name, block in powers.items():
-        for label, values in zip(outputs_of(model), block.T, strict=True):
+        for label, values in zip(output_labels(model), block.T, strict=True):
             out[_labelled(name, label)] = values.copy()
     return out
 
@@ -146,7 +145,7 @@ def _readable(model: Model, pieces: TermPieces, n: int) -> ResultTable:
         places = [(at[i], t[i]) for (at, t), i in zip(places, pairs, strict=True)]
     effect = pieces.effect(places)
     factor = FACTORS.get(str(model.loss.link))
-    for label, column in zip(outputs_of(model), effect.T, strict=True):
+    for label, column in zip(output_labels(model), effect.T, strict=True):
         out[_labelled("effect", label)] = column.copy()
         if factor is not None:
             out[_labelled(factor, label)] = np.exp(column)
@@ -200,6 +199,8 @@ def round_ends(low: float, high: float, n: int) -> Floats:
     >>> round_ends(17.0, 90.0, 8)
     array([17., 20., 30., 40., 50., 60., 70., 80., 90.])
     """
+    if not high > low:
+        return np.array([low, high])
     exact = (high - low) / n
     power = 10.0 ** np.floor(np.log10(exact))
     step = min((m * power for m in (1, 2, 5, 10)), key=lambda s: abs(np.log(s / exact)))

@@ -2,7 +2,7 @@
 
 `choose_binning` decides. A binning then bins rows in this process. Shards must agree on the bins
 before any of them can bin its rows: `settle` collects what all rows contribute to the bins.
-Does not know which terms share an axis (see index_sets.py) or how shards are reached.
+Does not know which terms share an axis (see shared_bins.py) or how shards are reached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet, pair_in, pair_values
 from cwboost.binning.min_rows import Coder
 from cwboost.binning.moments import HasBreaks, MomentPieces, MomentSet, bin_by_rule, choose_pieces
-from cwboost.binning.numbers import LocalNumbers, NumberStatistics, numbers_of, statistics_of
+from cwboost.binning.number_statistics import (
+    LocalNumbers,
+    NumberStatistics,
+    numbers_of,
+    statistics_of,
+)
 from cwboost.binning.rules import Bins, Points
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Column, Floats

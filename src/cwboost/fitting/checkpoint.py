@@ -84,7 +84,7 @@ def column_fingerprints(problem: FitProblem[Any], model: Model) -> tuple[list[st
     The fingerprint depends on which rows are in which bin, as far as their residuals at the start
     differ. It is a sum over rows and accurate up to its rounding.
     """
-    named = dict(zip(problem.prepared.sets.of_term, problem.plans, strict=True))
+    named = dict(zip(problem.prepared.shared_bins.of_term, problem.plans, strict=True))
     start = [float(f"{x:.9g}") for x in model.start_vector]  # the same bits on other shards
     batch: list[Any] = [
         _core.Fill(SLOT_F, start),
@@ -106,7 +106,7 @@ def check_path(problem: FitProblem[Any], model: Model, path: Path, source: str) 
     errors in the scores of the rows, which the coefficients do not have.
     """
     m = int(np.append(path.halvings > 0, True).argmax())
-    last = replace(model, terms=with_coefficients(model.terms, path, m, problem.optimizer, model))
+    last = replace(model, terms=with_coefficients(model, path, m))
     parts = [TRAINING_PART, VALIDATION_PART] if problem.prepared.has_validation else [TRAINING_PART]
     batch = [*score_batch(last, problem.prepared), _core.Residual(SLOT_F, SLOT_R, parts)]
     risks = zip((path.risk, path.validation_risk), problem.rows.run(batch)[-1].risk, strict=False)

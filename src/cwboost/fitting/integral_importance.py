@@ -24,7 +24,7 @@ def integral_shares(problem: FitProblem[Any], model: Model, moved: Sequence[int]
     """
     prepared, rows = problem.prepared, problem.rows
     q, total = model.n_outputs, rows.weight(TRAINING_PART)
-    of_term, start = prepared.sets.of_term, list(model.start_vector)
+    of_term, start = prepared.shared_bins.of_term, list(model.start_vector)
     # The momentum slot holds the scores at the start: it is free after boosting.
     batch: list[Any] = [_core.Fill(SLOT_F, start), _core.Fill(SLOT_H, start)]
     effects = {}

@@ -24,6 +24,7 @@ from cwboost.frames.table import Table
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 from cwboost.model.records import Ranking
+from cwboost.model.scoring import add_effects
 from cwboost.progress import Progress, as_progress
 from cwboost.terms.bases import Basis, LevelBasis, TensorBasis
 from cwboost.terms.learners import Category, Learner, Step, Tensor, pair_bins
@@ -167,8 +168,8 @@ def _n_cells(a: Margin, b: Margin, n_rows: int) -> int:
 def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
     """Return (n, q) the negative gradient of the loss at the model's scores."""
     q = model.n_outputs
-    score = data.offset + model._constant
-    model._predictor.add(data.table, score, n_threads)
+    score = data.offset.copy()
+    add_effects(model, data.table, score, n_threads)
     rows = _core.LocalRows(
         data.loss.core(data.y),
         data.y,

@@ -27,8 +27,8 @@ from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
 from cwboost.terms.plan import Plan
 
-from .index_sets import Sets, bin_weights, core_rows, fine_points, make_sets
 from .input_data import FitData, InputRecord, Split
+from .shared_bins import SharedBins, bin_weights, core_rows, fine_points, make_shared_bins
 from .smoothing import System
 from .systems import basis_rows, core_learner, make_systems
 
@@ -78,7 +78,7 @@ class PreparedTerms(ABC):
     data: FitRows
     summaries: Mapping[str, ColumnSummary]
     plans: Sequence[Plan]
-    sets: Sets
+    shared_bins: SharedBins
     basis_rows: Sequence[BasisRows]  # the basis of each term over the bins of its set
     core_rows: Sequence[BasisRows]  # the same over the core's bins, which are four per moment piece
     bin_weights: Sequence[Floats]  # of the training rows of `data`, for each set
@@ -140,13 +140,13 @@ class PreparedTerms(ABC):
 
     def joined(self, more: PreparedTerms) -> Self:
         """Return these terms and others over the same rows."""
-        offset = len(self.sets.sets)
-        numbers = [*self.sets.of_term, *(offset + k for k in more.sets.of_term)]
+        offset = len(self.shared_bins.sets)
+        numbers = [*self.shared_bins.of_term, *(offset + k for k in more.shared_bins.of_term)]
         return replace(
             self,
             summaries={**more.summaries, **self.summaries},
             plans=[*self.plans, *more.plans],
-            sets=Sets([*self.sets.sets, *more.sets.sets], numbers),
+            shared_bins=SharedBins([*self.shared_bins.sets, *more.shared_bins.sets], numbers),
             basis_rows=[*self.basis_rows, *more.basis_rows],
             core_rows=[*self.core_rows, *more.core_rows],
             bin_weights=[*self.bin_weights, *more.bin_weights],
@@ -159,13 +159,13 @@ class PreparedTerms(ABC):
 
         Smoothing that is not given is found from the df of the learner.
         """
-        of_terms = [bin_weights[k] for k in self.sets.of_term]
+        of_terms = [bin_weights[k] for k in self.shared_bins.of_term]
         known = [None] * len(self.plans) if smoothing is None else smoothing
         return make_systems(self.plans, self.basis_rows, of_terms, known, self.n_threads)
 
     def learners(self, systems: Sequence[System]) -> list[_core.Learner]:
         """Return the learners of all terms for the core."""
-        parts = zip(self.sets.of_term, self.core_rows, systems, strict=True)
+        parts = zip(self.shared_bins.of_term, self.core_rows, systems, strict=True)
         return [core_learner(number, rows, system) for number, rows, system in parts]
 
     def spreads(self, names: Container[str]) -> dict[str, Spread]:
@@ -189,9 +189,9 @@ class PreparedTerms(ABC):
 
     def _spread_of_bins(self, k: int) -> Spread | None:
         """Return the spread of the first column of term k, if the bins are fine enough."""
-        plan, number = self.plans[k], self.sets.of_term[k]
+        plan, number = self.plans[k], self.shared_bins.of_term[k]
         summary, w = self.summaries[plan.columns[0]], self.bin_weights[number]
-        points = fine_points(plan, self.sets.sets[number], w, summary, self.data.source.bins)
+        points = fine_points(plan, self.shared_bins.sets[number], w, summary, self.data.source.bins)
         return None if points is None else Spread.of_bins(points, w, summary.kind == "numbers")
 
 
@@ -213,20 +213,20 @@ class PreparedRows(PreparedTerms):
     ) -> PreparedRows:
         """Bin the rows for terms that are planned."""
         room, rule = ArrayPool(), data.source.bins
-        sets = make_sets(plans, data.table, data.sample, rule, summaries, room, n_threads)
+        bins = make_shared_bins(plans, data.table, data.sample, rule, summaries, room, n_threads)
         unweighted = data.sample.marks is None and data.sample.weights is None
-        w = bin_weights(sets.sets, None if unweighted else data.split.training, room, n_threads)
-        plans, rows = basis_rows(plans, sets, w, room, n_threads)
+        w = bin_weights(bins.sets, None if unweighted else data.split.training, room, n_threads)
+        plans, rows = basis_rows(plans, bins, w, room, n_threads)
         return cls(
             data=data,
             summaries=summaries,
             plans=plans,
-            sets=sets,
+            shared_bins=bins,
             basis_rows=rows,
-            core_rows=core_rows(plans, sets, rows),
+            core_rows=core_rows(plans, bins, rows),
             bin_weights=w,
             n_threads=n_threads,
-            core_sets=[s.core() for s in sets.sets],
+            core_sets=[s.core() for s in bins.sets],
             split=data.split,
         )
 
@@ -255,7 +255,7 @@ class PreparedRows(PreparedTerms):
         """Return the weights of the bins of every set, from weights of the rows."""
         if weights is self.data.split.training:
             return self.bin_weights
-        return bin_weights(self.sets.sets, weights, ArrayPool(), self.n_threads)
+        return bin_weights(self.shared_bins.sets, weights, ArrayPool(), self.n_threads)
 
     def rows(
         self,

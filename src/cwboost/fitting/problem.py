@@ -156,7 +156,7 @@ class FitProblem(Generic[P]):
     def finish(self, model: Model, path: Path) -> Model:
         """Return the model of a path of this problem, from the model before it."""
         m = best_iteration(path, model.optimizer, self.prepared.has_validation)
-        terms = with_coefficients(model.terms, path, m, model.optimizer, model)
+        terms = with_coefficients(model, path, m)
         model = replace(model, terms=terms, path=path, best_iteration=m)
         moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
         model = replace(model, columns=self.with_spreads(model, moved))

@@ -19,5 +19,5 @@ def score_batch(model: Model, prepared: PreparedTerms) -> list[Any]:
     for k, term in enumerate(model.terms.values()):
         if term.chosen:
             effect = np.ascontiguousarray((prepared.core_rows[k] @ term.beta).T)
-            batch.append(_core.Add(SLOT_F, prepared.sets.of_term[k], effect.ravel()))
+            batch.append(_core.Add(SLOT_F, prepared.shared_bins.of_term[k], effect.ravel()))
     return batch

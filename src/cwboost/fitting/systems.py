@@ -20,8 +20,8 @@ from cwboost.frames.columns import Floats
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.plan import Plan
 
-from .index_sets import Sets
 from .pair_systems import PairTask, solve_pairs
+from .shared_bins import SharedBins
 from .smoothing import (
     SmoothingTarget,
     Spectrum,
@@ -50,7 +50,7 @@ class SystemTask(NamedTuple):
 
 def basis_rows(
     plans: Sequence[Plan],
-    sets: Sets,
+    bins: SharedBins,
     weights: Sequence[Floats],
     room: ArrayPool,
     n_threads: int = 1,
@@ -63,14 +63,14 @@ def basis_rows(
 
     def rows_of(term: tuple[Plan, int]) -> tuple[Plan, BasisRows]:
         plan, number = term
-        values, basis = sets.sets[number].values, plan.basis
+        values, basis = bins.sets[number].values, plan.basis
         if not basis.needs_mean(values):
             return plan, basis.rows(values, room)
         basis = basis.with_mean(values, weights[number])
         return plan.with_basis(basis), basis.all_rows(values, room)
 
-    terms = list(zip(plans, sets.of_term, strict=True))
-    most = max((s.n_bins for s in sets.sets), default=0)
+    terms = list(zip(plans, bins.of_term, strict=True))
+    most = max((s.n_bins for s in bins.sets), default=0)
     found = map_in_threads(rows_of, terms, n_threads if most >= MIN_SORT_ROWS else 1)
     return [plan for plan, _ in found], [rows for _, rows in found]
 

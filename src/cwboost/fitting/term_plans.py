@@ -2,7 +2,7 @@
 
 Leaves out learners of constant columns, adds effects of missing cells, names the terms, and gives
 learners that state no df their default. What each kind of learner makes of a column is in
-`cwboost.terms.learners`. Does not know about bins or systems (see `index_sets` and `systems`).
+`cwboost.terms.learners`. Does not know about bins or systems (see `shared_bins` and `systems`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from cwboost import _core
 from cwboost._utils.checks import is_built_in
 from cwboost._utils.fingerprint import describe_code, fingerprint
-from cwboost.binning.numbers import weighted_quantile
+from cwboost.binning.number_statistics import weighted_quantile
 from cwboost.frames.columns import Column, Floats, Labels
 
 from .classes import MAX_CLASSES, check_number_of_classes, code_classes

@@ -27,6 +27,7 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.text import quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
@@ -310,8 +311,7 @@ def unedited(model: Model) -> Model:
         averaged = {name: replace(model.terms[name], beta=beta) for name, beta in means.items()}
         terms: Mapping[str, Term] = MappingProxyType({**model.terms, **averaged})
     else:
-        m, optimizer = model.best_iteration, model.optimizer
-        terms = with_coefficients(model.terms, model.path, m, optimizer, model)
+        terms = with_coefficients(model, model.path, model.best_iteration)
     return replace(model, terms=terms, start_vector=start, edits=())
 
 
@@ -351,13 +351,13 @@ def apply_change(model: Model, what: str, term: str, change: Change) -> Model:
 def _scores(model: Model, term: str) -> Floats:
     """Return (q, points) intercept plus effect of a term, at its levels or a grid of its range."""
     values = list(model.effect(term).values())[-model.n_outputs :]
-    return np.asarray(np.atleast_1d(model.intercept)[:, None] + np.array(values))
+    return np.asarray(model.intercept_vector[:, None] + np.array(values))
 
 
 def _single(model: Model, term: str) -> Term:
     terms = find_terms(model.terms, term)
     if len(terms) > 1:
-        names = ", ".join(repr(t.name) for t in terms[:10]) + ", ..." * (len(terms) > 10)
+        names = quote_names([t.name for t in terms])
         raise ValueError(f"column {term!r} has several terms; name one of {names}")
     return terms[0]
 
@@ -403,14 +403,14 @@ def _ranks(
         if text and list(levels) == sorted(levels):
             raise ValueError(
                 f"monotone, term {term.name!r}: its levels are text in alphabetical order; pass "
-                f"order= with all of them from first to last: {_some(levels)}"
+                f"order= with all of them from first to last: {quote_names(levels)}"
             )
         return np.arange(n)
     wanted = [level_text(level) for level in order if level is not None]
     if sorted(wanted) != sorted(levels):
         raise ValueError(
-            f"monotone, term {term.name!r}: order must name every level once ({_some(levels)}), "
-            f"got {_some(wanted)}"
+            f"monotone, term {term.name!r}: order must name every level once "
+            f"({quote_names(levels)}), got {quote_names(wanted)}"
         )
     return np.array([levels.index(level) for level in wanted])
 
@@ -447,12 +447,10 @@ def _carrier(model: Model, terms: Sequence[Term], level: Any) -> tuple[Term, int
     if encoder.has_steps:
         raise ValueError(f"set_level, {name!r}: expected a number within a step, got {level!r}")
     near = get_close_matches(level_text(level), encoder.levels, 3)
-    remedy = f"did you mean {_some(near)}?" if near else f"there are {_some(encoder.levels)}"
+    remedy = (
+        f"did you mean {quote_names(near)}?" if near else f"there are {quote_names(encoder.levels)}"
+    )
     raise ValueError(f"set_level, {name!r}: there is no level {level!r}; {remedy}")
-
-
-def _some(words: Sequence[str]) -> str:
-    return ", ".join(map(repr, words[:10])) + ", ..." * (len(words) > 10)
 
 
 def _shown(values: Floats) -> str:

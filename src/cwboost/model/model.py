@@ -5,7 +5,6 @@ Does not know how it was fitted (see cwboost/fitting) or how it is drawn (see cw
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -14,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cwboost._utils.checks import check_threads, is_whole, threads_for
-from cwboost._utils.text import count
-from cwboost.frames.aligned import read_offset
+from cwboost._utils.checks import check_threads, is_whole
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
-from cwboost.frames.table import Table
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer
 
 from .path import Path
+from .path_checks import check_has_path, check_not_averaged, check_not_edited
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking
+from .scoring import predict_rows, warn_of_unseen, write_effects
 from .settings import Settings
 from .term import Term, with_coefficients
 
@@ -102,7 +100,11 @@ class Model:
     @property
     def intercept(self) -> Any:
         """Start plus the means of the effects: a number, or (q,)."""
-        return _plain(self.start_vector + sum((t.mean for t in self.terms.values()), np.zeros(1)))
+        return _plain(self.intercept_vector.copy())
+
+    @cached_property
+    def intercept_vector(self) -> Floats:  # (q,)
+        return self.start_vector + sum((t.mean for t in self.terms.values()), np.zeros(1))
 
     @property
     def choices(self) -> list[str]:
@@ -146,26 +148,21 @@ class Model:
         """
         if not is_whole(m):
             raise TypeError(f"at: expected a whole number, got {m!r}")
-        self._refuse_bags("at")
+        check_not_averaged(self, "at")
         if not 0 <= m <= self.n_iter:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
-        self._refuse_edited("at")
-        sizes = self._sizes
+        check_not_edited(self, "at")
+        sizes = [len(term.beta) for term in self.terms.values()]
         path = self.path.until(int(m), sizes, self.n_outputs)
-        terms = with_coefficients(self.terms, path, int(m), self.optimizer, self)
         same = m == self.best_iteration
         return replace(
             self,
-            terms=terms,
+            terms=with_coefficients(self, path, int(m)),
             path=path,
             best_iteration=int(m),
             shares=self.shares if same else None,
             bands=self.bands if same else None,
         )
-
-    @property
-    def _sizes(self) -> list[int]:
-        return [len(term.beta) for term in self.terms.values()]
 
     def extend(
         self,
@@ -200,26 +197,11 @@ class Model:
         """
         from cwboost.fitting.fit import extend
 
-        self._refuse_bags("extend")
-        self._refuse_edited("extend")
+        check_has_path(self, "extend")
         rows = {"weights": weights, "offset": offset, "exposure": exposure}
         run = {"callback": callback, "time_limit": time_limit, "progress": progress}
         model = replace(self, bands=None)
         return extend(model, n, table, y, **rows, validation=validation, n_threads=n_threads, **run)
-
-    def _refuse_edited(self, method: str) -> None:
-        if self.edits:
-            raise ValueError(
-                f"{method}: the model was edited after its fit, so its path does not lead to it; "
-                "use cwboost.model.edits.unedited(model) and repeat the edits on the result"
-            )
-
-    def _refuse_bags(self, method: str) -> None:
-        if self.bags is not None:
-            raise ValueError(
-                f"{method}: the model is the average of {len(self.bags)} bags, which has no path; "
-                "fit without bags="
-            )
 
     def edit(self, what: str, term: str, **parameters: Any) -> Model:
         """Return a model with one term changed by hand, recorded in its `edits` and `summary`.
@@ -281,31 +263,10 @@ class Model:
         """
         self.loss.check_kind(kind)
         check_threads(n_threads)
-        found, unseen = self._predicted(read(table), kind, offset, exposure, n_threads)
+        values, unseen = predict_rows(self, read(table), kind, offset, exposure, n_threads)
         if unseen:
             warn_of_unseen(unseen)
-        return found
-
-    def _predicted(
-        self, data: Table, kind: str, offset: Any, exposure: Any, n_threads: int | None = None
-    ) -> tuple[Floats, Mapping[str, int]]:
-        """Return predictions, and the number of rows with unseen levels, by column."""
-        score = self._offset(data, offset, exposure)
-        score += self._constant
-        found = self._predictor.add(data, score, threads_for(n_threads, data.n_rows))
-        if found.not_a_number >= 0:
-            raise ValueError(
-                f"row {found.not_a_number} of the table: the score is not a number; the row is too "
-                "far from the training rows"
-            )
-        out = self.loss.predict(score, kind)
-        if np.shape(out)[:1] != (data.n_rows,):
-            raise ValueError(
-                f"predict: the {kind} of the {self.loss.name} loss has the shape {np.shape(out)}, "
-                f"but the table has {data.n_rows} rows; its function must return one value or one "
-                "row of values per row"
-            )
-        return out, found.unseen
+        return values
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
         """Return the centred effect of each chosen term for every row.
@@ -323,44 +284,17 @@ class Model:
         from cwboost.frames.result_table import ResultTable
 
         data = read(table)
-        effects = np.empty((len(self._predictor.terms), data.n_rows, self.n_outputs))
-        self._write_effects(data, effects, n_threads)
+        effects = np.empty((len(self.predictor.terms), data.n_rows, self.n_outputs))
+        write_effects(self, data, effects, n_threads)
         if self.n_outputs == 1:
             effects = effects[:, :, 0]
-        return ResultTable(zip(self._predictor.terms, effects, strict=True))
-
-    def _write_effects(self, data: Table, effects: Floats, n_threads: int | None = None) -> None:
-        """Write the centred effects of the chosen terms to (terms, n, q); warn of unseen levels.
-
-        The memory order of `effects` must keep the outputs of a row together.
-        """
-        check_threads(n_threads)
-        found = self._predictor.write(data, effects, threads_for(n_threads, data.n_rows))
-        if found.unseen:
-            warn_of_unseen(found.unseen, stacklevel=4)
+        return ResultTable(zip(self.predictor.terms, effects, strict=True))
 
     @cached_property
-    def _predictor(self) -> Predictor:
+    def predictor(self) -> Predictor:  # the terms, compiled once for all predictions
         from .prediction import Predictor
 
         return Predictor(self.terms, self.columns)
-
-    @cached_property
-    def _constant(self) -> Floats:
-        """(q,) the intercept."""
-        return np.atleast_1d(self.intercept)
-
-    def _offset(self, data: Table, offset: Any, exposure: Any) -> Floats:
-        """(n, q) the offset of every row."""
-        chosen = (offset if offset is not None else self.settings.offset, exposure)
-        if exposure is None:
-            chosen = (chosen[0], self.settings.exposure)
-        if self.settings.needs_offset and offset is None and exposure is None:
-            raise ValueError(
-                "the model was fitted with an offset (or exposure) for every row; pass offset= or "
-                "exposure= for these rows, or offset=0"
-            )
-        return read_offset(data, chosen[0], chosen[1], self.loss)
 
     def intervals(
         self,
@@ -675,15 +609,6 @@ class Model:
             f"{chosen} of {len(self.terms)} terms, {where if self.bags is None else self.stopped}"
             f"{', edited' if self.edits else ''}>"
         )
-
-
-def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
-    found = ", ".join(f"{column} ({count(n, 'row')})" for column, n in unseen.items())
-    warnings.warn(
-        f"levels never seen in training, taken as average (effect 0): {found}",
-        UserWarning,
-        stacklevel=stacklevel,
-    )
 
 
 def _restore(state: dict[str, Any]) -> Model:

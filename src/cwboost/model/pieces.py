@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Pieces
-from cwboost.terms.encoders import Encoder
+from cwboost.terms.encoders import BOOLEANS, Encoder
 
 from .model import Model
 from .records import ColumnFacts
@@ -71,8 +71,7 @@ class Axis:
     @property
     def level_numbers(self) -> Floats:
         """The levels of a numeric column as numbers."""
-        words = {"True": 1.0, "False": 0.0}
-        return np.array([words[x] if x in words else float(x) for x in self.levels])
+        return np.array([level_number(level) for level in self.levels])
 
     def bounds(self, piece: int) -> tuple[float, float]:
         """Return the lower and the upper end of an interval."""
@@ -108,6 +107,11 @@ class TermPieces:
                 total = total * t.reshape(-1, *[1] * (total.ndim - 1)) + found[:, power]
             found = total
         return found
+
+
+def level_number(level: str) -> float:
+    """Return the number that a level of a numeric column stands for."""
+    return BOOLEANS[level] if level in BOOLEANS else float(level)
 
 
 def pieces_of(model: Model) -> list[TermPieces]:

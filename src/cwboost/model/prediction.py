@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.numbers import ADVICE_PREDICT, numbers_of
+from cwboost.binning.number_statistics import ADVICE_PREDICT, numbers_of
 from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import Table
+from cwboost.terms.encoders import BOOLEANS
 
 from .pieces import Axis, NoPiecesError, term_pieces
 from .records import ColumnFacts
@@ -32,12 +33,11 @@ from .term import Term
 MERGED_POWERS = 4  # coefficients of cubics; curves of higher degree would lose digits if added up
 HELD_ROWS = 4096  # up to this number of rows, converted columns are kept to the end
 MAX_INVERSE = 1e308  # of a piece's width
-BOOLEANS = {"False": 0.0, "True": 1.0}
 NOTHING = np.empty(0)
 
 
-class Sum(NamedTuple):
-    """One term, or the sum of several, as in TermPieces."""
+class PiecewiseSum(NamedTuple):
+    """One term, or the sum of several, as a piecewise polynomial (see TermPieces)."""
 
     axes: tuple[Axis, ...]
     coef: Floats
@@ -84,7 +84,7 @@ class Predictor:
         return found
 
     @cached_property
-    def _pieces(self) -> dict[str, Sum]:
+    def _pieces(self) -> dict[str, PiecewiseSum]:
         """The terms in their exact form, without those that have none."""
         out = {}
         for name, term in self.terms.items():
@@ -92,7 +92,7 @@ class Predictor:
                 pieces = term_pieces(term, self._facts)
             except NoPiecesError:
                 continue
-            out[name] = Sum(tuple(map(_closed_below, pieces.axes)), pieces.coef)
+            out[name] = PiecewiseSum(tuple(map(_closed_below, pieces.axes)), pieces.coef)
         return out
 
     @cached_property
@@ -139,25 +139,25 @@ def _closed_below(axis: Axis) -> Axis:
     return replace(axis, breaks=np.nextafter(axis.breaks, np.inf), closed_above=False)
 
 
-def merge(terms: Sequence[Sum]) -> list[Sum]:
+def merge(terms: Sequence[PiecewiseSum]) -> list[PiecewiseSum]:
     """Return the terms, with curves of one column, and effects of the same levels, added up."""
-    groups: dict[Any, list[Sum]] = {}
+    groups: dict[Any, list[PiecewiseSum]] = {}
     for k, (axes, coef) in enumerate(terms):
         key: Any = k
         if len(axes) == 1 and axes[0].breaks is None:
             key = (axes[0].column, axes[0].levels)
         elif len(axes) == 1 and coef.shape[1] <= MERGED_POWERS:
             key = axes[0].column
-        groups.setdefault(key, []).append(Sum(axes, coef))
+        groups.setdefault(key, []).append(PiecewiseSum(axes, coef))
     return [merged for group in groups.values() for merged in _merge_group(group)]
 
 
-def _merge_group(group: list[Sum]) -> list[Sum]:
+def _merge_group(group: list[PiecewiseSum]) -> list[PiecewiseSum]:
     axes, coef = group[0]
     if len(group) == 1:
         return group
     if axes[0].breaks is None:
-        return [Sum(axes, sum((other for _, other in group[1:]), coef))]
+        return [PiecewiseSum(axes, sum((other for _, other in group[1:]), coef))]
     breaks = np.unique(np.concatenate([a.breaks for (a,), _ in group]))
     left = breaks[:1] if len(breaks) else axes[0].origin[:1]
     left = np.concatenate([left, breaks])
@@ -181,7 +181,7 @@ def _merge_group(group: list[Sum]) -> list[Sum]:
         width=np.append(width, 1.0),
         blocks=np.empty((len(total), total.shape[1], 0)),
     )
-    return [Sum((merged,), total)]
+    return [PiecewiseSum((merged,), total)]
 
 
 def _moved(
@@ -213,7 +213,7 @@ class PredictorColumn:
 class CompiledTerms:
     """Terms in the core, and the columns that they read."""
 
-    def __init__(self, terms: Sequence[Sum], facts: Mapping[str, ColumnFacts]) -> None:
+    def __init__(self, terms: Sequence[PiecewiseSum], facts: Mapping[str, ColumnFacts]) -> None:
         self._facts = facts
         self._sources: dict[PredictorColumn, int] = {}
         self._axes: list[_core.Axis] = []
@@ -221,20 +221,24 @@ class CompiledTerms:
         self._level_axes: dict[PredictorColumn, int] = {}
         self._level_breaks: dict[tuple[PredictorColumn, bool], _core.Breaks] = {}
         self._positions: tuple[tuple[str, ...], list[int]] = ((), [])
-        made, self._needs = [], []  # sources of each term
-        for axes, given in terms:
-            coef = given.copy()
-            numbers = [self._axis(axis, coef, i, len(axes)) for i, axis in enumerate(axes)]
-            made.append(_core.Term(numbers, list(coef.shape[len(axes) : -1]), coef.ravel()))
+        core_terms, self._needs = [], []  # sources of each term
+        for axes, exact_coef in terms:
+            coef = exact_coef.copy()  # extreme widths change it
+            numbers = [self._add_axis(axis, coef, i, len(axes)) for i, axis in enumerate(axes)]
+            core_terms.append(_core.Term(numbers, list(coef.shape[len(axes) : -1]), coef.ravel()))
             self._needs.append([self._source_of[n] for n in numbers])
-        self._core = _core.Lookup(self._axes, made, terms[0][1].shape[-1] if terms else 1)
+        n_outputs = terms[0].coef.shape[-1] if terms else 1
+        self._core = _core.Lookup(self._axes, core_terms, n_outputs)
         self._plain = bool(terms) and all(source.levels is None for source in self._sources)
         self._last_need = {s: k for k, sources in enumerate(self._needs) for s in sources}
 
     # --- setting up -------------------------------------------------------------------------------
 
-    def _axis(self, axis: Axis, coef: Floats, i: int, n_axes: int) -> int:
-        """Return the number of an axis in the core; effects of the same levels share one."""
+    def _add_axis(self, axis: Axis, coef: Floats, i: int, n_axes: int) -> int:
+        """Return the number of an axis in the core; effects of the same levels share one.
+
+        The axis is the i-th of n_axes axes of the term with coefficients `coef`.
+        """
         levels = axis.levels if axis.breaks is None else None
         source = PredictorColumn(axis.column, levels)
         if source in self._level_axes:
@@ -261,25 +265,27 @@ class CompiledTerms:
         array = table.array() if self._plain else None
         if array is not None:
             columns = self._columns(table)
-            self._note(found, table, self._core.run_array(array, columns, effects, add, n_threads))
+            noticed = self._core.run_array(array, columns, effects, add, n_threads)
+            self._record(noticed, found, table)
             return found
-        given: list[Any] = [None] * len(self._sources)
-        converted: set[PredictorColumn] = set()
-        first = 0
+        inputs: list[Any] = [None] * len(self._sources)
+        copies: set[PredictorColumn] = set()  # inputs that are not memory of the table
+        first = 0  # the first term that has not been evaluated
         for k, needs in enumerate(self._needs):
             for source in needs:
-                if given[self._sources[source]] is None:
-                    given[self._sources[source]], own = self._read(source, table)
-                    if own:
-                        converted.add(source)
-            done = [source for source in converted if self._last_need[source] == k]
-            if k + 1 == len(self._needs) or (done and table.n_rows > HELD_ROWS):
+                if inputs[self._sources[source]] is None:
+                    inputs[self._sources[source]], is_copy = self._read(source, table)
+                    if is_copy:
+                        copies.add(source)
+            unneeded = [source for source in copies if self._last_need[source] == k]
+            if k + 1 == len(self._needs) or (unneeded and table.n_rows > HELD_ROWS):
                 part = effects if add else effects[first : k + 1]
-                self._note(found, table, self._core.run(given, first, k + 1, part, add, n_threads))
+                noticed = self._core.run(inputs, first, k + 1, part, add, n_threads)
+                self._record(noticed, found, table)
                 first = k + 1
-                for source in done:
-                    given[self._sources[source]] = None
-                converted -= set(done)
+                for source in unneeded:
+                    inputs[self._sources[source]] = None
+                copies -= set(unneeded)
         return found
 
     def _columns(self, table: Table) -> list[int]:
@@ -294,7 +300,12 @@ class CompiledTerms:
             self._positions = (table.names, found)
         return found
 
-    def _note(self, found: Findings, table: Table, noticed: tuple[int, int, list[int]]) -> None:
+    def _record(self, noticed: tuple[int, int, list[int]], found: Findings, table: Table) -> None:
+        """Add to the findings what the core noticed; raise if a number is infinite.
+
+        The core returns the source of an infinite number, the first row whose score is not a
+        number (-1 if there is none), and the number of rows with unseen levels of every axis.
+        """
         infinite, found.not_a_number, unseen = noticed
         if infinite >= 0:
             table.column(list(self._sources)[infinite].column)  # raises, and says where

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.columns import Floats
-
-if TYPE_CHECKING:
-    pass
-
 from cwboost.binning.spread import Spread
+from cwboost.frames.columns import Floats
 
 Literals = bool | int | float | str | None
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
+from cwboost._utils.text import quote_names
 from cwboost.frames.columns import Floats
-from cwboost.optimizers import Optimizer
 from cwboost.terms.plan import Plan
 
-if TYPE_CHECKING:
-    pass
-
 from .path import Path
+
+if TYPE_CHECKING:
+    from .model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,21 +93,18 @@ def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
         return [terms[which]]
     found = [t for t in terms.values() if t.columns == (which,)]
     if not found:
-        names = list(terms)
-        shown = ", ".join(map(repr, names[:10])) + ", ..." * (len(names) > 10)
-        raise ValueError(f"no term or column {which!r}; the model has {shown or 'no terms'}")
+        names = quote_names(list(terms)) or "no terms"
+        raise ValueError(f"no term or column {which!r}; the model has {names}")
     return found
 
 
-def with_coefficients(
-    terms: Mapping[str, Term], path: Path, m: int, optimizer: Optimizer, model: Any
-) -> Mapping[str, Term]:
-    """Return the terms with the coefficients of iteration m of a path."""
-    q = len(model.start_vector)
+def with_coefficients(model: Model, path: Path, m: int) -> Mapping[str, Term]:
+    """Return the terms of a model with the coefficients of iteration m of a path."""
+    terms, q = model.terms, model.n_outputs
     sizes = [term.plan.basis.n_coef for term in terms.values()]
-    problem = _core.ReplayProblem(optimizer.core(), sizes, q, scale=model.scale)
+    problem = _core.ReplayProblem(model.optimizer.core(), sizes, q, scale=model.scale)
     flat = _core.replay(problem, path.to_core(sizes, q), m)
-    paths = (path, model.path)  # what neither has moved is zero, and stays
+    paths = (path, model.path)  # a term that neither path moves keeps its zeros
     moved = {int(k) for p in paths for k in np.union1d(p.choices, p.corrections)}
     begin = np.cumsum([0, *sizes]) * q
     out = dict(terms)

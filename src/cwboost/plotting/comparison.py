@@ -8,13 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost.explain.shapes import Shape
 from cwboost.frames.result_table import ResultTable
 
 from .display import DEFERRED
-from .drawing_data import (
-    aligned,
-    series_table,
-)
+from .drawing_data import Series, aligned, series_table
 from .effect import EffectDisplay
 from .mpl import Axes
 
@@ -73,12 +71,12 @@ class ComparisonDisplay(EffectDisplay):
         named = zip(models, displays, strict=True)
         series = [replace(d.series[0], name=str(name)) for name, d in named]
         low, high = (min(d.view[0] for d in displays), max(d.view[1] for d in displays))
-        made = cls(
+        display = cls(
             aligned(series), label=first.label, scale=first.scale, spread=first.spread,
             middle=first.middle if first.scale != "response" else None, shares=first.shares,
             view=(low, high), labels=first.labels, max_levels=first.max_levels, sort=first.sort,
         )  # fmt: skip
-        return made.drawn(ax)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
@@ -86,6 +84,13 @@ class ComparisonDisplay(EffectDisplay):
         first = self.series[0].shape
         if first.kind == "levels":
             return super().data
-        values = [np.interp(first.at[0], s.shape.at[0], s.values) for s in self.series]
-        pairs = zip(self.series, values, strict=True)
-        return series_table([replace(s, shape=first, values=v) for s, v in pairs], self.scale)
+        return series_table([_at_points_of(first, s) for s in self.series], self.scale)
+
+
+def _at_points_of(shape: Shape, series: Series) -> Series:
+    """Return a series of another curve, with its band, at the points of a curve."""
+    points, own = shape.at[0], series.shape.at[0]
+    band = series.band
+    if band is not None:
+        band = (np.interp(points, own, band[0]), np.interp(points, own, band[1]))
+    return replace(series, shape=shape, values=np.interp(points, own, series.values), band=band)

@@ -71,39 +71,36 @@ class CVDisplay(Display):
             Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
-        made = cls(cv, log=use_log_axis(log, cv.n_iter))
-        return made.drawn(ax)
+        display = cls(cv, log=use_log_axis(log, cv.n_iter))
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
         """What is drawn."""
-        found = self.cv
-        out = ResultTable(
-            iteration=found.iterations, mean=found.mean, standard_error=found.standard_error
-        )
-        for k, values in enumerate(found.values):
+        cv = self.cv
+        out = ResultTable(iteration=cv.iterations, mean=cv.mean, standard_error=cv.standard_error)
+        for k, values in enumerate(cv.values):
             out[f"fold {k}"] = values
         return out
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw on the given axes or in a new figure."""
-        found = self.cv
+        cv = self.cv
         with cwboost_style():
             ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
             style_axes(ax)
-            set_path_axis(ax, found.n_iter, self.log)
-            at, mean, error = found.iterations, found.mean, found.standard_error
-            ax.plot(at, found.values.T, **self._fold_style)
+            set_path_axis(ax, cv.n_iter, self.log)
+            at, mean, error = cv.iterations, cv.mean, cv.standard_error
+            ax.plot(at, cv.values.T, **self._fold_style)
             ax.fill_between(at, mean - error, mean + error, color=BLUE, alpha=0.22, linewidth=0)
             ax.plot(at, mean, color=BLUE, linewidth=2.2, zorder=4)
             self._set_limits()
             set_ticks(ax.yaxis)
-            known = found.chosen_by == RISK
             ax.set_ylabel(
-                f"risk of test rows (mean {found.loss.name} loss)"
-                if known
-                else f"{drawn_text(found.chosen_by)} of test rows"
+                f"risk of test rows (mean {cv.loss.name} loss)"
+                if cv.chosen_by == RISK
+                else f"{drawn_text(cv.chosen_by)} of test rows"
             )
             self._add_marks()
             self._add_legend()
@@ -116,12 +113,12 @@ class CVDisplay(Display):
 
     def _set_limits(self) -> None:
         """Show values from the start to the best of any fold, even if a path diverged."""
-        found, ax = self.cv, self.ax_
-        values = found.values[:, 1:] if self.log and found.n_iter > 1 else found.values
+        cv, ax = self.cv, self.ax_
+        values = cv.values[:, 1:] if self.log and cv.n_iter > 1 else cv.values
         ends = np.concatenate([values[:, 0], values.min(axis=0), values.max(axis=0)])
-        start = found.values[:, 0]
+        start = cv.values[:, 0]
         known = ends[np.isfinite(ends)]
-        if found.greater_is_better:
+        if cv.greater_is_better:
             low, high = float(np.min(values[:, 0])), float(known.max())
         else:
             low, high = float(known.min()), float(max(values[:, 0].max(), start.mean()))
@@ -139,12 +136,12 @@ class CVDisplay(Display):
 
     def _add_marks(self) -> None:
         """Mark each choice on the mean, with a line to the side that has no legend."""
-        found, ax = self.cv, self.ax_
-        end = ax.get_ylim()[1 if found.greater_is_better else 0]
+        cv, ax = self.cv, self.ax_
+        end = ax.get_ylim()[1 if cv.greater_is_better else 0]
         for m, colour in self._choices.values():
             if m == 0 and self.log:
                 continue
-            value = float(found.mean[np.searchsorted(found.iterations, m)])
+            value = float(cv.mean[np.searchsorted(cv.iterations, m)])
             ax.plot(
                 [m, m], [value, end], color=colour, linewidth=1.2, linestyle=DASHES[1], zorder=3
             )
@@ -155,18 +152,18 @@ class CVDisplay(Display):
         return {"marker": "o", "color": colour, "markersize": 7.5, "mec": back, "mew": 1.2}
 
     def _add_legend(self) -> None:
-        ax, found = self.ax_, self.cv
+        ax, cv = self.ax_, self.cv
         handles: dict[str, Any] = {
-            f"mean of {found.n_folds} folds": Line2D([], [], color=BLUE, linewidth=2.2),
+            f"mean of {cv.n_folds} folds": Line2D([], [], color=BLUE, linewidth=2.2),
             "± one standard error": Patch(color=BLUE, alpha=0.22, linewidth=0),
             "each fold": Line2D([], [], **self._fold_style),
         }
         for words, (_, colour) in self._choices.items():
             handles[words] = Line2D([], [], linestyle="", **self._point_style(colour))
         place: Any = "upper right"
-        if found.greater_is_better:
+        if cv.greater_is_better:
             place = "lower right"
-        elif found.mean[-1] > np.mean(ax.get_ylim()):  # a diverged path ends there
+        elif cv.mean[-1] > np.mean(ax.get_ylim()):  # a diverged path ends there
             place = "upper center"
         ax.legend(
             list(handles.values()),
@@ -175,10 +172,10 @@ class CVDisplay(Display):
             fontsize="small",
             loc=place,
         )
-        if found.at_edge:
+        if cv.at_edge:
             add_remarks(ax, ["the best is among the last: more iterations may be better"])
 
 
-def save(found: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
+def save(cv: CV, file: Any, *, form: str | None = None, dpi: int = 150) -> None:
     """Write the plot to a file without opening a window."""
-    save_display(CVDisplay.from_cv(found, ax=DEFERRED), file, form, dpi)
+    save_display(CVDisplay.from_cv(cv, ax=DEFERRED), file, form, dpi)

@@ -11,7 +11,7 @@ class Display:
     """A drawing in scikit-learn's manner.
 
     `from_estimator(model, *, ax=None, ...)` computes what is drawn, keeps it in the object, and
-    returns `made.drawn(ax)`. `plot(ax)` draws it (again) and sets `ax_` and `figure_`.
+    returns `display.drawn(ax)`. `plot(ax)` draws it (again) and sets `ax_` and `figure_`.
 
     Attributes
     ----------

@@ -19,18 +19,19 @@ from cwboost.binning.summary import Sample
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
 from cwboost.explain.shapes import Shape
 from cwboost.explain.sizes import level_shares
-from cwboost.export.prediction import outputs_of
 from cwboost.frames.columns import Column, Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
 from cwboost.model.prediction import as_in_training
+from cwboost.model.scoring import output_labels
 
 Scale = Literal["score", "response", "ratio"]
 
 HISTOGRAM_BARS = 36
 GAP = 0.08  # share of the axis between neighbouring points that makes a stretch thin ...
 GAP_RATIO = 6.0  # ... if it is also this many times the usual distance
+LEAST_DENSITY = 2e-3  # share of the largest density below which a surface is left blank
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -119,8 +120,8 @@ def signed(value: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
-    """The scale on which effects are drawn: how to compute the values, and what to call them."""
+class EffectScale:
+    """The scale on which effects of a model are drawn: its values, and the titles of axes."""
 
     model: Model
     scale: Scale = "score"
@@ -141,7 +142,7 @@ class Scaled:
 
     @property
     def outputs(self) -> list[str]:
-        return outputs_of(self.model)
+        return output_labels(self.model)
 
     def number_of(self, output: Any) -> int:
         """Return the position of an output, given its class."""
@@ -157,7 +158,7 @@ class Scaled:
         with np.errstate(over="ignore"):
             if self.scale == "ratio":
                 return np.exp(effect)
-            flat = effect.reshape(-1, self.model.n_outputs) + np.atleast_1d(self.model.intercept)
+            flat = effect.reshape(-1, self.model.n_outputs) + self.model.intercept_vector
             return np.asarray(self.model.loss.response(flat)).reshape(effect.shape)
 
     def middle(self, output: int = 0) -> float:
@@ -172,7 +173,7 @@ class Scaled:
         --------
         >>> import cwboost as cb
         >>> model = cb.fit({"g": ["a", "b"] * 9}, ["no", "yes"] * 9, loss="binomial")
-        >>> Scaled(model).label, Scaled(model, "response").label
+        >>> EffectScale(model).label, EffectScale(model, "response").label
         ('effect on the log odds of yes', 'probability of yes')
         """
         exposure = self.model.settings.exposure
@@ -221,51 +222,55 @@ class Series:
     missing_band: tuple[float, float] | None = None
 
 
-def series_of(scaled: Scaled, drawn: Shape, output: Any = None) -> list[Series]:
+def series_of(scale: EffectScale, shape: Shape, output: Any = None) -> list[Series]:
     """Return one series per output, or for the given output.
 
     A surface shows only one output: by default the one whose effect varies most.
     """
-    values = scaled.values(drawn.effect)
-    missing = None if drawn.missing is None else scaled.values(drawn.missing[None])[0]
-    picked = list(range(scaled.model.n_outputs))
+    values = scale.values(shape.effect)
+    missing = None if shape.missing is None else scale.values(shape.missing[None])[0]
+    outputs = list(range(scale.model.n_outputs))
     if output is not None:
-        picked = [scaled.number_of(output)]
-    elif drawn.kind == "surface" and len(picked) > 1:
-        picked = [int(np.argmax(drawn.effect.std(axis=(0, 1))))]
+        outputs = [scale.number_of(output)]
+    elif shape.kind == "surface" and len(outputs) > 1:
+        outputs = [int(np.argmax(shape.effect.std(axis=(0, 1))))]
     out = []
-    for o in picked:
-        gone = None if missing is None else float(missing[o])
-        ends = _ends(scaled, drawn, o)
-        out.append(Series(scaled.outputs[o], drawn, values[..., o], gone, False, *ends))
+    for o in outputs:
+        band, missing_band = _bands_on_scale(scale, shape, o)
+        at_missing = None if missing is None else float(missing[o])
+        series = Series(scale.outputs[o], shape, values[..., o], at_missing)
+        out.append(replace(series, band=band, missing_band=missing_band))
     return out
 
 
-def _ends(scaled: Scaled, drawn: Shape, o: int) -> tuple[Any, Any]:
+def _bands_on_scale(scale: EffectScale, shape: Shape, o: int) -> tuple[Any, Any]:
     """Return the band of an output on the scale, and the band of a missing cell.
 
     Responses with several outputs do not have a band, because each depends on all effects.
     """
-    band = drawn.band
-    if band is None or (scaled.scale == "response" and scaled.model.n_outputs > 1):
+    band = shape.band
+    if band is None or (scale.scale == "response" and scale.model.n_outputs > 1):
         return None, None
-    ends = tuple(scaled.values(end)[..., o] for end in (band.lower, band.upper))
+    ends = tuple(scale.values(end)[..., o] for end in (band.lower, band.upper))
     if band.missing is None:
         return ends, None
-    return ends, tuple(float(scaled.values(end[None])[0, o]) for end in band.missing)
+    return ends, tuple(float(scale.values(end[None])[0, o]) for end in band.missing)
 
 
-def parts_of(scaled: Scaled, drawn: Shape, output: Any) -> list[Series]:
+def parts_of(scale: EffectScale, shape: Shape, output: Any) -> list[Series]:
     """Return one series for each chosen term that the effect is the sum of."""
     out = []
-    for name, (effect, missing) in drawn.parts.items():
-        part = replace(drawn, effect=effect, missing=missing, band=None)
-        out += [replace(s, name=name, thin=True) for s in series_of(scaled, part, output)]
+    for name, (effect, missing) in shape.parts.items():
+        part = replace(shape, effect=effect, missing=missing, band=None)
+        out += [replace(s, name=name, thin=True) for s in series_of(scale, part, output)]
     return out
 
 
 def aligned(series: list[Series]) -> list[Series]:
-    """Return the series over the union of their levels; NaN where a series lacks a level."""
+    """Return the series over the union of their levels, without bands; curves stay as they are.
+
+    Values are NaN where a series lacks a level.
+    """
     if series[0].shape.kind != "levels":
         return series
     levels = list(dict.fromkeys(level for s in series for level in s.shape.at[0].tolist()))
@@ -274,7 +279,8 @@ def aligned(series: list[Series]) -> list[Series]:
     for s in series:
         known = dict(zip(s.shape.at[0].tolist(), s.values.tolist(), strict=True))
         values = np.array([known.get(level, np.nan) for level in levels])
-        out.append(replace(s, shape=replace(s.shape, at=(at,)), values=values, band=None))
+        shape = replace(s.shape, at=(at,))
+        out.append(replace(s, shape=shape, values=values, band=None, missing_band=None))
     return out
 
 
@@ -282,25 +288,25 @@ def series_table(series: list[Series], scale: Scale) -> ResultTable:
     """Return a table with the columns, then one column of values per series; missing cells last."""
     first = series[0].shape
     out = ResultTable()
-    gone = any(s.missing is not None for s in series)
+    has_missing = any(s.missing is not None for s in series)
     if first.kind == "surface":
         i, j = np.divmod(np.arange(first.effect[..., 0].size), len(first.at[1]))
         out[first.columns[0]], out[first.columns[1]] = first.at[0][i], first.at[1][j]
     else:
-        nothing: Any = [None] if first.kind == "levels" else [np.nan]
-        out[first.columns[0]] = np.concatenate([first.at[0], nothing]) if gone else first.at[0]
+        cell: Any = [None] if first.kind == "levels" else [np.nan]
+        out[first.columns[0]] = np.concatenate([first.at[0], cell]) if has_missing else first.at[0]
     for s in series:
         key = s.name or ("effect" if scale == "score" else scale)
         while key in out:  # a column has this name
             key += "_"
         values = s.values.ravel()
         at_missing = np.nan if s.missing is None else s.missing
-        out[key] = np.append(values, at_missing) if gone else values
+        out[key] = np.append(values, at_missing) if has_missing else values
         for k, end in enumerate(("lower", "upper")):
             if s.band is not None:
                 name = f"{end} end of {key}" if len(series) > 1 or end in out else end
-                apart = np.nan if s.missing_band is None else s.missing_band[k]
-                out[name] = np.append(s.band[k], apart) if gone else s.band[k]
+                at_missing = np.nan if s.missing_band is None else s.missing_band[k]
+                out[name] = np.append(s.band[k], at_missing) if has_missing else s.band[k]
     return out
 
 
@@ -327,51 +333,70 @@ def level_lines(
     >>> import cwboost as cb
     >>> from cwboost.explain.shapes import shape
     >>> model = cb.fit({"g": list("abbcccddddd") * 9}, list(range(11)) * 9, n_iter=300)
-    >>> found = series_of(Scaled(model), shape(model, "g"))
+    >>> found = series_of(EffectScale(model), shape(model, "g"))
     >>> [line.name for line in level_lines(found, found[0].shape.shares[0], 2)]
     ['d', 'c', '2 other levels']
     """
     levels = series[0].shape.at[0].tolist()
-    values = np.column_stack([s.values for s in series])
-    known = shares is not None
-    share = np.zeros(len(levels) + 1)
-    if shares is not None:
-        share[: len(shares)] = shares[: len(share)]
-    rank = share[:-1] if known else np.nanmax(np.abs(values), axis=1)
-    kept = np.sort(np.argsort(-rank, kind="stable")[:most])
-    if len(levels) == len(kept) + 1:
-        kept = np.arange(len(levels))
-    rest = np.setdiff1d(np.arange(len(levels)), kept)
+    values = np.column_stack([s.values for s in series])  # (levels, series)
+    share = _shares_of_lines(shares, len(levels))
+    kept, pooled = _levels_to_keep(values, share[:-1], most)
     if sort:
         kept = kept[np.argsort(-values[kept, 0], kind="stable")]
-
-    def line(
-        name: str, kind: Any, place: float, at: Any, part: float, span: Any = None
-    ) -> LevelLine:
-        return LevelLine(name, kind, place, tuple(map(float, at)), part if known else np.nan, span)
-
     out = [
-        replace(
-            line(levels[k], "level", float(i), values[k], float(share[k])),
+        LevelLine(
+            levels[k],
+            "level",
+            float(place),
+            tuple(values[k].tolist()),
+            float(share[k]),
             bands=tuple(None if s.band is None else _pair(s.band, k) for s in series),
         )
-        for i, k in enumerate(kept)
+        for place, k in enumerate(kept)
     ]
-    place = len(out) + 0.3
-    if len(rest):
-        w = share[rest] if share[rest].sum() > 0 else None
-        mean = np.average(values[rest], axis=0, weights=w)
-        ends = (float(values[rest, 0].min()), float(values[rest, 0].max()))
-        span = ends if len(series) == 1 else None
-        out.append(
-            line(f"{len(rest):,} other levels", "rest", place, mean, float(share[rest].sum()), span)
-        )
+    place = len(out) + 0.3  # a small gap after the levels
+    if len(pooled):
+        out.append(_pooled_line(values[pooled], share[pooled], place))
         place += 1.0
     if any(s.missing is not None for s in series):
-        gone = [np.nan if s.missing is None else s.missing for s in series]
-        last = line("missing", "missing", place, gone, float(share[len(levels)]))
-        out.append(replace(last, bands=tuple(s.missing_band for s in series)))
+        at_missing = tuple(np.nan if s.missing is None else float(s.missing) for s in series)
+        bands = tuple(s.missing_band for s in series)
+        out.append(
+            LevelLine("missing", "missing", place, at_missing, float(share[-1]), bands=bands)
+        )
     return out
+
+
+def _shares_of_lines(shares: Floats | None, n_levels: int) -> Floats:
+    """Return the share of every level and of missing cells; NaN if unknown."""
+    if shares is None:
+        return np.full(n_levels + 1, np.nan)
+    out = np.zeros(n_levels + 1)
+    out[: len(shares)] = shares[: len(out)]
+    return out
+
+
+def _levels_to_keep(values: Floats, share: Floats, most: int) -> tuple[Any, Any]:
+    """Return the positions of the `most` most frequent levels, and of the others.
+
+    If the shares are unknown, the levels with the largest values are kept. A single other level is
+    kept too, because a line for it takes as much room.
+    """
+    n = len(values)
+    rank = np.nanmax(np.abs(values), axis=1) if np.isnan(share).any() else share
+    kept = np.sort(np.argsort(-rank, kind="stable")[:most])
+    if n == len(kept) + 1:
+        kept = np.arange(n)
+    return kept, np.setdiff1d(np.arange(n), kept)
+
+
+def _pooled_line(values: Floats, share: Floats, place: float) -> LevelLine:
+    """Return the line of several levels: their weighted mean, and for one series their span."""
+    total = float(share.sum())
+    mean = np.average(values, axis=0, weights=share if total > 0 else None)
+    span = (float(values.min()), float(values.max())) if values.shape[1] == 1 else None
+    name = f"{len(values):,} other levels"
+    return LevelLine(name, "rest", place, tuple(mean.tolist()), total, span)
 
 
 def _pair(band: tuple[Floats, Floats], k: int) -> tuple[float, float]:

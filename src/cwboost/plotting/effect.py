@@ -18,9 +18,9 @@ from cwboost.frames.result_table import ResultTable
 
 from .display import Display
 from .drawing_data import (
+    EffectScale,
     LevelLine,
     Scale,
-    Scaled,
     Series,
     level_lines,
     one_line,
@@ -152,7 +152,7 @@ class EffectDisplay(Display):
             raise ValueError("level= is the level of a band; leave it out or set band=")
         if band not in ("auto", None) or level is not None:
             check_band(model, level, kind_of_band)
-        scaled = Scaled(model, scale, target)
+        scaled = EffectScale(model, scale, target)
         whole_range = isinstance(view, str) and view == "all"
         effect = shape(model, which, n, kind_of_band, level, whole_range)
         series = series_of(scaled, effect, output)
@@ -166,11 +166,11 @@ class EffectDisplay(Display):
             series = [replace(series[0], name="sum"), *parts_of(scaled, effect, output)]
         first = 0 if output is None else scaled.number_of(output)
         middle = None if several and scale == "response" else scaled.middle(first)
-        made = cls(
+        display = cls(
             series, label=label, middle=middle, scale=scale, labels=labels, max_levels=max_levels,
             sort=sort, **DRAWINGS[effect.kind].background(model, effect, rows, view),
         )  # fmt: skip
-        return made.drawn(ax)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

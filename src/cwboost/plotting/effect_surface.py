@@ -12,7 +12,7 @@ from cwboost.frames.columns import Numbers
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
 
-from .drawing_data import column_of, factors, on_axis
+from .drawing_data import LEAST_DENSITY, column_of, factors, on_axis
 from .effect_drawing import EffectDrawing, describe_hidden_ends, is_whole_axis
 from .mpl import Axes, FuncFormatter, MaxNLocator, TwoSlopeNorm
 from .style import (
@@ -28,7 +28,6 @@ from .style import (
 if TYPE_CHECKING:
     from .effect import EffectDisplay
 
-LEAST_DENSITY = 2e-3  # share of the largest density below which a surface is left blank
 MOST_DOTS = 3000  # rows drawn as dots
 MOST_LISTED = 12  # a numeric axis with at most this many values names each of them
 

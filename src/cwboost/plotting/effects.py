@@ -9,8 +9,8 @@ from cwboost.explain.sizes import panels
 
 from .display import DEFERRED, Display
 from .drawing_data import (
+    EffectScale,
     Scale,
-    Scaled,
     lines_of,
     one_line,
 )
@@ -101,11 +101,11 @@ class EffectsDisplay(Display):
             )
             for name in order[:max_effects]
         }  # fmt: skip
-        label = Scaled(model, scale, target).label
+        label = EffectScale(model, scale, target).label
         if output is not None:
             label += f": {one_line(output, 20)}"
-        made = cls(displays, label=label, share_scale=share_scale, left_out=order[max_effects:])
-        return made.drawn(figure)
+        display = cls(displays, label=label, share_scale=share_scale, left_out=order[max_effects:])
+        return display.drawn(figure)
 
     @property
     def _shape(self) -> tuple[int, int]:

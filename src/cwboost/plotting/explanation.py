@@ -14,7 +14,7 @@ from cwboost.frames.result_table import ResultTable
 from .display import Display
 from .drawing_data import (
     Bar,
-    Scaled,
+    EffectScale,
     one_line,
     short_numbers,
     signed,
@@ -66,7 +66,7 @@ class ExplanationDisplay(Display):
     def __init__(
         self,
         data: ResultTable,
-        scaled: Scaled,
+        scaled: EffectScale,
         *,
         output: int = 0,
         max_bars: int = 10,
@@ -111,12 +111,12 @@ class ExplanationDisplay(Display):
         """
         rows, model = as_rows(model, table), as_model(model)
         data = explain(model, rows, row, offset=offset, exposure=exposure)
-        scaled = Scaled(model, "score", target)
+        scaled = EffectScale(model, "score", target)
         picked = int(np.argmax([values[-1] for values in list(data.values())[2:]]))
         if output is not None:
             picked = scaled.number_of(output)
-        made = cls(data, scaled, output=picked, max_bars=max_bars, labels=labels)
-        return made.drawn(ax)
+        display = cls(data, scaled, output=picked, max_bars=max_bars, labels=labels)
+        return display.drawn(ax)
 
     @property
     def figure_size(self) -> tuple[float, float]:

@@ -88,8 +88,8 @@ class ImportanceDisplay(Display):
             raise ValueError(f"by must be 'column' or 'term', got {by!r}")
         known = model.shares is not None
         values = panels(model) if by == "column" else model.importance() if known else sizes(model)
-        made = cls(values, by=by, of_risk=known, max_bars=max_bars, labels=labels)
-        return made.drawn(ax)
+        display = cls(values, by=by, of_risk=known, max_bars=max_bars, labels=labels)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

@@ -65,21 +65,23 @@ class InformationDisplay(Display):
             Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
-        made = cls(information, log=use_log_axis(log, len(information.path) - 1))
-        return made.drawn(ax)
+        display = cls(information, log=use_log_axis(log, len(information.path) - 1))
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
         """Iterations from 0, and the criterion and the df after each of them."""
-        found = self.information
+        information = self.information
         return ResultTable(
-            iteration=np.arange(len(found.path)), criterion=found.path.copy(), df=found.df.copy()
+            iteration=np.arange(len(information.path)),
+            criterion=information.path.copy(),
+            df=information.df.copy(),
         )
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the criterion on the given axes or in a new figure."""
-        found, data = self.information, self.data
-        best, last = found.best_iteration, len(found.path) - 1
+        information, data = self.information, self.data
+        best, last = information.best_iteration, len(information.path) - 1
         with cwboost_style():
             ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
@@ -90,13 +92,13 @@ class InformationDisplay(Display):
             df_axes.spines["right"].set_visible(True)
             df_axes.spines["right"].set_color(mix_grey(ax, 0.4))
             df_axes.plot(data["iteration"], data["df"], color=RED, linestyle=DASHES[1], lw=1.3)
-            df_axes.set_ylim(0.0, max(1.08 * float(found.df.max()), 1e-9))
+            df_axes.set_ylim(0.0, max(1.08 * float(information.df.max()), 1e-9))
             df_axes.set_ylabel("degrees of freedom", color=RED)
             set_ticks(df_axes.yaxis)
             ax.plot(data["iteration"], data["criterion"], color=BLUE, lw=1.9, zorder=3)
             self._set_limits()
             set_ticks(ax.yaxis)
-            ax.set_ylabel(CRITERIA[found.criterion], color=BLUE)
+            ax.set_ylabel(CRITERIA[information.criterion], color=BLUE)
             ax.set_zorder(df_axes.get_zorder() + 1)  # the criterion is in front
             ax.patch.set_visible(False)
             self._add_mark(best, last)
@@ -111,12 +113,12 @@ class InformationDisplay(Display):
         self.ax_.set_ylim(least - 0.12 * room, top + 0.07 * room)
 
     def _add_mark(self, best: int, last: int) -> None:
-        ax, found = self.ax_, self.information
+        ax, information = self.ax_, self.information
         at = max(best, 1) if self.log else best
-        ax.plot([at], [found.value], "o", color=BLUE, markersize=7, zorder=5,
+        ax.plot([at], [information.value], "o", color=BLUE, markersize=7, zorder=5,
                 mec=ax.get_facecolor(), mew=1.2, clip_on=False)  # fmt: skip
         share = np.log(at) / np.log(max(last, 2)) if self.log else best / max(last, 1)
         side: Any = ("right", -6) if share > 0.6 else ("left", 6)
-        text = f"least: {best:,} (df {found.df[best]:.3g})"
-        add_note(ax, text, (at, found.value), (side[1], -11), ha=side[0], fontsize="small",
+        text = f"least: {best:,} (df {information.df[best]:.3g})"
+        add_note(ax, text, (at, information.value), (side[1], -11), ha=side[0], fontsize="small",
               color=mix_grey(ax, 0.85), zorder=6)  # fmt: skip

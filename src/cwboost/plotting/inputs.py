@@ -30,5 +30,5 @@ def as_rows(model: Any, table: Any) -> Table | None:
     """Return the rows as the model or the estimator reads them; None if no table is given."""
     if table is None:
         return None
-    made: Table = model._read(table) if hasattr(model, "_read") else read(table)
-    return made
+    rows: Table = model.as_table(table) if hasattr(model, "as_table") else read(table)
+    return rows

@@ -66,14 +66,14 @@ class InteractionsDisplay(Display):
             Number of pairs, the best ones.
         ax : matplotlib axes, optional
         """
-        found = model if isinstance(model, Ranking) else as_model(model).interactions
-        if found is None:
+        ranking = model if isinstance(model, Ranking) else as_model(model).interactions
+        if ranking is None:
             raise ValueError(
                 "the fit did not rank pairs; fit with interactions='auto', or draw the result of "
                 "cb.rank_interactions(model, table, y)"
             )
-        made = cls(found, max_bars=max_bars)
-        return made.drawn(ax)
+        display = cls(ranking, max_bars=max_bars)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
@@ -87,7 +87,7 @@ class InteractionsDisplay(Display):
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the bars on the given axes or in a new figure."""
-        found, shown = self.ranking, self.data
+        ranking, shown = self.ranking, self.data
         with cwboost_style():
             ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
@@ -101,7 +101,7 @@ class InteractionsDisplay(Display):
                 for a, b in zip(shown["a"], shown["b"], strict=True)
             ]
             label_levels(ax, y, names)
-            noise = 100.0 * found.noise / found.residual if found.residual > 0 else 0.0
+            noise = 100.0 * ranking.noise / ranking.residual if ranking.residual > 0 else 0.0
             ax.set_xlim(0.0, 1.08 * max([noise, *values]) or 1.0)
             set_ticks(ax.xaxis)
             line = ax.axvline(noise, color=RED, linewidth=1.2, linestyle=(0, (5, 1.5)), zorder=3)
@@ -111,8 +111,8 @@ class InteractionsDisplay(Display):
 
     def _add_legend(self, pale: Any, noise: Any) -> None:
         """Add a legend of the marks that are drawn above the bars, whose names may be long."""
-        found, chosen = self.ranking, self.data["chosen"]
-        inside = f"in the model: {found.chosen:,} of {found.n_pairs:,} pairs"
+        ranking, chosen = self.ranking, self.data["chosen"]
+        inside = f"in the model: {ranking.chosen:,} of {ranking.n_pairs:,} pairs"
         marks = {inside: Patch(color=BLUE)} if any(chosen) else {}
         marks |= {} if all(chosen) else {"not in the model": Patch(color=pale)}
         marks |= {"best by noise": noise}

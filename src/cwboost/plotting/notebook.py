@@ -10,6 +10,7 @@ from html import escape
 
 import numpy as np
 
+from cwboost._utils.text import count
 from cwboost._utils.text import readable_number as number
 from cwboost.explain.shapes import Shape, shape, view
 from cwboost.explain.sizes import panels
@@ -17,7 +18,8 @@ from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 
 from .drawing_data import (
-    Scaled,
+    LEAST_DENSITY,
+    EffectScale,
     Series,
     histogram,
     level_lines,
@@ -96,7 +98,7 @@ def _summary(model: Model) -> str:
     if held is not None:
         facts.append(f"validation risk {number(held[0], 4)} → {number(held[m], 4)}")
     if model.edits:
-        facts.append(f"edited {len(model.edits)} times after the fit")
+        facts.append(f"edited {count(len(model.edits), 'time')} after the fit")
     target = model.settings.target
     what = "" if target is None else f" of {_text(target)}"
     kind = type(model.optimizer).__name__
@@ -106,13 +108,13 @@ def _summary(model: Model) -> str:
         f"<p><b>cwboost model</b>{what}: {_text(model.loss.name)} loss, {kind}, {chosen:,} of "
         f"{len(model.terms):,} terms chosen</p>"
         f'<p class="faint">{"; ".join(facts)}</p>'
-        f'<p class="faint">{_text(Scaled(model).label, 90)}; bars: {known}</p>{classes}'
+        f'<p class="faint">{_text(EffectScale(model).label, 90)}; bars: {known}</p>{classes}'
     )
 
 
 def _classes(model: Model) -> str:
     """Return a legend of the colours of the classes."""
-    names = Scaled(model).outputs
+    names = EffectScale(model).outputs
     shown = [
         f'<span style="color:{colour}">●</span> {_text(name, 20)}'
         for colour, name in zip(COLOURS, names, strict=False)
@@ -131,7 +133,7 @@ def _rest(names: list[str], shares: dict[str, float]) -> str:
 
 def _card(model: Model, name: str, share: float, top: float) -> str:
     drawn = shape(model, name, POINTS)
-    series = series_of(Scaled(model), drawn)
+    series = series_of(EffectScale(model), drawn)
     draw = {"curve": _curve, "levels": _levels, "surface": _surface}[drawn.kind]
     gone = [s.missing for s in series if s.missing is not None]
     values = np.concatenate([*(s.values.ravel() for s in series), gone])
@@ -257,7 +259,7 @@ def _surface(model: Model, drawn: Shape, series: list[Series]) -> str:
     cells = values[np.ix_(rows, columns)]
     near = np.ones(cells.shape, bool)
     if drawn.density is not None:
-        near = drawn.density[np.ix_(rows, columns)] >= 2e-3 * drawn.density.max()
+        near = drawn.density[np.ix_(rows, columns)] >= LEAST_DENSITY * drawn.density.max()
     top = float(np.abs(cells[near]).max(initial=0.0)) or 1.0
     w, h = WIDTH / len(rows), (HEIGHT - 12) / len(columns)
     out = []

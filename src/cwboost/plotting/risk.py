@@ -9,6 +9,7 @@ import numpy as np
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_not_averaged
 
 from .display import Display
 from .inputs import as_model
@@ -67,9 +68,9 @@ class RiskDisplay(Display):
         ax : matplotlib axes, optional
         """
         model = as_model(model)
-        model._refuse_bags("the picture of the risk")
-        made = cls(model, log=use_log_axis(log, model.n_iter))
-        return made.drawn(ax)
+        check_not_averaged(model, "the plot of the risk")
+        display = cls(model, log=use_log_axis(log, model.n_iter))
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

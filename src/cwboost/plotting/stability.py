@@ -91,20 +91,20 @@ class StabilityDisplay(Display):
         """
         if kind not in ("frequency", "path"):
             raise ValueError(f"kind must be 'frequency' or 'path', got {kind!r}")
-        made = cls(stability, kind=kind, max_names=max_names, labels=labels)
-        return made.drawn(ax)
+        display = cls(stability, kind=kind, max_names=max_names, labels=labels)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:
         """Columns and frequencies, or iterations from 0 and the frequency of every column."""
-        found = self.stability
+        stability = self.stability
         if self.kind == "frequency":
-            return found.table()
-        path, place = found.path, {name: k for k, name in enumerate(found.names)}
+            return stability.table()
+        path, place = stability.path, {name: k for k, name in enumerate(stability.names)}
         key = "iteration"
         while key in place:  # a column of this name
             key += "_"
-        shares = {name: path[:, place[name]] for name in found.frequency}
+        shares = {name: path[:, place[name]] for name in stability.frequency}
         return ResultTable({key: np.arange(len(path)), **shares})
 
     @property
@@ -118,7 +118,7 @@ class StabilityDisplay(Display):
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the frequencies on the given axes or in a new figure."""
-        found = self.stability
+        stability = self.stability
         with cwboost_style():
             ax = self.ax_ = make_axes(ax, self.figure_size)
             self.figure_ = ax.figure
@@ -126,14 +126,16 @@ class StabilityDisplay(Display):
                 self._draw_bars()
             else:
                 self._draw_lines()
-            bound = f"at most {found.pfer:.2g} expected by chance"
-            add_remarks(ax, [f"{len(found.selected)} of {len(found.names)} selected", bound])
+            bound = f"at most {stability.pfer:.2g} expected by chance"
+            add_remarks(
+                ax, [f"{len(stability.selected)} of {len(stability.names)} selected", bound]
+            )
         return self
 
     def _draw_bars(self) -> None:
-        ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
+        ax, stability, chosen = self.ax_, self.stability, set(self.stability.selected)
         style_axes(ax, "x")
-        items = list(found.frequency.items())
+        items = list(stability.frequency.items())
         rest = items[self.max_names :] if len(items) > self.max_names + 1 else []
         items = items[: len(items) - len(rest)]
         names = [drawn_text(self.labels.get(name, name)) for name, _ in items]
@@ -151,13 +153,15 @@ class StabilityDisplay(Display):
         label_levels(ax, y, names)
         ax.set_xlim(0.0, 1.09)
         set_ticks(ax.xaxis, stop=1.0)
-        ax.axvline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
-        text, foot = f"cutoff {found.cutoff:.3g}", ax.get_xaxis_transform()
-        add_note(ax, text, (found.cutoff, 0.0), (-4, 4), foot, ha="right", va="bottom", color=RED)
+        ax.axvline(stability.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
+        text, foot = f"cutoff {stability.cutoff:.3g}", ax.get_xaxis_transform()
+        add_note(
+            ax, text, (stability.cutoff, 0.0), (-4, 4), foot, ha="right", va="bottom", color=RED
+        )
         ax.set_xlabel(self._label)
 
     def _draw_lines(self) -> None:
-        ax, found, chosen = self.ax_, self.stability, set(self.stability.selected)
+        ax, stability, chosen = self.ax_, self.stability, set(self.stability.selected)
         style_axes(ax)
         data = list(self.data.items())
         at = data[0][1]
@@ -177,12 +181,12 @@ class StabilityDisplay(Display):
             ax.plot(at, shares, **style, drawstyle="steps-post")
         ax.set_ylim(0.0, 1.03)
         set_ticks(ax.yaxis, stop=1.0)
-        ax.axhline(found.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
+        ax.axhline(stability.cutoff, color=RED, linewidth=1.3, linestyle=DASHES[1], zorder=3)
         behind = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
-        add_note(ax, f"cutoff {found.cutoff:.3g}", (0.0, found.cutoff), (5, 8),
+        add_note(ax, f"cutoff {stability.cutoff:.3g}", (0.0, stability.cutoff), (5, 8),
               ax.get_yaxis_transform(), color=RED, bbox=behind, zorder=5)  # fmt: skip
         gap = 0.052
-        ends = spread_apart([found.frequency[name] / 1.03 for name in named], gap, 0.02)
+        ends = spread_apart([stability.frequency[name] / 1.03 for name in named], gap, 0.02)
         for k, (name, place) in enumerate(zip(named, ends, strict=True)):
             text, colour = (
                 drawn_text(self.labels.get(name, name), 26),

@@ -100,11 +100,11 @@ class TracesDisplay(Display):
         ax : matplotlib axes, optional
         """
         model = as_model(model)
-        made = cls(
+        display = cls(
             model, traces(model, kind, n), kind=kind, max_terms=max_terms, labels=labels,
             log=use_log_axis(log, model.n_iter),
         )  # fmt: skip
-        return made.drawn(ax)
+        return display.drawn(ax)
 
     @property
     def data(self) -> ResultTable:

@@ -29,7 +29,7 @@ Python only as often. A Progress belongs to one thread; a copy in another proces
 """
 
 from .base import Progress, ProgressTask
-from .factory import as_progress, make
+from .factory import as_progress, command_progress
 from .log import ProgressLog
 from .notebook import NotebookProgress, page
 from .terminal import ProgressLine, ProgressLines, QuietProgress, RichProgress
@@ -45,9 +45,9 @@ __all__ = [
     "QuietProgress",
     "RichProgress",
     "as_progress",
+    "command_progress",
     "duration",
     "line",
-    "make",
     "overall",
     "page",
     "seconds_left",

@@ -48,13 +48,15 @@ def as_progress(wanted: Any = None, stream: IO[str] | None = None) -> Progress:
     return ProgressLines(stream, **options) if wanted and stream is not None else Progress()
 
 
-def make(stream: IO[str], *, quiet: bool = False, log: bool = False, every: int = 10) -> Progress:
-    """Return the progress of a command of the command line.
+def command_progress(
+    stream: IO[str], *, quiet: bool = False, log: bool = False, every: int = 10
+) -> Progress:
+    """Return the progress that a command of the command line shows.
 
     Examples
     --------
     >>> import io
-    >>> type(make(io.StringIO())).__name__
+    >>> type(command_progress(io.StringIO())).__name__
     'QuietProgress'
     """
     if log:

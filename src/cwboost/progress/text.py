@@ -102,7 +102,6 @@ def line(
     """Return the running work in one line of at most `width` columns; texts that do not fit are
     dropped.
 
-
     Examples
     --------
     >>> task = ProgressTask("iteration", 400, 0, began=0.0)

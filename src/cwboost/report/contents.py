@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost.explain.bands import band_words
-from cwboost.explain.importance import importance
+from cwboost.explain.importance import stored_importance
 from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
 from cwboost.explain.sizes import level_shares
-from cwboost.export.prediction import outputs_of
 from cwboost.frames.columns import Labels
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis
+from cwboost.model.pieces import Axis, level_number
 from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
+from cwboost.model.scoring import output_labels
 from cwboost.model.term import Term
 
 from .fit_code import fit_code
@@ -61,9 +61,9 @@ def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str)
         "loss": model.loss.name,
         "link": link if link in LINKS else None,
         "aim": model.loss.estimand,
-        "outputs": outputs_of(model),
+        "outputs": output_labels(model),
         "classes": [str(c) for c in model.classes],
-        "intercept": floats(np.atleast_1d(model.intercept)),
+        "intercept": floats(model.intercept_vector),
         "offset": settings.offset or ("offset" if by_array and not log_link else None),
         "exposure": settings.exposure or ("exposure" if by_array and log_link else None),
         "columns": column_data,
@@ -136,7 +136,7 @@ def _column(model: Model, name: str, terms: list[PackedTerm]) -> dict[str, Any]:
         "whole": numeric and _is_whole(facts),
         "missing": facts.missing,
         "levels": levels,
-        "numbers": floats([_number(x) for x in levels]) if numeric else None,
+        "numbers": floats([level_number(level) for level in levels]) if numeric else None,
         "shares": None if shares is None else floats(shares),
         "spread": None
         if spread is None
@@ -158,11 +158,6 @@ def _is_whole(facts: ColumnFacts) -> bool:
     """Return whether all known values of the column are whole numbers."""
     points = [] if facts.spread is None else facts.spread.points.tolist()
     return bool(points) and all(float(v).is_integer() for v in (*points, facts.low, facts.high))
-
-
-def _number(level: str) -> float:
-    words = {"True": 1.0, "False": 0.0}
-    return words[level] if level in words else float(level)
 
 
 def _term(
@@ -205,9 +200,7 @@ def _cannot_predict(terms: list[PackedTerm]) -> str | None:
 def _importance(model: Model, shares: Mapping[str, float] | None) -> dict[str, float] | None:
     if shares is not None:
         return dict(shares)
-    if model.shares is None:
-        return None
-    return importance(model, "integral", {"table": None})
+    return None if model.shares is None else stored_importance(model)
 
 
 def _bags(model: Model, bags: Bags) -> dict[str, Any]:

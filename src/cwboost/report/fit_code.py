@@ -57,6 +57,9 @@ def fit_code(model: Model) -> str:
         lines.append(
             "bags=" + (f"{len(model.bags)}" if settings.validation == "fraction" else "bags")
         )
+    for name in ("min_rows_per_bin", "sites"):
+        if getattr(settings, name) is not None:
+            lines.append(f"{name}={getattr(settings, name)!r}")
     lines.append(f"patience={settings.patience}")
     ended = [x if x.endswith(("[", ",")) else f"{x}," for x in lines]
     code = ["import cwboost as cb", "", "model = cb.fit(", *(f"    {x}" for x in ended), ")"]

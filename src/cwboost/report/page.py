@@ -18,6 +18,7 @@ from typing import Any
 
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
+from cwboost._utils.text import quote_names
 from cwboost.explain.importance import importance
 from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.read_frames import read
@@ -79,8 +80,8 @@ def _check_columns(model: Model, data: Table) -> None:
     needed = dict.fromkeys(c for t in model.terms.values() if t.chosen for c in t.columns)
     lacking = [name for name in needed if name not in data]
     if lacking:
-        shown = ", ".join(map(repr, lacking[:10])) + ", ..." * (len(lacking) > 10)
-        raise ValueError(f"report: the table lacks the columns {shown}; it has {data.shown}")
+        names = quote_names(lacking)
+        raise ValueError(f"report: the table lacks the columns {names}; it has {data.shown}")
 
 
 def _judged(

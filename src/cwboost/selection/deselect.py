@@ -16,6 +16,7 @@ from cwboost.fitting.options import check_counts
 from cwboost.fitting.repeat import check_again, pose_again
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
+from cwboost.model.path_checks import check_has_path
 from cwboost.progress import as_progress
 
 from .grouping import By, names_by
@@ -105,8 +106,7 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
         raise TypeError(
             f"deselect: expected a Model (estimator.model_ for an estimator), got {model!r}"
         )
-    model._refuse_bags("deselect")
-    model._refuse_edited("deselect")
+    check_has_path(model, "deselect")
     if not is_number(threshold) or not 0 <= threshold < 1:
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {threshold!r}")
     if method not in ("share", "cumulative"):

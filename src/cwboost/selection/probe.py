@@ -18,12 +18,12 @@ from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
-from cwboost.fitting.index_sets import bin_weights
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
+from cwboost.fitting.shared_bins import bin_weights
 from cwboost.fitting.systems import core_learner
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -206,7 +206,7 @@ def _shadow_path(
     if w.min() < w.max():  # with equal weights a shadow has the bin weights of its column
         systems = binned.systems(bin_weights(sets, w, ArrayPool()))
     begin = len(binned.core_sets)
-    terms = zip(binned.sets.of_term, binned.core_rows, systems, strict=True)
+    terms = zip(binned.shared_bins.of_term, binned.core_rows, systems, strict=True)
     shadows = [core_learner(begin + k, effects, system) for k, effects, system in terms]
     all_sets = [*binned.core_sets, *(shuffled.core() for shuffled in sets)]
     with_shadows = replace(
@@ -219,7 +219,7 @@ def _shadow_path(
 
 def shuffle_sets(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSet | MomentSet]:
     """Return the index sets with shuffled rows, in the same order for all sets of a column."""
-    set_of_term = zip(binned.plans, binned.sets.of_term, strict=True)
+    set_of_term = zip(binned.plans, binned.shared_bins.of_term, strict=True)
     columns = {number: plan.columns for plan, number in set_of_term}
     orders: dict[tuple[str, ...], NDArray[np.int64]] = {}
 
@@ -229,7 +229,7 @@ def shuffle_sets(binned: PreparedRows, rng: np.random.Generator) -> list[IndexSe
             orders[name] = rng.permutation(bins.n_rows)
         return bins.reorder(orders[name])
 
-    return [shuffle(number, bins) for number, bins in enumerate(binned.sets.sets)]
+    return [shuffle(number, bins) for number, bins in enumerate(binned.shared_bins.sets)]
 
 
 def _make_probe(problem: FitProblem[PreparedRows], paths: Sequence[Path], by: By) -> Probe:

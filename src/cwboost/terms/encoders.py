@@ -22,7 +22,12 @@ from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost.binning.index_sets import UNSEEN, CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import MinRows, every_other
-from cwboost.binning.numbers import ADVICE_PREDICT, NumberStatistics, as_statistics, numbers_of
+from cwboost.binning.number_statistics import (
+    ADVICE_PREDICT,
+    NumberStatistics,
+    as_statistics,
+    numbers_of,
+)
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Column, Floats, Labels, format_number
 

@@ -22,7 +22,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
 from cwboost._utils.text import list_names
-from cwboost.binning.numbers import not_numbers
+from cwboost.binning.number_statistics import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.columns import Labels
 from cwboost.frames.read_frames import read

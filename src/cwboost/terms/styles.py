@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost.binning.numbers import statistics_of
+from cwboost.binning.number_statistics import statistics_of
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.table import Table
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from cwboost.binning.numbers import NumberStatistics, statistics_of
+from cwboost.binning.number_statistics import NumberStatistics, statistics_of
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Column
 from cwboost.frames.table import Table

@@ -20,6 +20,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again, check_again
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain
 from cwboost.progress import as_progress
@@ -62,7 +63,7 @@ def with_bands(
     """See Model.with_bands."""
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
-    model._refuse_edited("with_bands")
+    check_not_edited(model, "with_bands")
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     check_again(model, fit_input, "with_bands", n_threads)
     binned = replace(bin_again(model, fit_input, "with_bands", n_threads), n_threads=1)

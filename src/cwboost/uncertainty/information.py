@@ -33,6 +33,7 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
+from cwboost.model.path_checks import check_has_path
 from cwboost.progress import Progress, as_progress
 from cwboost.terms.bases import BasisRows
 
@@ -151,8 +152,7 @@ def aic(
         raise TypeError(
             f"aic: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
         )
-    model._refuse_bags("aic")
-    model._refuse_edited("aic")
+    check_has_path(model, "aic")
     criterion, df = _check_criterion(model.loss, criterion, df)
     bar, path = as_progress(progress), model.path
     # The numbers of the terms of the path, in the order of their first use.

@@ -30,6 +30,7 @@ from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
 from cwboost.losses import Quantile, risk
 from cwboost.model.model import Model
+from cwboost.model.path_checks import check_not_edited
 from cwboost.optimizers import Plain
 from cwboost.progress import as_progress
 
@@ -256,7 +257,7 @@ def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> N
             f"intervals need y to be a number and one output; the {model.loss.name} loss is for "
             f"{model.loss.target} and has {model.n_outputs} outputs"
         )
-    model._refuse_edited("intervals")
+    check_not_edited(model, "intervals")
     drawn = model.bags is not None and model.settings.fraction is not None
     if kind in ("cv+", "split") and model.bags is not None:
         raise ValueError(

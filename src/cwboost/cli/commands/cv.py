@@ -24,6 +24,7 @@ from cwboost.cli.fit_request import (
     check_target,
     default_loss,
     is_classification,
+    needed_columns,
     read_fit_request,
 )
 from cwboost.frames.files import check_output, write_table
@@ -75,60 +76,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_quiet(parser)
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Cross-validate, write the results and return the exit code."""
-    check_target(a)
-    if a.plot is not None:
-        check_plot_name(a, "--plot", a.plot)
-    if a.output is not None:
-        check_output(a.output)
-    folds = _make_folds(a)
-    request = read_fit_request(a, bar, [] if a.groups is None else [a.groups])
-    table, roles = request.table, (a.target, a.weights, a.offset, a.exposure, a.groups)
-    names = dict.fromkeys([*request.features, *(name for name in roles if name is not None)])
-    classes = is_classification(a, table, bar)
+    check_target(args)
+    if args.plot is not None:
+        check_plot_name(args, "--plot", args.plot)
+    if args.output is not None:
+        check_output(args.output)
+    folds = _make_folds(args)
+    request = read_fit_request(args, progress, [] if args.groups is None else [args.groups])
+    table = request.table
+    classes = is_classification(args, table, progress)
     result = cv(
-        table.select(list(names)),
-        a.target,
-        (a.terms or "auto") if request.learners is None else request.learners,
-        a.loss or default_loss(table[a.target], classes),
-        _make_optimizer(a),
-        a.iterations,
+        needed_columns(args, request),
+        args.target,
+        (args.terms or "auto") if request.learners is None else request.learners,
+        args.loss or default_loss(table[args.target], classes),
+        _make_optimizer(args),
+        args.iterations,
         folds,
-        a.groups,
-        a.metric,
-        weights=a.weights,
-        offset=a.offset,
-        exposure=a.exposure,
-        extend=not a.no_extension,
-        random_state=a.seed,
-        n_threads=a.threads,
-        progress=bar,
+        args.groups,
+        args.metric,
+        weights=args.weights,
+        offset=args.offset,
+        exposure=args.exposure,
+        extend=not args.no_extension,
+        random_state=args.seed,
+        n_threads=args.threads,
+        progress=progress,
     )
-    bar.close()
-    if a.output is not None:
-        write_table(a.output, result.table())
-    if a.plot is not None:
+    progress.close()
+    if args.output is not None:
+        write_table(args.output, result.table())
+    if args.plot is not None:
         from cwboost.plotting.cv import save
 
-        with write_output(a.plot) as temporary:
-            save(result, temporary, form=Path(a.plot).suffix[1:].lower())
-    if a.output != STANDARD:
+        with write_output(args.plot) as temporary:
+            save(result, temporary, form=Path(args.plot).suffix[1:].lower())
+    if args.output != STANDARD:
         in_python = f"cb.fit(..., n_iter={result.best_iteration})"
         print(result.summary().replace(in_python, f"--iterations {result.best_iteration}"))
     return SUCCESS
 
 
-def _make_folds(a: argparse.Namespace) -> Folds:
+def _make_folds(args: argparse.Namespace) -> Folds:
     try:
-        return Folds(a.kind, a.folds, a.repeats, a.fraction)
+        return Folds(args.kind, args.folds, args.repeats, args.fraction)
     except ValueError as error:
-        return a.parser.error(str(error).replace("Folds: n must", "--folds must"))  # type: ignore[no-any-return]
+        return args.parser.error(str(error).replace("Folds: n must", "--folds must"))  # type: ignore[no-any-return]
 
 
-def _make_optimizer(a: argparse.Namespace) -> Optimizer:
-    made = as_optimizer(a.optimizer)
-    return made if a.rate is None else made.set_params(rate=a.rate)
+def _make_optimizer(args: argparse.Namespace) -> Optimizer:
+    made = as_optimizer(args.optimizer)
+    return made if args.rate is None else made.set_params(rate=args.rate)
 
 
 CV_COMMAND = Command(

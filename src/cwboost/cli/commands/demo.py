@@ -14,7 +14,7 @@ import numpy as np
 from cwboost._utils.atomic_files import replace_file
 from cwboost.cli.arguments import whole
 from cwboost.cli.command import SUCCESS, Command
-from cwboost.cli.text import curve_lines
+from cwboost.cli.model_text import curve_lines
 from cwboost.datasets import adult
 from cwboost.fitting.fit import fit
 from cwboost.losses import auc
@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="most iterations (default 1000)")  # fmt: skip
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Fit, print and write the model, and return the exit code."""
-    del bar
-    a.output.mkdir(parents=True, exist_ok=True)
+    del progress
+    args.output.mkdir(parents=True, exist_ok=True)
     table = adult()
     del table["fnlwgt"]  # a sampling weight, not a property of a person
     held_out = np.random.default_rng(0).random(len(table["class"])) < 0.3
@@ -48,7 +48,7 @@ def run(a: argparse.Namespace, bar: Progress) -> int:
         "auto",
         "binomial",
         Hybrid(rate=0.3, momentum=0.037, then="training"),
-        a.iterations,
+        args.iterations,
         validation=held_out,
     )
     seconds = time.perf_counter() - began
@@ -60,8 +60,8 @@ def run(a: argparse.Namespace, bar: Progress) -> int:
     for line in curve_lines(model):
         print(line)
     print(f"\nvalidation AUC {area:.4f} ({int(held_out.sum())} rows)")
-    print(f"written to {a.output}: {', '.join(_write_tables(model, a.output))}")
-    report = a.output / "report.html"
+    print(f"written to {args.output}: {', '.join(_write_tables(model, args.output))}")
+    report = args.output / "report.html"
     model.report(report, rows, title=TITLE)
     print(f"open {report} in a browser to explore the model")
     return SUCCESS

@@ -29,22 +29,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="write the table to a file instead")  # fmt: skip
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Explain a row, print or write it, and return the exit code."""
-    del bar
-    if a.output is not None:
-        check_output(a.output)
-    model, rows, fixed = read_model_and_rows(a)
-    explanation = explain(model, rows.table, a.row, **fixed)
-    if a.output is not None:
-        write_table(a.output, explanation)
+    del progress
+    if args.output is not None:
+        check_output(args.output)
+    model, rows, fixed = read_model_and_rows(args)
+    explanation = explain(model, rows.table, args.row, **fixed)
+    if args.output is not None:
+        write_table(args.output, explanation)
         return SUCCESS
     shown: dict[str, Any] = dict(explanation)
     if model.n_outputs == 1:
         shown |= {"": _effect_bars(explanation)}
-    print(f"row {a.row} of {a.table}\n")
+    print(f"row {args.row} of {args.table}\n")
     print("\n".join(format_table(shown)))
-    one = rows.table.take(np.arange(rows.table.n_rows) == a.row)
+    one = rows.table.take(np.arange(rows.table.n_rows) == args.row)
     print()
     for name, values in predict_columns(model, one, "response", fixed).items():
         print(f"{printable(name)}: {format_cell(values[0])}")

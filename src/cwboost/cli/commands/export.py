@@ -30,25 +30,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset_and_exposure(parser)
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Export the model and return the exit code."""
-    del bar
-    name = "sql" if a.to == STANDARD else find_export(a.to)
+    del progress
+    name = "sql" if args.to == STANDARD else find_export(args.to)
     if name is None:
-        a.parser.error(f"--to {a.to}: expected {list_endings()}")
+        args.parser.error(f"--to {args.to}: expected {list_endings()}")
     assert name is not None
     export = EXPORTS[name]
-    given = {key: getattr(a, key) for key in OPTIONS if getattr(a, key) is not None}
+    given = {key: getattr(args, key) for key in OPTIONS if getattr(args, key) is not None}
     for option in given:
         if option not in export.options:
             takes = [known for known in EXPORTS.values() if option in known.options]
-            a.parser.error(f"--{option} is only for {list_endings(takes)}")
+            args.parser.error(f"--{option} is only for {list_endings(takes)}")
     if export.is_folder:
-        export.write(read_model(a.model), a.to, **given)
+        export.write(read_model(args.model), args.to, **given)
         return SUCCESS
-    check_output(a.to, table=False)
-    model = read_model(a.model)
-    with write_output(a.to) as temporary:
+    check_output(args.to, table=False)
+    model = read_model(args.model)
+    with write_output(args.to) as temporary:
         export.write(model, temporary, **given)
     return SUCCESS
 

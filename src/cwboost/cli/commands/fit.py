@@ -22,16 +22,22 @@ from cwboost.cli.arguments import (
     whole_positive,
 )
 from cwboost.cli.command import INTERRUPTED, SUCCESS, Command
-from cwboost.cli.fit_request import check_target, is_classification, read_fit_request
-from cwboost.cli.text import model_summary
+from cwboost.cli.fit_request import (
+    check_target,
+    default_loss,
+    is_classification,
+    read_fit_request,
+)
+from cwboost.cli.model_text import model_summary
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.frames.aligned import read_weights
 from cwboost.frames.columns import Column, Labels, Numbers
 from cwboost.frames.files import check_output
 from cwboost.frames.table import Table
+from cwboost.losses import as_loss
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
-from cwboost.optimizers import as_optimizer, optimizer_names
+from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress, ProgressLog
 
 SPLITS = {"auto": "auto", "last": "last", "none": None}  # --validation as the estimators take it
@@ -74,45 +80,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="log every K iterations (default 10)")  # fmt: skip
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Fit the model, write it and return the exit code."""
-    _check_usage(a)
-    if a.output is not None:
-        check_output(a.output, table=False)
-    if a.checkpoint is not None:
-        check_file(a.checkpoint)
+    _check_usage(args)
+    if args.output is not None:
+        check_output(args.output, table=False)
+    if args.checkpoint is not None:
+        check_file(args.checkpoint)
     began = time.monotonic()
-    mask_column = None if _is_split(a.validation) else a.validation
-    request = read_fit_request(a, bar, [] if mask_column is None else [mask_column])
+    mask_column = None if _is_split(args.validation) else args.validation
+    request = read_fit_request(args, progress, [] if mask_column is None else [mask_column])
     table = request.table
-    estimator = _make_estimator(a, table, request.learners, bar)
-    weights = None if a.weights is None else read_weights(a.weights, table)
-    fixed = [name for name in (a.offset, a.exposure) if name is not None]
+    estimator = _make_estimator(args, table, request.learners, progress)
+    weights = None if args.weights is None else read_weights(args.weights, table)
+    fixed = [name for name in (args.offset, args.exposure) if name is not None]
     rows = table.select(list(dict.fromkeys([*request.features, *fixed])))
-    estimator._progress = bar
+    estimator.progress = progress
     try:
-        y = _target_values(table[a.target], a.target, estimator)
+        y = _target_values(table[args.target], args.target, estimator)
         mask = None if mask_column is None else _read_mask(table[mask_column])
-        estimator.fit(rows, y, weights, validation=mask, checkpoint=a.checkpoint)
+        estimator.fit(rows, y, weights, validation=mask, checkpoint=args.checkpoint)
         model = estimator.model_
     except Interrupted as stop:
-        model = estimator._store_model(stop.model, 0).model_
-    names = replace(model.settings, target=a.target, weights=a.weights, held=mask_column)
-    return _finish(a, replace(model, settings=names), bar, time.monotonic() - began)
+        model = stop.model
+    names = replace(model.settings, target=args.target, weights=args.weights, held=mask_column)
+    return _finish(args, replace(model, settings=names), progress, time.monotonic() - began)
 
 
-def _check_usage(a: argparse.Namespace) -> None:
-    check_target(a)
-    if a.bags is not None and (a.validation in ("last", "none") or not _is_split(a.validation)):
-        a.parser.error("--bags: the rows that a bag leaves out are its validation rows, so "
+def _check_usage(args: argparse.Namespace) -> None:
+    check_target(args)
+    if args.bags is not None and (
+        args.validation in ("last", "none") or not _is_split(args.validation)
+    ):
+        args.parser.error("--bags: the rows that a bag leaves out are its validation rows, so "
                        "--validation can only be their share (default 0.2)")  # fmt: skip
-    needs_rows = a.optimizer is not None and as_optimizer(a.optimizer).needs_validation
-    if needs_rows and a.validation == "none":
-        a.parser.error(
-            f"--optimizer {a.optimizer} needs validation rows; leave out --validation none"
+    needs_rows = args.optimizer is not None and as_optimizer(args.optimizer).needs_validation
+    if needs_rows and args.validation == "none":
+        args.parser.error(
+            f"--optimizer {args.optimizer} needs validation rows; leave out --validation none"
         )
-    if a.bags is not None and a.checkpoint is not None:
-        a.parser.error("--checkpoint stores a single fit and cannot be used with --bags")
+    if args.bags is not None and args.checkpoint is not None:
+        args.parser.error("--checkpoint stores a single fit and cannot be used with --bags")
 
 
 def _is_split(validation: str) -> bool:
@@ -134,46 +142,67 @@ def _read_mask(column: Column) -> Any:
     return column.values == 1 if column.boolean and not column.missing.any() else column.values
 
 
-def _make_estimator(a: argparse.Namespace, table: Table, learners: Any, bar: Progress) -> Any:
+def _make_estimator(
+    args: argparse.Namespace, table: Table, learners: Any, progress: Progress
+) -> Any:
     """Return the estimator for the target and the options; others keep the estimator's defaults."""
     from cwboost.estimators.classifier import CWBClassifier
     from cwboost.estimators.regressor import CWBRegressor
 
-    classes = is_classification(a, table, bar)
-    options = {"offset": a.offset, "time_limit": a.time_limit, "n_jobs": a.threads}
-    options |= {"learners": learners, "random_state": a.seed}
-    if _is_split(a.validation):
+    classes = is_classification(args, table, progress)
+    options = {"offset": args.offset, "time_limit": args.time_limit, "n_jobs": args.threads}
+    options |= {"learners": learners, "random_state": args.seed}
+    if _is_split(args.validation):
         options["validation"] = (
-            SPLITS[a.validation] if a.validation in SPLITS else float(a.validation)
+            SPLITS[args.validation] if args.validation in SPLITS else float(args.validation)
         )
-    given = {"terms": a.terms, "bags": a.bags, "n_iter": a.iterations, "optimizer": a.optimizer}
-    if a.interactions is not None:
-        given["interactions"] = _read_interactions(a, table)
-    options |= {name: value for name, value in given.items() if value is not None}
+    optional = {
+        "terms": args.terms,
+        "bags": args.bags,
+        "n_iter": args.iterations,
+        "interactions": None if args.interactions is None else _read_interactions(args, table),
+        "optimizer": args.optimizer,
+    }
+    if args.rate is not None:
+        optional["optimizer"] = _optimizer_with_rate(args, table[args.target], classes)
+    options |= {name: value for name, value in optional.items() if value is not None}
     if classes:
-        estimator = CWBClassifier(**options)
-    else:
-        loss = "squared" if a.loss is None else a.loss
-        estimator = CWBRegressor(loss, exposure=a.exposure, **options)
-    if a.rate is not None:  # the estimator's own optimizer with another rate
-        estimator.optimizer = estimator._optimizer(a.validation != "none").set_params(rate=a.rate)
-    return estimator
+        return CWBClassifier(**options)
+    return CWBRegressor(args.loss or "squared", exposure=args.exposure, **options)
 
 
-def _read_interactions(a: argparse.Namespace, table: Table) -> Any:
+def _optimizer_with_rate(args: argparse.Namespace, target: Column, classes: bool) -> Optimizer:
+    """Return the optimizer that the estimator would choose, with the rate of --rate."""
+    from cwboost.estimators.defaults import named_optimizer
+
+    # A classifier chooses its loss by the number of classes, whatever --loss says.
+    loss = default_loss(target, classes) if classes or args.loss is None else args.loss
+    optimizer = named_optimizer(
+        args.optimizer or "hybrid",
+        as_loss(loss),
+        has_validation=args.validation != "none",
+        several_fits=args.bags is not None or args.interactions is not None,
+    )
+    optimizer.set_params(rate=args.rate)
+    return optimizer
+
+
+def _read_interactions(args: argparse.Namespace, table: Table) -> Any:
     """Return the estimator's `interactions`: "auto", a number, or pairs of columns."""
-    if len(a.interactions) == 1 and (a.interactions[0] == "auto" or a.interactions[0].isdecimal()):
-        return "auto" if a.interactions[0] == "auto" else int(a.interactions[0])
-    return [_read_pair(a, text, table) for text in a.interactions]
+    if len(args.interactions) == 1 and (
+        args.interactions[0] == "auto" or args.interactions[0].isdecimal()
+    ):
+        return "auto" if args.interactions[0] == "auto" else int(args.interactions[0])
+    return [_read_pair(args, text, table) for text in args.interactions]
 
 
-def _read_pair(a: argparse.Namespace, text: str, table: Table) -> tuple[str, str]:
+def _read_pair(args: argparse.Namespace, text: str, table: Table) -> tuple[str, str]:
     """Return the two columns of "age:job"; names may hold colons themselves."""
     parts = text.split(":")
     halves = [(":".join(parts[:k]), ":".join(parts[k:])) for k in range(1, len(parts))]
     known = [pair for pair in halves if all(name in table for name in pair)]
     if not halves:
-        a.parser.error(
+        args.parser.error(
             f"--interactions: expected auto, a number or pairs such as age:job, got {text!r}"
         )
     for name in () if known else halves[0]:
@@ -184,47 +213,49 @@ def _read_pair(a: argparse.Namespace, text: str, table: Table) -> tuple[str, str
 
 def _target_values(column: Column, name: str, estimator: Any) -> Any:
     """Return the target's values: numbers, or the labels of the classes."""
+    from sklearn.base import is_classifier
+
     if column.missing.any():
         row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
         raise ValueError(
             f"target {name!r}, row {row}: the value is missing (in {count(n, 'row')} in all); "
             "remove the rows without a value"
         )
-    if isinstance(column, Labels) or hasattr(estimator, "class_weight"):
+    if isinstance(column, Labels) or is_classifier(estimator):
         return column.to_cells()
     return column.values
 
 
-def _finish(a: argparse.Namespace, model: Model, bar: Progress, seconds: float) -> int:
+def _finish(args: argparse.Namespace, model: Model, progress: Progress, seconds: float) -> int:
     """Write the model, print what was done, and return the exit code."""
     interrupted = model.stopped.endswith(StopReason.interrupted)
-    if a.output is not None:
-        with write_output(a.output) as temporary:
+    if args.output is not None:
+        with write_output(args.output) as temporary:
             model.save(temporary)
-    bar.close()
+    progress.close()
     if interrupted:
-        message = _interrupted_message(a, model)
-    elif a.output is None:
+        message = _interrupted_message(args, model)
+    elif args.output is None:
         message = f"fitted in {seconds:.1f} s; -o FILE stores the model"
     else:
-        message = f"{model_summary(model)}\n\nfitted in {seconds:.1f} s, written to {a.output}"
-    if a.output is None:
+        message = f"{model_summary(model)}\n\nfitted in {seconds:.1f} s, written to {args.output}"
+    if args.output is None:
         print(model_summary(model))
-    if interrupted and not isinstance(bar, ProgressLog):
-        bar.say("error", message)
+    if interrupted and not isinstance(progress, ProgressLog):
+        progress.say("error", message)
     else:
-        bar.say("done", message, **_log_facts(a, model, seconds))
+        progress.say("done", message, **_log_facts(args, model, seconds))
     return INTERRUPTED if interrupted else SUCCESS
 
 
-def _interrupted_message(a: argparse.Namespace, model: Model) -> str:
+def _interrupted_message(args: argparse.Namespace, model: Model) -> str:
     done = count(model.n_iter, "iteration") if model.bags is None else count(len(model.bags), "bag")
-    where = "" if a.output is None else f"; the model so far is in {a.output}"
-    where += "" if a.checkpoint is None else f"; the same command resumes from {a.checkpoint}"
+    where = "" if args.output is None else f"; the model so far is in {args.output}"
+    where += "" if args.checkpoint is None else f"; the same command resumes from {args.checkpoint}"
     return f"interrupted after {done}{where}"
 
 
-def _log_facts(a: argparse.Namespace, model: Model, seconds: float) -> dict[str, Any]:
+def _log_facts(args: argparse.Namespace, model: Model, seconds: float) -> dict[str, Any]:
     """Return the facts of the last line of --log-json."""
     m, validation = model.best_iteration, model.validation_risk
     return {
@@ -235,7 +266,7 @@ def _log_facts(a: argparse.Namespace, model: Model, seconds: float) -> dict[str,
         "validation_risk": None if validation is None else float(validation[m]),
         "terms": sum(term.chosen for term in model.terms.values()),
         "seconds": round(seconds, 3),
-        "output": a.output,
+        "output": args.output,
     }
 
 

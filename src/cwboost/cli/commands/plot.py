@@ -48,44 +48,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset_and_exposure(parser)
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Draw the model and return the exit code."""
-    del bar
-    if a.output != STANDARD:
-        check_plot_name(a, "-o", a.output)
-    ending = PLOT_ENDINGS[0] if a.output == STANDARD else Path(a.output).suffix.lower()
-    kind = a.kind or DEFAULT
-    if a.term is not None and kind != DEFAULT:
-        a.parser.error(f"--kind {kind} draws the whole model; leave out {a.term!r}")
+    del progress
+    if args.output != STANDARD:
+        check_plot_name(args, "-o", args.output)
+    ending = PLOT_ENDINGS[0] if args.output == STANDARD else Path(args.output).suffix.lower()
+    kind = args.kind or DEFAULT
+    if args.term is not None and kind != DEFAULT:
+        args.parser.error(f"--kind {kind} draws the whole model; leave out {args.term!r}")
     display = find_display(kind)
-    options = _read_options(a, kind, display)
-    check_output(a.output, table=False)
+    options = _read_options(args, kind, display)
+    check_output(args.output, table=False)
     if getattr(display, "needs_row", False):
-        model, rows, _ = read_model_and_rows(a)
+        model, rows, _ = read_model_and_rows(args)
         options["table"] = rows.table
     else:
-        model = read_model(a.model)
+        model = read_model(args.model)
     from cwboost.plotting.plot import save
 
-    with write_output(a.output) as temporary:
-        save(model, temporary, a.term, kind, form=ending[1:], dpi=a.dpi, **options)
+    with write_output(args.output) as temporary:
+        save(model, temporary, args.term, kind, form=ending[1:], dpi=args.dpi, **options)
     return SUCCESS
 
 
-def _read_options(a: argparse.Namespace, kind: str, display: Any) -> dict[str, Any]:
+def _read_options(args: argparse.Namespace, kind: str, display: Any) -> dict[str, Any]:
     """Return the options of the display; exit with a usage error if it does not take them."""
     needs_row = getattr(display, "needs_row", False)
-    if needs_row and a.table is None:
-        a.parser.error(f"--kind {kind} draws one row; give its --table")
-    row = {"table": a.table, "row": a.row, "offset": a.offset, "exposure": a.exposure}
+    if needs_row and args.table is None:
+        args.parser.error(f"--kind {kind} draws one row; give its --table")
+    row = {"table": args.table, "row": args.row, "offset": args.offset, "exposure": args.exposure}
     given = {name: value for name, value in row.items() if value is not None}
     if given and not needs_row:
-        a.parser.error(f"--{next(iter(given))} does not apply to --kind {kind}")
+        args.parser.error(f"--{next(iter(given))} does not apply to --kind {kind}")
     given.pop("table", None)
-    if a.scale is not None:
+    if args.scale is not None:
         if "scale" not in signature(display.from_estimator).parameters:
-            a.parser.error(f"--scale does not apply to --kind {kind}")
-        given["scale"] = a.scale
+            args.parser.error(f"--scale does not apply to --kind {kind}")
+        given["scale"] = args.scale
     return given
 
 

@@ -16,7 +16,7 @@ from cwboost.frames.files import check_output, is_folder, is_table_file, write_t
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
-from cwboost.model.model import warn_of_unseen
+from cwboost.model.scoring import predict_rows, warn_of_unseen
 from cwboost.progress import Progress
 
 
@@ -36,20 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="columns of the table to write before the predictions")  # fmt: skip
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Predict, write the predictions and return the exit code."""
-    if is_folder(a.table) and not is_table_file(a.output):
-        return _predict_folder(a, bar)
-    check_output(a.output)
-    model, rows, fixed = read_model_and_rows(a)
-    for name in a.keep:
+    if is_folder(args.table) and not is_table_file(args.output):
+        return _predict_folder(args, progress)
+    check_output(args.output)
+    model, rows, fixed = read_model_and_rows(args)
+    for name in args.keep:
         if name not in rows.table:
             rows.table[name]  # raises, and names the columns of the table
-    out: dict[str, Any] = {name: rows.cells(name) for name in a.keep}
-    for name, values in predict_columns(model, rows.table, a.kind, fixed).items():
+    out: dict[str, Any] = {name: rows.cells(name) for name in args.keep}
+    for name, values in predict_columns(model, rows.table, args.kind, fixed).items():
         _check_kept(name, out)
         out[name] = values
-    write_table(a.output, out)
+    write_table(args.output, out)
     return SUCCESS
 
 
@@ -61,24 +61,24 @@ def _check_kept(name: str, kept: Container[str]) -> None:
         )
 
 
-def _predict_folder(a: argparse.Namespace, bar: Progress) -> int:
+def _predict_folder(args: argparse.Namespace, progress: Progress) -> int:
     """Predict a folder of Parquet files, batch by batch, into another folder."""
-    model = read_model(a.model)
-    fixed = {"offset": a.offset, "exposure": a.exposure}
+    model = read_model(args.model)
+    fixed = {"offset": args.offset, "exposure": args.exposure}
     by_name = [*fixed.values(), model.settings.offset, model.settings.exposure]
     chosen = [name for term in model.terms.values() if term.chosen for name in term.columns]
-    needed = dict.fromkeys([*a.keep, *chosen, *(name for name in by_name if name is not None)])
+    needed = dict.fromkeys([*args.keep, *chosen, *(name for name in by_name if name is not None)])
     unseen: Counter[str] = Counter()
 
     def predict_batch(table: Table) -> dict[str, Any]:
-        predicted, unseen_levels = model._predicted(read(table), a.kind, **fixed)
-        unseen.update(unseen_levels)
-        out = name_predictions(model, predicted, a.kind)
+        predictions = predict_rows(model, read(table), args.kind, **fixed)
+        unseen.update(predictions.unseen)
+        out = name_predictions(model, predictions.values, args.kind)
         for name in out:
-            _check_kept(name, a.keep)
+            _check_kept(name, args.keep)
         return out
 
-    rewrite(ParquetFiles(a.table, list(needed)), a.keep, a.output, predict_batch, bar)
+    rewrite(ParquetFiles(args.table, list(needed)), args.keep, args.output, predict_batch, progress)
     if unseen:
         warn_of_unseen(unseen)
     return SUCCESS

@@ -29,21 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", help="title of the page")
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Write the page and return the exit code."""
-    given = {name: getattr(a, name) for name in ("weights", "offset", "exposure")}
-    alone = [name for name, value in (given | {"target": a.target}).items() if value is not None]
-    if a.table is None and (alone or a.rows):
-        a.parser.error(f"--{alone[0] if alone else 'rows'} needs a TABLE")
-    check_output(a.output, table=False)
-    if a.table is None:
-        model, table = read_model(a.model), None
+    given = {name: getattr(args, name) for name in ("weights", "offset", "exposure")}
+    alone = [name for name, value in (given | {"target": args.target}).items() if value is not None]
+    if args.table is None and (alone or args.rows):
+        args.parser.error(f"--{alone[0] if alone else 'rows'} needs a TABLE")
+    check_output(args.output, table=False)
+    if args.table is None:
+        model, table = read_model(args.model), None
     else:
-        model, rows, _ = read_model_and_rows(a)
+        model, rows, _ = read_model_and_rows(args)
         table = rows.table
-    with write_output(a.output) as temporary:
-        model.report(temporary, table, a.target, rows=a.rows, title=a.title, **given)
-    bar.say("done", f"written to {a.output}", output=a.output)
+    with write_output(args.output) as temporary:
+        model.report(temporary, table, args.target, rows=args.rows, title=args.title, **given)
+    progress.say("done", f"written to {args.output}", output=args.output)
     return SUCCESS
 
 

@@ -8,7 +8,7 @@ from cwboost._utils.text import format_table
 from cwboost.cli.arguments import MODEL, whole_positive
 from cwboost.cli.command import SUCCESS, Command
 from cwboost.cli.model_input import read_model
-from cwboost.cli.text import curve_lines, effect_table, model_summary
+from cwboost.cli.model_text import curve_lines, effect_table, model_summary
 from cwboost.frames.files import check_output, write_table
 from cwboost.progress import Progress
 
@@ -26,19 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="write the whole effect to a file instead")  # fmt: skip
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Print the model or an effect and return the exit code."""
-    del bar
-    if a.output is not None and a.term is None:
-        a.parser.error("-o writes an effect; say which with --term")
-    if a.output is not None:
-        check_output(a.output)
-    model = read_model(a.model)
-    if a.term is not None:
-        if a.output is not None:
-            write_table(a.output, model.effect(a.term))
+    del progress
+    if args.output is not None and args.term is None:
+        args.parser.error("-o writes an effect; say which with --term")
+    if args.output is not None:
+        check_output(args.output)
+    model = read_model(args.model)
+    if args.term is not None:
+        if args.output is not None:
+            write_table(args.output, model.effect(args.term))
         else:
-            print("\n".join(format_table(effect_table(model, a.term, a.points))))
+            print("\n".join(format_table(effect_table(model, args.term, args.points))))
         return SUCCESS
     print(model_summary(model))
     curves = curve_lines(model)

@@ -23,6 +23,7 @@ from cwboost.cli.fit_request import (
     check_target,
     default_loss,
     is_classification,
+    needed_columns,
     read_fit_request,
 )
 from cwboost.frames.files import check_output, write_table
@@ -61,62 +62,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_quiet(parser)
 
 
-def run(a: argparse.Namespace, bar: Progress) -> int:
+def run(args: argparse.Namespace, progress: Progress) -> int:
     """Tune, write the results and return the exit code."""
-    check_target(a)
-    if a.plot is not None:
-        check_plot_name(a, "--plot", a.plot)
-    for file, is_table in ((a.output, False), (a.plot, False), (a.trials, True)):
+    check_target(args)
+    if args.plot is not None:
+        check_plot_name(args, "--plot", args.plot)
+    for file, is_table in ((args.output, False), (args.plot, False), (args.trials, True)):
         if file is not None:
             check_output(file, table=is_table)
     interrupted = False
     try:
-        tuning = _run_trials(a, bar)
+        tuning = _run_trials(args, progress)
     except TuningInterrupted as stop:
         interrupted, tuning = True, stop.tuning
-        again = "" if a.file is None else f"; the same command resumes from {a.file}"
-        bar.say("error", f"interrupted after {len(tuning.trials)} trials{again}")
-    if a.trials is not None and tuning.trials:
-        write_table(a.trials, tuning.table())
-    if a.plot is not None and tuning.trials:
+        again = "" if args.file is None else f"; the same command resumes from {args.file}"
+        progress.say("error", f"interrupted after {len(tuning.trials)} trials{again}")
+    if args.trials is not None and tuning.trials:
+        write_table(args.trials, tuning.table())
+    if args.plot is not None and tuning.trials:
         from cwboost.plotting.tuning import save
 
-        with write_output(a.plot) as temporary:
-            save(tuning, temporary, form=Path(a.plot).suffix[1:].lower())
-    if a.output is not None and not interrupted:
-        model = tuning.fit(progress=bar)
-        with write_output(a.output) as temporary:
+        with write_output(args.plot) as temporary:
+            save(tuning, temporary, form=Path(args.plot).suffix[1:].lower())
+    if args.output is not None and not interrupted:
+        model = tuning.fit(progress=progress)
+        with write_output(args.output) as temporary:
             model.save(temporary)
-    bar.close()
+    progress.close()
     if tuning.trials:
         print(tuning.summary())
     return INTERRUPTED if interrupted else SUCCESS
 
 
-def _run_trials(a: argparse.Namespace, bar: Progress) -> Tuning:
+def _run_trials(args: argparse.Namespace, progress: Progress) -> Tuning:
     try:
-        schedule = Hyperband(a.least, a.most, a.factor)
+        schedule = Hyperband(args.least, args.most, args.factor)
     except ValueError as error:
-        a.parser.error(str(error).replace("Hyperband: ", "--"))
-    request = read_fit_request(a, bar, [] if a.groups is None else [a.groups])
-    table, roles = request.table, (a.target, a.weights, a.offset, a.exposure, a.groups)
-    names = dict.fromkeys([*request.features, *(name for name in roles if name is not None)])
+        args.parser.error(str(error).replace("Hyperband: ", "--"))
+    request = read_fit_request(args, progress, [] if args.groups is None else [args.groups])
+    table = request.table
     return tune(
-        table.select(list(names)),
-        a.target,
-        learners=(a.terms or "auto") if request.learners is None else request.learners,
-        loss=a.loss or default_loss(table[a.target], is_classification(a, table, bar)),
-        folds=a.folds,
-        metric=a.metric,
+        needed_columns(args, request),
+        args.target,
+        learners=(args.terms or "auto") if request.learners is None else request.learners,
+        loss=args.loss
+        or default_loss(table[args.target], is_classification(args, table, progress)),
+        folds=args.folds,
+        metric=args.metric,
         schedule=schedule,
-        random_state=a.seed,
-        n_threads=a.threads,
-        file=a.file,
-        weights=a.weights,
-        offset=a.offset,
-        exposure=a.exposure,
-        groups=a.groups,
-        progress=bar,
+        random_state=args.seed,
+        n_threads=args.threads,
+        file=args.file,
+        weights=args.weights,
+        offset=args.offset,
+        exposure=args.exposure,
+        groups=args.groups,
+        progress=progress,
     )
 
 

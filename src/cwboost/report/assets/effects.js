@@ -55,10 +55,9 @@ function describe(group) {
 }
 
 function chartBody(group, before) {
-  const holder = drawn(group.kind === "surface" ? "heat" : "curve", (width) =>
+  return drawn(group.kind === "surface" ? "heat" : "curve", (width) =>
     group.kind === "surface" ? surfaceOf(group, width) : curveOf(group, width, before),
   );
-  return holder;
 }
 
 function curveOf(group, width, before) {

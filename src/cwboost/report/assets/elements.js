@@ -1,18 +1,21 @@
 // Makes elements, formats numbers, and draws charts once they are visible. Does not know about
 // models. Names from the data become text nodes and attributes, never markup.
 
-/** Make an HTML element: attributes, "on..." listeners, `text`; children are elements or text. */
-function h(tag, given = {}, ...children) {
-  return fill(document.createElement(tag), given, children);
+/**
+ * Make an HTML element. Attributes that begin with "on" are listeners, `text` is the content;
+ * children are elements or text.
+ */
+function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
 }
 
 /** Make an SVG element. */
-function s(tag, given = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), given, children);
+function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-function fill(element, given, children) {
-  for (const [name, value] of Object.entries(given)) {
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "text") element.textContent = value;
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

@@ -224,8 +224,8 @@ class Model {
     return Array.from({ length: this.q }, (_, o) => (offset[o] ?? 0) + Math.log(exposure));
   }
 
-  score(row, given) {
-    const out = this.fixed(given).map((fixed, o) => fixed + this.intercept[o]);
+  score(row, fixedInputs) {
+    const out = this.fixed(fixedInputs).map((fixed, o) => fixed + this.intercept[o]);
     for (const effect of this.contributions(row)) {
       if (effect)
         effect.forEach((e, o) => {
@@ -249,6 +249,7 @@ function readPolynomials({ sizes, numbers }) {
 
 // --- the path -------------------------------------------------------------------------------------
 
+/** The path of the fit: risks, and the coefficients of every term at key frames. */
 class Path {
   constructor(data, terms, q) {
     Object.assign(this, data);

@@ -1,12 +1,12 @@
-// The section that plays the path of the fit as a film.
+// The section that plays the path of the fit, from the first iteration to the last.
 
 function growth() {
   if (data.bags) return null; // an average of bags has no path
   const path = model.path;
-  const hold = path.validation_risk;
+  const validation = path.validation_risk;
   const series = [
     { kind: "first", values: path.risk },
-    ...(hold ? [{ kind: "second", values: hold }] : []),
+    ...(validation ? [{ kind: "second", values: validation }] : []),
   ];
   const events = [
     { name: path.best === path.last ? "model" : "the model: best", kind: "best", place: path.best },
@@ -22,7 +22,7 @@ function growth() {
       last: path.last,
       series,
       events,
-      about: `Risk over ${path.last} iterations: training from ${format(path.risk[0])} to ${format(path.risk.at(-1))}${hold ? `, validation from ${format(hold[0])} to ${format(hold.at(-1))}` : ""}`,
+      about: `Risk over ${path.last} iterations: training from ${format(path.risk[0])} to ${format(path.risk.at(-1))}${validation ? `, validation from ${format(validation[0])} to ${format(validation.at(-1))}` : ""}`,
     });
     const drag = (event) => {
       if (event.buttons & 1) {
@@ -83,7 +83,9 @@ function growth() {
     const entered = groups.filter((group) => group.first <= at).sort((x, y) => y.first - x.first);
     standing.replaceChildren(
       h("span", {}, "training risk ", h("b", { text: format(risks[0], 4) })),
-      ...(hold ? [h("span", {}, "validation risk ", h("b", { text: format(risks[1], 4) }))] : []),
+      ...(validation
+        ? [h("span", {}, "validation risk ", h("b", { text: format(risks[1], 4) }))]
+        : []),
       h(
         "span",
         {},
@@ -137,15 +139,14 @@ function growth() {
   });
   queueMicrotask(show);
 
-  const words =
-    hold || series.length > 1
-      ? h(
-          "div",
-          { class: "legend-line" },
-          h("span", {}, h("i"), "training"),
-          h("span", {}, h("i", { class: "second" }), "validation"),
-        )
-      : null;
+  const legend = validation
+    ? h(
+        "div",
+        { class: "legend-line" },
+        h("span", {}, h("i"), "training"),
+        h("span", {}, h("i", { class: "second" }), "validation"),
+      )
+    : null;
   const about =
     "Every iteration updates the one term that reduces the risk most. Press Play or move the slider to see how effects enter and grow while the risk falls. The final effects are grey." +
     (data.edits.length ? " Edits made after the fit are not shown here." : "");
@@ -157,7 +158,7 @@ function growth() {
     h(
       "div",
       { class: "card" },
-      words,
+      legend,
       holder,
       h("div", { class: "player" }, play, slider, said, back),
       standing,

@@ -17,8 +17,9 @@ const wholeForPrint = []; // functions that show all of a list
 const changed = () => listeners.forEach((listener) => listener());
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-// --- effects: sums of the terms with the same columns --------------------------------------------
+// --- effects -------------------------------------------------------------------------------------
 
+/** The sum of the terms with the same columns: a curve, levels or a surface. */
 class Group {
   constructor(columns, terms) {
     this.columns = columns;

@@ -214,7 +214,7 @@ function importance() {
 }
 
 function termsTable() {
-  const out = valuesOf(`${model.terms.length} terms: learners, degrees of freedom, choices`, () =>
+  return valuesOf(`${model.terms.length} terms: learners, degrees of freedom, choices`, () =>
     plainTable(
       ["term", "learner", "df", "net df", "times chosen", "corrected", "first", "importance"],
       model.terms.map((term, k) => [
@@ -230,5 +230,4 @@ function termsTable() {
       "terms",
     ),
   );
-  return out;
 }

@@ -70,7 +70,7 @@ window.cwboostReport = api;
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   redraw();
-  listeners.forEach((listener) => listener());
+  changed();
 }
 
 function topbar(sections) {

@@ -1,7 +1,8 @@
 // The section on one prediction: inputs, the result, and what every effect adds to it.
 
-const used = [...new Set(inModel.flatMap((group) => group.columns))];
+const usedColumns = [...new Set(inModel.flatMap((group) => group.columns))];
 
+/** Return the most frequent level, or the median. */
 function typical(column) {
   if (isChoice(column)) {
     if (!column.levels.length) return presentValue(column);
@@ -30,9 +31,11 @@ function neat(x, column) {
   return Number((Math.round(x / step) * step).toPrecision(12));
 }
 
+// What readers have entered: a value per column, and offset and exposure.
 const row = model.columns.map(typical);
-const given = { offset: new Array(model.q).fill(0), exposure: 1 };
+const fixedInputs = { offset: new Array(model.q).fill(0), exposure: 1 };
 
+/** Return a row for the model from cells by column name, or in the order of the columns. */
 function rowFrom(cells) {
   return model.columns.map((column, c) => {
     const cell = Array.isArray(cells) ? cells[c] : cells[column.name];
@@ -54,8 +57,8 @@ function onePrediction() {
 
   const show = (settled) => {
     const parts = model.contributions(row);
-    const fixed = model.fixed(given);
-    const score = model.score(row, given);
+    const fixed = model.fixed(fixedInputs);
+    const score = model.score(row, fixedInputs);
     answer.replaceChildren(...answerOf(score));
     const sizes = inModel.map((group) => group.contribution(parts, state.output));
     if (settled || !order)
@@ -75,7 +78,7 @@ function onePrediction() {
   };
 
   const list = h("div", { class: "inputs" });
-  const order0 = [...used].sort((a, b) => weightOf(b) - weightOf(a));
+  const byImportance = [...usedColumns].sort((a, b) => weightOf(b) - weightOf(a));
   const build = (some) => {
     fields.length = 0;
     const extra = fixedFields(() => show(true));
@@ -85,7 +88,7 @@ function onePrediction() {
   };
   const search = h("input", {
     type: "search",
-    placeholder: `search ${used.length} columns`,
+    placeholder: `search ${usedColumns.length} columns`,
     "aria-label": "find inputs by name",
     oninput: () => {
       const wanted = search.value.trim().toLowerCase();
@@ -96,12 +99,12 @@ function onePrediction() {
   });
   const buildAll = () => {
     delete list.dataset.part;
-    build(order0);
+    build(byImportance);
     more?.remove();
   };
-  const part = order0.length > FIELDS;
-  const more = part ? moreButton(order0.length, "columns", buildAll) : null;
-  build(order0.slice(0, FIELDS));
+  const part = byImportance.length > FIELDS;
+  const more = part ? moreButton(byImportance.length, "columns", buildAll) : null;
+  build(byImportance.slice(0, FIELDS));
   if (part) list.dataset.part = "1";
   const setRow = (values) => {
     values.forEach((v, c) => {
@@ -318,17 +321,17 @@ function fixedFields(act) {
     );
   };
   if (data.exposure)
-    add(`exposure (${data.exposure})`, given.exposure, 0, (v) => {
-      given.exposure = v;
+    add(`exposure (${data.exposure})`, fixedInputs.exposure, 0, (v) => {
+      fixedInputs.exposure = v;
     });
   if (data.offset) {
-    given.offset.forEach((value, o) =>
+    fixedInputs.offset.forEach((value, o) =>
       add(
         model.q > 1 ? `${data.offset} [${data.outputs[o]}]` : `offset (${data.offset})`,
         value,
         null,
         (v) => {
-          given.offset[o] = v;
+          fixedInputs.offset[o] = v;
         },
       ),
     );

@@ -260,7 +260,7 @@ def _rebuild(state: dict[str, Any], n_threads: int) -> Evaluator:
 
 def scores_at(prepared: PreparedRows, model: Model, iterations: Iterations) -> Iterator[Floats]:
     """Yield the (q, n) scores of all rows, at their bins, after some iterations of a path."""
-    data, of_term = prepared.data, prepared.sets.of_term
+    data, of_term = prepared.data, prepared.shared_bins.of_term
     rows = prepared.with_split(Split(data.weights, None, data.weights)).rows(1)
     effects = {}  # (iterations, q, bins) by number of term, for terms that were chosen
     for k, beta in enumerate(coefficients_at(model, iterations).values()):

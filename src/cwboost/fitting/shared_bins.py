@@ -30,7 +30,7 @@ FINE_SHARE = 0.02  # bins with at most this share of the rows show how the rows 
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
+class SharedBins:
     """Bin indices of all rows. Terms that see a column in the same way share one."""
 
     sets: list[IndexSet | MomentSet]
@@ -61,15 +61,15 @@ def _axes(plan: Plan, default: Bins) -> tuple[TermAxis, ...]:
     return tuple([TermAxis(c, e, None if e.is_coded else r, len(columns) > 1) for c, e, r in axes])
 
 
-def make_sets(
+def make_shared_bins(
     plans: Sequence[Plan],
     table: Table,
     sample: Sample,
     default: Bins,
-    seen: Mapping[str, ColumnSummary],
+    summaries: Mapping[str, ColumnSummary],
     room: ArrayPool,
     n_threads: int = 1,
-) -> Sets:
+) -> SharedBins:
     """Bin all rows of a table for some terms, by rules that see the sample only."""
     distinct, of_term = shared_axes(plans, default)
     of_pairs: dict[TermAxis, IndexSet] = {}  # many pairs share a column
@@ -78,7 +78,7 @@ def make_sets(
         cache = BinCache(table.bin_folder, sample, table.n_rows)
 
     def bin_axis(axis: TermAxis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
-        column, summary = table[axis.column], seen[axis.column]
+        column, summary = table[axis.column], summaries[axis.column]
         return choose_binning(axis, column, sample, summary, bases).bin_column(column, room)
 
     def bin_cached(axis: TermAxis, bases: Sequence[Basis]) -> IndexSet | MomentSet:
@@ -105,7 +105,7 @@ def make_sets(
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in rules)
     least = MIN_SORT_ROWS if sorting else MIN_PASS_ROWS
     threads = table.limit_threads(n_threads) if table.n_rows >= least else 1
-    return Sets(map_in_threads(make, distinct, threads), of_term)
+    return SharedBins(map_in_threads(make, distinct, threads), of_term)
 
 
 def bin_weights(
@@ -121,7 +121,7 @@ def bin_weights(
 
 
 def fine_points(
-    plan: Plan, bins: IndexSet | MomentSet, weights: Floats, seen: ColumnSummary, default: Bins
+    plan: Plan, bins: IndexSet | MomentSet, weights: Floats, summary: ColumnSummary, default: Bins
 ) -> Floats | None:
     """Return the values of a term's bins if they show how the rows spread over its column.
 
@@ -136,16 +136,18 @@ def fine_points(
         return bins.values if fine or weights.max() <= FINE_SHARE * weights.sum() else None
     if not encoder.levels:
         return None
-    if seen.kind == "labels":
+    if summary.kind == "labels":
         return bins.values
-    numbers = [x == "True" if seen.boolean else float(x) for x in encoder.levels]
+    numbers = [x == "True" if summary.boolean else float(x) for x in encoder.levels]
     points: Floats = np.array([*numbers, np.nan])
     return points[np.where(bins.values >= 0, bins.values, -1).astype(np.intp)]
 
 
-def core_rows(plans: Sequence[Plan], sets: Sets, rows: Sequence[BasisRows]) -> list[BasisRows]:
+def core_rows(
+    plans: Sequence[Plan], bins: SharedBins, rows: Sequence[BasisRows]
+) -> list[BasisRows]:
     """Return the basis rows of every term over what the core takes for the bins of its set."""
     return [
-        sets.sets[number].core_rows(own, plan.basis.n_coef)
-        for plan, number, own in zip(plans, sets.of_term, rows, strict=True)
+        bins.sets[number].core_rows(own, plan.basis.n_coef)
+        for plan, number, own in zip(plans, bins.of_term, rows, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""From effects to predictions, as every export writes it: link, outputs, offset and exposure."""
+"""What all exports need besides the effects: the link, offset and exposure."""
 
 from __future__ import annotations
 
@@ -38,13 +38,6 @@ def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> st
             f"(only {', '.join(known)}); use kind='score'"
         )
     return link
-
-
-def outputs_of(model: Model) -> list[str]:
-    """Return the labels of the outputs: classes, numbers, or one empty label."""
-    if model.n_outputs == 1:
-        return [""]
-    return [str(x) for x in model.classes or range(model.n_outputs)]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A table whose rows are on shards: columns that know their statistics but not their cells.
 
-Does not know how statistics are computed (see numbers.py), or about y and the fit.
+Does not know how statistics are computed (see sharded_numbers.py), or about y and the fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.binning.min_rows import CodeCounts, Coder, MinRows
-from cwboost.binning.numbers import NumberStatistics, RemoteColumn, statistics_of
+from cwboost.binning.number_statistics import NumberStatistics, RemoteColumn, statistics_of
 from cwboost.binning.rules import Bins, Points
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.fitting.axis_binning import CodeBinning, PointBinning
@@ -21,8 +21,8 @@ from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.columns import Codes, Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import ComputedColumns, Table
 
-from .numbers import ShardedNumbers
 from .shard_columns import ShardColumnSummary
+from .sharded_numbers import ShardedNumbers
 from .shards import Shards
 
 

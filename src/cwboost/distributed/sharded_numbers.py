@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost.binning.numbers import NumberStatistics, Survey
+from cwboost.binning.number_statistics import NumberStatistics, Survey
 from cwboost.binning.rules import AUTO_POINTS
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Floats

@@ -43,24 +43,24 @@ class Kind(NamedTuple):
     """Classes that a file can choose from."""
 
     registry: Mapping[str, type[Any]]  # by the name under "type"
-    how: str  # the way to register a class, for messages
-    problem: Callable[[Any], str | None]  # what is wrong with an object that was read
+    registration: str  # how to register a class, for messages
+    problem_of: Callable[[Any], str | None]  # what is wrong with an object that was read
 
 
-def _no_problem(made: Any) -> None:
+def _no_problem(item: Any) -> None:
     """Learners and losses check their parameters when they are made."""
 
 
-def _optimizer_problem(made: Optimizer) -> None:
-    made.core()  # raises if a parameter is out of range
+def _optimizer_problem(optimizer: Optimizer) -> None:
+    optimizer.core()  # raises if a parameter is out of range
 
 
 KINDS: dict[Any, Kind] = {
     Basis: Kind(
-        BASES, "register it with cwboost.terms.bases.register_basis", lambda made: made.problem()
+        BASES, "register it with cwboost.terms.bases.register_basis", lambda basis: basis.problem()
     ),
     Encoder: Kind(
-        ENCODERS, "add it to cwboost.terms.encoders.ENCODERS", lambda made: made.problem()
+        ENCODERS, "add it to cwboost.terms.encoders.ENCODERS", lambda encoder: encoder.problem()
     ),
     Learner: Kind(
         LEARNERS, "register it with cwboost.terms.learners.register_learner", _no_problem
@@ -101,12 +101,12 @@ def _kind_of(value: Any) -> Any:
 
 def _plain_kind(value: Any, kind: Any) -> dict[str, Any]:
     """Return an object with its type; raise if the file could not be loaded again."""
-    cls, (registry, how, _) = type(value), KINDS[kind]
+    cls, (registry, registration, _) = type(value), KINDS[kind]
     name = next((name for name, known in registry.items() if known is cls), None)
     if name is None:
         raise TypeError(
             f"a model file cannot hold {value!r}, because the class {cls.__name__} is not "
-            f"registered; {how} before you save and before you load, or pickle the model"
+            f"registered; {registration} before you save and before you load, or pickle the model"
         )
     if not is_dataclass(value):
         raise TypeError(
@@ -211,28 +211,27 @@ def unpack(text: Any, n: int, where: str, dtype: str = "<f8") -> NDArray[Any]:
 
 def _read_kind(kind: Any, value: Any, where: str) -> Any:
     require(isinstance(value, dict), where, "expected an object", value)
-    name, (known, _, problem_of) = value.get("type"), KINDS[kind]
-    fits = isinstance(name, str) and name in known
-    if not fits:
+    name, (registry, _, problem_of) = value.get("type"), KINDS[kind]
+    if not (isinstance(name, str) and name in registry):
         raise ModelFileError(
-            f"{where}: expected type {[*known]}, got {shown(name)}; if this is a class of your "
+            f"{where}: expected type {[*registry]}, got {shown(name)}; if this is a class of your "
             "own, import the module that defines and registers it before you load the model"
         )
     fields_only = {key: item for key, item in value.items() if key != "type"}
-    made = read(known[name], fields_only, where)
-    problem = _make(where, lambda: problem_of(made))
+    item = read(registry[name], fields_only, where)
+    problem = _make(where, lambda: problem_of(item))
     require(problem is None, where, problem or "", fields_only)
-    return made
+    return item
 
 
 def _read_object(cls: Any, value: Any, where: str) -> Any:
     kinds = _annotations(cls)
     check_keys(value, kinds, where)
     arguments = {key: read(kind, value[key], f"{where}.{key}") for key, kind in kinds.items()}
-    made = _make(where, lambda: cls(**arguments))
+    item = _make(where, lambda: cls(**arguments))
     for fits, expected in RULES.get(cls, ()):
-        require(_make(where, partial(fits, made)), where, expected, value)
-    return made
+        require(_make(where, partial(fits, item)), where, expected, value)
+    return item
 
 
 def _read_one_of(options: tuple[Any, ...], value: Any, where: str) -> Any:

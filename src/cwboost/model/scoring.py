@@ -1,0 +1,105 @@
+"""Scores of rows: offset + intercept + effects, and the predictions that follow from them.
+
+The methods of a model use these functions, and so do the packages that need more than the methods
+return. Does not know how effects are evaluated (see prediction.py).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cwboost._utils.checks import check_threads, threads_for
+from cwboost._utils.text import count
+from cwboost.frames.aligned import read_offset
+from cwboost.frames.columns import Floats
+from cwboost.frames.table import Table
+
+if TYPE_CHECKING:
+    from .model import Model
+    from .prediction import Findings
+
+
+class Predictions(NamedTuple):
+    """The predictions for the rows of a table."""
+
+    values: Floats  # (n,), or (n, q) with several outputs
+    unseen: Mapping[str, int]  # per column, the number of rows with levels unseen in training
+
+
+def output_labels(model: Model) -> list[str]:
+    """Return the labels of the outputs: classes, numbers from 0, or one empty label."""
+    if model.n_outputs == 1:
+        return [""]
+    return [str(x) for x in model.classes or range(model.n_outputs)]
+
+
+def read_offsets(model: Model, table: Table, offset: Any, exposure: Any) -> Floats:
+    """Return (n, q) the offset of every row, by default from the columns that the fit named."""
+    settings = model.settings
+    if settings.needs_offset and offset is None and exposure is None:
+        raise ValueError(
+            "the model was fitted with an offset (or exposure) for every row; pass offset= or "
+            "exposure= for these rows, or offset=0"
+        )
+    offset = settings.offset if offset is None else offset
+    exposure = settings.exposure if exposure is None else exposure
+    return read_offset(table, offset, exposure, model.loss)
+
+
+def add_effects(model: Model, table: Table, score: Floats, n_threads: int) -> Findings:
+    """Add the intercept and all effects to (n, q) offsets, in place."""
+    score += model.intercept_vector
+    return model.predictor.add(table, score, n_threads)
+
+
+def predict_rows(
+    model: Model,
+    table: Table,
+    kind: str,
+    offset: Any = None,
+    exposure: Any = None,
+    n_threads: int | None = None,
+) -> Predictions:
+    """Return predictions as `Model.predict` does; unseen levels are counted, without a warning."""
+    score = read_offsets(model, table, offset, exposure)
+    found = add_effects(model, table, score, threads_for(n_threads, table.n_rows))
+    if found.not_a_number >= 0:
+        raise ValueError(
+            f"row {found.not_a_number} of the table: the score is not a number; the row is too "
+            "far from the training rows"
+        )
+    values = model.loss.predict(score, kind)
+    if np.shape(values)[:1] != (table.n_rows,):
+        raise ValueError(
+            f"predict: the {kind} of the {model.loss.name} loss has the shape {np.shape(values)}, "
+            f"but the table has {table.n_rows} rows; its function must return one value or one "
+            "row of values per row"
+        )
+    return Predictions(values, found.unseen)
+
+
+def write_effects(
+    model: Model, table: Table, effects: Floats, n_threads: int | None = None
+) -> None:
+    """Write the centred effects of the chosen terms to (terms, n, q); warn of unseen levels.
+
+    The memory order of `effects` must keep the outputs of a row together.
+    """
+    check_threads(n_threads)
+    found = model.predictor.write(table, effects, threads_for(n_threads, table.n_rows))
+    if found.unseen:
+        warn_of_unseen(found.unseen, stacklevel=4)
+
+
+def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
+    """Warn of the number of rows, by column, with levels that training did not have."""
+    columns = ", ".join(f"{column} ({count(n, 'row')})" for column, n in unseen.items())
+    warnings.warn(
+        f"levels never seen in training, taken as average (effect 0): {columns}",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
