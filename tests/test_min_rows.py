@@ -57,6 +57,16 @@ def test_every_bin_has_enough_rows(monkeypatch, bins):
     assert max(map(len, merged)) > 10  # and not all in one
 
 
+def test_a_column_of_two_numbers_keeps_both(monkeypatch):
+    x = np.repeat([0.0, 1.0], [30, 70])
+
+    def run():
+        model = cb.fit({"x": x}, x, [cb.Linear("x")], n_iter=200, min_rows_per_bin=LEAST)
+        np.testing.assert_allclose(model.predict({"x": [0.0, 1.0]}), [0.0, 1.0], atol=1e-4)
+
+    assert [list(s) for s in sizes(monkeypatch, run)] == [[30, 70]]
+
+
 @pytest.mark.filterwarnings("ignore:levels never seen in training")
 def test_steps_and_levels_of_a_model():
     table, y = problem()

@@ -79,6 +79,12 @@ def test_as_optimizer_takes_an_instance_a_class_and_a_name():
         as_optimizer(3)
 
 
+@pytest.mark.parametrize("value", [0, 10**8 + 1, 2.5, True])
+def test_hybrid_refuses_a_number_of_iterations_that_cannot_be(rows, value):
+    with pytest.raises(ValueError, match=r"Hybrid: switch_after must be a whole number"):
+        cb.fit(*rows, optimizer=cb.Hybrid(switch_after=value), validation=0.3, n_iter=1)
+
+
 def test_a_fit_is_that_of_the_core_optimizer(rows):
     table, y = rows
     mine = cb.fit(table, y, optimizer=Careful(0.5), n_iter=40)
