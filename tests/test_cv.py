@@ -405,6 +405,7 @@ def test_summary_and_page(found):
     assert "<b>:" not in by_name._repr_html_()
     alone = cb.cv(TABLE, Y, n_iter=5, folds=PAIRS[:1], extend=False)
     assert "<svg" in alone._repr_html_()
+    assert repr(alone).startswith("<cwboost.CV: 1 fold, ")
     assert re.search(r"start +0 +\S+ +- ", alone.summary())
 
 

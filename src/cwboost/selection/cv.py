@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_whole, threads_for
+from cwboost._utils.text import count
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
@@ -213,9 +214,9 @@ class CV:
 
     def __repr__(self) -> str:
         return (
-            f"<cwboost.CV: {self.n_folds} folds, {self.n_iter} iterations; best {self.chosen_by} "
-            f"{self.best:.5g} after {self.best_iteration}, within one standard error after "
-            f"{self.best_iteration_1se}>"
+            f"<cwboost.CV: {count(self.n_folds, 'fold')}, {count(self.n_iter, 'iteration')}; best "
+            f"{self.chosen_by} {self.best:.5g} after {self.best_iteration}, within one standard "
+            f"error after {self.best_iteration_1se}>"
         )
 
     def _repr_html_(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cwboost._utils.text import format_table, readable_number
+from cwboost._utils.text import count, format_table, readable_number
 from cwboost.frames.columns import Floats
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def summary(found: CV) -> str:
     """Return the text of CV.summary."""
     rows = _rows(found)
     columns = {name: [_dash_if_nan(row[name]) for row in rows] for name in rows[0]}
-    more = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
+    asked = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
+    folds, iterations = count(found.n_folds, "fold"), count(found.n_iter, "iteration")
     lines = [
-        f"cross-validation: {found.n_folds} folds, {found.n_iter} iterations{more}",
+        f"cross-validation: {folds}, {iterations}{asked}",
         f"{found.loss!r} loss, {found.optimizer!r}",
         f"best by {found.chosen_by}: {_final_fit(found)}",
         "",
@@ -71,7 +72,8 @@ def html(found: CV) -> str:
     )
     return (
         '<div style="font:13px system-ui,sans-serif;color:inherit;max-width:720px">'
-        f"<p><b>cwboost cross-validation</b>: {found.n_folds} folds, {found.n_iter:,} iterations, "
+        f"<p><b>cwboost cross-validation</b>: {count(found.n_folds, 'fold')}, "
+        f"{found.n_iter:,} iterations, "
         f"{escape(found.loss.name)} loss, {type(found.optimizer).__name__}; best by "
         f"{escape(found.chosen_by)}: <code>{_final_fit(found)}</code></p>"
         f"{_picture(found)}<table><tr>{head}</tr>{body}</table></div>"

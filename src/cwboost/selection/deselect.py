@@ -126,8 +126,12 @@ def _terms_to_keep(
     least_first = sorted(shares, key=shares.__getitem__)
     values = np.array([shares[name] for name in least_first])
     small = (values if method == "share" else values.cumsum()) < threshold
+    if not len(values):
+        raise ValueError("deselect: the model has chosen no term, so there is none to remove")
     if small.all():
-        most = f"the largest has {values[-1]:.3g}" if len(values) else "no term was chosen"
-        raise ValueError(f"threshold = {threshold:g} leaves no {by}: {most}; lower the threshold")
+        raise ValueError(
+            f"threshold = {threshold:g} leaves no {by}: the largest has {values[-1]:.3g}; lower "
+            "the threshold"
+        )
     keep = {name for name, gone in zip(least_first, small, strict=True) if not gone}
     return [name for name in model.terms if name in reductions and group[name] in keep]

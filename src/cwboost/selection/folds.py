@@ -183,7 +183,7 @@ def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> li
             f"(training, test) rows, or weights of shape (rows, folds); got {_shown(folds)}"
         )
     if not out:
-        raise ValueError("folds: there are no folds")
+        raise ValueError("folds: there are no folds; pass at least one pair (training, test)")
     for number, fold in enumerate(out):
         _check(fold, f"fold {number}", data)
         if units is not None:
@@ -227,7 +227,7 @@ def fold_validation_rows(
         what = "rows" if groups is None else "groups"
         raise ValueError(
             f"a validation share of {share:g} selects none or all of {n_units} training {what}; "
-            f"use more {what}"
+            f"choose another share, or use more {what}"
         )
     out = np.zeros(len(data.y), bool)
     out[inside] = held[units]

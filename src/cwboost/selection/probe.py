@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole, threads_for
 from cwboost._utils.memory import ArrayPool
+from cwboost._utils.text import count
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
 from cwboost.fitting.options import as_seed, check_counts
@@ -101,13 +102,13 @@ class Probe:
                 f"{min(self.stops)} to {max(self.stops)} iterations; the model has the median"
             )
         names = ", ".join(self.selected) or "none"
-        head = [f"probing: {what}", f"{len(self.selected)} {self.by}s selected: {names}"]
+        head = [f"probing: {what}", f"{count(len(self.selected), self.by)} selected: {names}"]
         return "\n".join([*head, "", self.model.summary()])
 
     def __repr__(self) -> str:
         return (
-            f"<cwboost.Probe: {len(self.selected)} {self.by}s selected in {self.model.n_iter} "
-            f"iterations, {len(self.stops)} repeat{'s' * (len(self.stops) > 1)}>"
+            f"<cwboost.Probe: {count(len(self.selected), self.by)} selected in "
+            f"{count(self.model.n_iter, 'iteration')}, {count(len(self.stops), 'repeat')}>"
         )
 
 

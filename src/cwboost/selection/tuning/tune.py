@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import check_threads, is_number, threads_for
+from cwboost._utils.text import count
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.preparation import reading
 from cwboost.frames.result_table import ResultTable
@@ -232,7 +233,7 @@ class Tuning:
         best = self.best
         more = "" if self.complete else " so far"
         return (
-            f"<Tuning: {n} configurations{more}, {self.metric.name} {best.score:.4g} with "
+            f"<Tuning: {count(n, 'configuration')}{more}, {self.metric.name} {best.score:.4g} with "
             f"{format_parameters(best.parameters)}, n_iter {best.n_iter}>"
         )
 
@@ -249,7 +250,8 @@ class Tuning:
         n_folds = len(self.evaluator.folds)
         over = "of one fold" if n_folds == 1 else "mean and sd over the folds"
         lines = [
-            f"{len(last)}{of} configurations, {len(trials)} trials in {n_folds} folds",
+            f"{len(last)}{of} {'configuration' if n_planned == 1 else 'configurations'}, "
+            f"{count(len(trials), 'trial')} in {count(n_folds, 'fold')}",
             f"{metric.name} ({over}), {better} is better:",
         ]
         lines += [
