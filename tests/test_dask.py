@@ -457,6 +457,14 @@ def test_settings_that_need_rows_in_one_place(client):
         fitted.predict(dX, offset=y.to_numpy())
 
 
+def test_a_validation_table_without_the_offset_of_the_fit(client):
+    table = spread(frame(90))
+    with pytest.raises(ValueError, match="the validation rows have none"):
+        cd.fit(client, table, "y", offset=table["w"], validation=(table, "y"), n_iter=1)
+    model = cd.fit(client, table, "y", offset="w", validation=(table, "y"), n_iter=1)
+    assert model.n_iter == 1
+
+
 # --- real workers ---------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ class Partition:
 
     number: int  # in the order of all rows
     table: Any
-    arrays: dict[str, Any]  # y, weights, ... that are not columns of the table, by role
+    arrays: dict[str, Any]  # y, weights, ... that the fit does not name as columns, by role
     held: bool = False  # whether the rows are of a validation table
 
     def __str__(self) -> str:
@@ -52,14 +52,13 @@ class ReadOptions(NamedTuple):
     classes: tuple[Any, ...] | None  # None until they are known, and for numbers
     named: dict[str, str]  # roles that are columns of the table
     weighted: bool
-    needs_offset: bool  # the training rows have an array of offsets or exposures
 
     @classmethod
     def of(cls, fit_input: FitInput, loss: Loss, class_weight: Any = None) -> ReadOptions:
         """Return the options for a fit's input; classes are not known yet."""
         named = {role: name for role in ROLES if (name := fit_input.column(role)) is not None}
         weighted = fit_input.weights is not None or class_weight is not None
-        return cls(loss, None, named, weighted, fit_input.has_offset_arrays)
+        return cls(loss, None, named, weighted)
 
 
 class PresentRows(NamedTuple):
@@ -73,17 +72,9 @@ class PresentRows(NamedTuple):
 def find_present(part: Partition, table: Table, options: ReadOptions) -> PresentRows:
     """Return the rows of a partition that have a weight.
 
-    An offset given with a validation table replaces the columns that are named for the fit.
+    Arrays of the partition replace the columns that are named for the fit, also if they are None.
     """
     own = {**options.named, **part.arrays}
-    if part.held:
-        if "offset" in part.arrays:
-            own["exposure"] = part.arrays.get("exposure")
-        elif options.needs_offset:
-            raise ValueError(
-                "the rows of the fit have an offset or exposure, the validation rows have none; "
-                "pass (table, y, weights, offset)"
-            )
     y, weights, offset, exposure = (own.get(role) for role in ROLES if role != "validation")
     fit_input = FitInput(table, y, weights, offset, exposure)
     w = read_weights(fit_input.weights, table)
