@@ -11,6 +11,7 @@ import pytest
 
 import cwboost as cb
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
+from cwboost.fitting.bags import BaggedFit
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.prepared import PreparedRows
@@ -412,3 +413,16 @@ def test_pairs_within_bags_are_those_of_the_average(wanted):
     assert betas == pytest.approx(total)
     again = cb.fit(table, y, bags=3, interactions=wanted, n_threads=2)
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+def test_main_effects_and_pairs_share_the_time_limit(monkeypatch):
+    limits, fit = [], BaggedFit.fit
+
+    def recording(self, before):
+        limits.append(self.options.time_limit)
+        return fit(self, before)
+
+    monkeypatch.setattr(BaggedFit, "fit", recording)
+    table, y = make_table()
+    cb.fit(table, y, n_iter=3, bags=2, interactions=[("x", "z")], time_limit=100.0, n_threads=1)
+    assert limits == [50.0, 50.0]

@@ -11,6 +11,7 @@ import cwboost as cb
 from cwboost.selection.tuning.space import Space
 from cwboost.terms.bases import PowerBasis
 from cwboost.terms.learners import LEARNERS, Learner, Spline, register_learner
+from extensions import Bump
 
 RNG = np.random.default_rng(0)
 TABLE = {"x": RNG.uniform(1, 2, 200), "z": RNG.normal(size=200)}
@@ -107,3 +108,13 @@ def test_missing_cells_have_an_effect_by_default():
     assert not Learner.shows_missing.fget(None)
     shown = {name for name, cls in LEARNERS.items() if cls.shows_missing.fget(None)}
     assert shown == {"Spline", "Step", "Category", "Missing", "Tensor"}
+
+
+def test_a_basis_with_the_default_penalty_has_the_df_that_are_asked_for():
+    """The default penalty is a ridge: it leaves no function free."""
+    x = np.linspace(0.0, 1.0, 200)
+    term = cb.fit({"x": x}, x, [Bump("x", df=1.2)], n_iter=1).terms["x"]
+    B = term.plan.basis.evaluate(x)
+    hat = B @ np.linalg.solve(B.T @ B + term.smoothing * np.eye(B.shape[1]), B.T)
+    assert term.df == pytest.approx(1.2)
+    assert np.trace(2 * hat - hat @ hat) == pytest.approx(1.2)

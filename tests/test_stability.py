@@ -203,6 +203,7 @@ def test_pairs_of_halves_have_no_row_in_common():
     np.testing.assert_array_equal(halves[4], halves[4])
     single = RandomHalves.make(data_of(np.arange(21.0)), False, 3, None)
     assert [single[k].sum() for k in range(4)] == [10] * 4
+    np.testing.assert_array_equal(single[3], halves[6])  # the first one of each pair
     drawn = np.mean([single[k] for k in range(2000)], axis=0)  # each row as often as any
     np.testing.assert_allclose(drawn, 10 / 21, atol=5 * np.sqrt(0.25 / 2000))
 

@@ -394,6 +394,11 @@ def test_default_space_has_the_kinds_that_there_are(rows):
     assert list(Space.make(None, linear).parameters) == ["rate"]
 
 
+def test_default_range_of_the_rate(rows):
+    space = Space.make(None, prepare(rows[0], rows[1]).plans)
+    assert space.parameters["rate"].limits == (0.01, 0.5)
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_draws_stay_inside(rows, seed):

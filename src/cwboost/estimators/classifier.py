@@ -1,4 +1,7 @@
-"""CWBClassifier: an estimator for targets with two or more classes."""
+"""CWBClassifier: an estimator for targets with two or more classes.
+
+Losses code the classes (see losses/classes.py).
+"""
 
 from __future__ import annotations
 
