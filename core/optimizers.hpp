@@ -46,10 +46,10 @@ class Optimizer {
   virtual bool may_stop_early() const { return true; }
 };
 
-// The verbs around a step: `before` it, `after` it up to the next residual, and those that undo and
-// redo the latter if the step is halved.
+// The verbs around a step: `before` it, `after` it up to the next residual, and instead of the
+// latter `after_halving` if the step was halved.
 struct StepVerbs {
-  std::vector<Verb> before = {}, after = {}, undo = {}, redo = {};
+  std::vector<Verb> before = {}, after = {}, after_halving = {};
 };
 
 // Takes the step f += step * choice in coefficients and rows. A step that makes the risk leap is
@@ -68,11 +68,12 @@ inline Risks descend(Point& point, Move& move, Real step, const Chooser& chooser
     move.halvings = 0;
   else
     step = std::ldexp(step, -recorded);
-  Reply reply = take(std::move(around.before), step, around.after);
+  Reply reply = take(std::move(around.before), step,
+                     move.halvings == 0 ? around.after : around.after_halving);
   while (chooser.live() ? point.leapt(reply) : move.halvings < recorded) {
     if (++move.halvings > max_halvings) throw Stop{StopReason::diverged};
     step *= 0.5;
-    reply = take(around.undo, -step, around.redo);
+    reply = take({}, -step, around.after_halving);
   }
   point.accept(reply);
   point.move(point.f, move.choice, step);
@@ -103,7 +104,8 @@ class Plain final : public Optimizer {
 
 // ACWB, m = 1, 2, ..:  v = 2 / (m + 1);  g = (1 - v) f + v h;  r = residual at g;
 //   f = g + rate b(r);  c = r + m / (m + 1) (c - b(c)) of the previous c;  h += momentum rate / v
-//   b(c).
+//   b(c).  After a step that was halved c starts again at r: its previous value is lost in the
+//   residual of the step that leapt, which may be infinite.
 class Accelerated final : public Optimizer {
  public:
   Accelerated(Real rate, Real momentum) : rate_(rate), momentum_(momentum) {}
@@ -111,6 +113,7 @@ class Accelerated final : public Optimizer {
 
   Risks begin(Point& point) override {
     h_ = point.f;
+    halved_ = false;
     auto batch = batch_of(Mix{slot_h, 1.0, slot_f, 0.0, slot_f}, point.risks_at_f(no_slot));
     for (Verb& verb : residual(point, 1)) batch.push_back(std::move(verb));
     batch.push_back(Mix{slot_c, 1.0, slot_r, 0.0, slot_r});
@@ -120,7 +123,7 @@ class Accelerated final : public Optimizer {
   // One batch ends iteration m and prepares r and c of the next, so that one pass over the rows is
   // enough.
   Risks step(Point& point, Chooser& chooser, int m, bool more, Move& move) override {
-    const Carry carry{m == 1 ? 0.0 : m / (m + 1.0), &previous_};
+    const Carry carry{m == 1 || halved_ ? 0.0 : m / (m + 1.0), &previous_};
     move = chooser.next(point, std::array{slot_r, slot_c}, carry);
     const Real v = weight(m), momentum_step = momentum_ * rate_ / v * point.scale;
     for (Size j = 0; j < h_.size(); ++j) point.f[j] = (1.0 - v) * point.f[j] + v * h_[j];
@@ -129,15 +132,15 @@ class Accelerated final : public Optimizer {
                              point.add(slot_h, move.correction, momentum_step));
     if (more) {
       const Real share = (m + 1) / (m + 2.0);
-      around.after = around.redo = residual(point, m + 1);
+      around.after = around.after_halving = residual(point, m + 1);
       around.after.push_back(point.add(slot_c, move.correction, -1.0, point.part()));
       around.after.push_back(Mix{slot_c, 1.0, slot_r, share, slot_c});
-      around.undo = batch_of(Mix{slot_c, 1.0, slot_c, -1.0, slot_r});
-      around.redo.push_back(Mix{slot_c, 1.0, slot_c, 1.0, slot_r});
+      around.after_halving.push_back(Mix{slot_c, 1.0, slot_r, 0.0, slot_r});
     }
     const Risks risks = descend(point, move, rate_ * point.scale, chooser, no_slot, around);
     point.move(h_, move.correction, momentum_step);
     previous_ = move.correction;
+    halved_ = move.halvings > 0;
     return risks;
   }
 
@@ -151,8 +154,9 @@ class Accelerated final : public Optimizer {
   }
 
   Real rate_, momentum_;
-  Vec h_;            // coefficients of the momentum's score
-  Update previous_;  // the last correction
+  Vec h_;                // coefficients of the momentum's score
+  Update previous_;      // the last correction
+  bool halved_ = false;  // the last step was halved
 };
 
 // HCWB: Accelerated until the validation risk turns upwards, then Plain, on all rows or on the

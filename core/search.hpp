@@ -245,7 +245,7 @@ class Search final : public Chooser {
       removed_norm_ = std::sqrt(std::max(0.0, grams_->square_norm(k, carry.removed->theta)));
       if (!std::isfinite(removed_norm_)) removed_norm_ = infinite;
     }
-    norm_[1] = norm_[0] + carry.share * (norm_[1] + removed_norm_);
+    norm_[1] = norm_[0] + (removed_ < 0 ? 0.0 : carry.share * (norm_[1] + removed_norm_));
     if (full_) return;
     GainBounds &r = bounds_[0], &c = bounds_[1];
     for (Size j = 0; j < learners.size(); ++j) {

@@ -111,3 +111,33 @@ def test_gains_that_differ_by_less_than_a_billionth_tie(search, seed):
         learners = [cb.Linear("near", intercept=False), cb.Linear("exact", intercept=False)]
         model = cb.fit(table, 5 + 2 * x, learners, n_iter=3, optimizer=cb.Plain(0.1), search=search)
         assert model.choices[0] == first
+
+
+@pytest.mark.filterwarnings("ignore:the fit diverges:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("size", "rate", "momentum"), [(3, 2.0, 0.05), (1000, 1.0, 0.001)], ids=["finite", "infinite"]
+)
+def test_momentum_after_steps_that_were_halved(size, rate, momentum):
+    """A step that makes the risk leap is halved; the correction c then starts again at r."""
+    x = np.linspace(-1.0, 1.0, 40)
+    y = np.round(size * np.exp(x))
+    model = cb.fit(
+        {"x": x}, y, [cb.Linear("x", smoothing=0.0)], loss="poisson", scale=1.0, start=1.0,
+        optimizer=cb.Accelerated(rate, momentum), n_iter=8,
+    )  # fmt: skip
+    halvings = model.path.halvings
+    assert halvings[:4].any()
+    line = np.column_stack([np.ones(40), x])
+    project = line @ np.linalg.pinv(line)
+    f = h = np.ones(40)
+    c = np.zeros(40)
+    for m in range(1, 9):
+        v = 2 / (m + 1)
+        g = (1 - v) * f + v * h
+        r = y - np.exp(g)
+        restarts = m == 1 or halvings[m - 2] > 0
+        c = r if restarts else r + m / (m + 1) * (c - project @ c)
+        f = g + rate * 0.5 ** halvings[m - 1] * project @ r
+        h = h + momentum * rate / v * project @ c
+        score = model.at(m).predict({"x": x}, kind="score")
+        np.testing.assert_allclose(score, f, rtol=1e-8, atol=1e-8)
