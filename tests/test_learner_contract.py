@@ -11,7 +11,7 @@ import cwboost as cb
 from cwboost.selection.tuning.space import Space
 from cwboost.terms.bases import PowerBasis
 from cwboost.terms.learners import LEARNERS, Learner, Spline, register_learner
-from extensions import Bump
+from extensions import Bump, BumpBasis
 
 RNG = np.random.default_rng(0)
 TABLE = {"x": RNG.uniform(1, 2, 200), "z": RNG.normal(size=200)}
@@ -118,3 +118,24 @@ def test_a_basis_with_the_default_penalty_has_the_df_that_are_asked_for():
     hat = B @ np.linalg.solve(B.T @ B + term.smoothing * np.eye(B.shape[1]), B.T)
     assert term.df == pytest.approx(1.2)
     assert np.trace(2 * hat - hat @ hat) == pytest.approx(1.2)
+
+
+class _SmallPenalty(BumpBasis):
+    def penalty(self):
+        return 1e-6 * super().penalty()
+
+
+@dataclass(frozen=True, repr=False)
+class _LightBump(Bump):
+    def basis(self, column, encoder):
+        basis = super().basis(column, encoder)
+        return _SmallPenalty(centers=basis.centers, width=basis.width)
+
+
+def test_the_size_of_a_penalty_does_not_matter():
+    """The smoothing for given df takes it into account."""
+    one, other = (
+        cb.fit(TABLE, Y, [kind("x", df=3)], n_iter=5).terms["x"] for kind in (Bump, _LightBump)
+    )
+    assert other.smoothing == pytest.approx(1e6 * one.smoothing, rel=1e-6)
+    np.testing.assert_allclose(other.beta, one.beta, rtol=1e-6)

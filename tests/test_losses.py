@@ -323,3 +323,19 @@ def test_outputs_that_are_not_classes_are_numbered():
     regressor = cb.CWBRegressor(TwoScores(), n_iter=20).fit(table, y)
     assert regressor.get_feature_names_out().tolist() == ["g[0]", "g[1]"]
     assert regressor.transform(table).shape == (40, 2)
+
+
+def test_the_start_does_not_overflow_with_offsets_far_apart():
+    y, offset = np.array([1.0, 3.0, 2.0]), np.array([-700.0, 0.0, 800.0])[:, None]
+    start = cb.Poisson().start(y, np.ones(3), offset)
+    np.testing.assert_allclose(start, np.log(6.0) - 800.0)
+
+
+@pytest.mark.parametrize(("n", "fine"), [(1000, True), (1001, False)])
+def test_a_target_may_have_a_thousand_classes(n, fine):
+    y = read_column([f"{k:04}" for k in range(n)], "y")
+    if fine:
+        assert len(as_loss("multinomial").read_y(y)[1]) == n
+    else:
+        with pytest.raises(ValueError, match="y has 1001 classes; if it is a number"):
+            as_loss("multinomial").read_y(y)

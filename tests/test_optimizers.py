@@ -79,6 +79,13 @@ def test_as_optimizer_takes_an_instance_a_class_and_a_name():
         as_optimizer(3)
 
 
+@pytest.mark.parametrize("kind", [cb.Accelerated, cb.Hybrid])
+def test_a_momentum_of_zero_is_allowed(rows, kind):
+    assert cb.fit(*rows, optimizer=kind(momentum=0.0), validation=0.3, n_iter=5).n_iter == 5
+    with pytest.raises(ValueError, match="momentum"):
+        cb.fit(*rows, optimizer=kind(momentum=-0.1), validation=0.3, n_iter=5)
+
+
 @pytest.mark.parametrize("value", [0, 10**8 + 1, 2.5, True])
 def test_hybrid_refuses_a_number_of_iterations_that_cannot_be(rows, value):
     with pytest.raises(ValueError, match=r"Hybrid: switch_after must be a whole number"):

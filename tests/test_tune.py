@@ -783,3 +783,15 @@ def test_in_time_order_a_hybrid_watches_the_last_training_rows():
     for fold, held in zip(found.evaluator.folds, found.evaluator.held, strict=True):
         inside = np.flatnonzero(fold.training_counts)
         np.testing.assert_array_equal(np.flatnonzero(held), inside[-round(len(inside) / 4) :])
+
+
+def test_a_range_may_be_one_value():
+    assert cb.LogUniform(0.1, 0.1).limits == (0.1, 0.1)
+
+
+def test_df_of_learners_that_remove_a_line(rows):
+    """A Centered has two functions less than its basis, so that any df above 0 is possible."""
+    table, y, _ = rows
+    (plan,) = prepare(table, y, [cb.Centered("x")]).plans
+    space = Space.make({"df": (0.5, 3.0)}, [plan])
+    assert space.learner({"df": 1.5}, plan).df == 1.5
