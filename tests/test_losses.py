@@ -339,3 +339,9 @@ def test_a_target_may_have_a_thousand_classes(n, fine):
     else:
         with pytest.raises(ValueError, match="y has 1001 classes; if it is a number"):
             as_loss("multinomial").read_y(y)
+
+
+@pytest.mark.parametrize(("loss", "curvature"), [("squared", 1.0), ("binomial", 0.25),
+                                                 ("multinomial", 0.25)])  # fmt: skip
+def test_bootstrap_fits_take_half_the_step_that_cannot_overshoot(loss, curvature):
+    assert as_loss(loss).bootstrap_rate == 0.5 / curvature

@@ -237,16 +237,17 @@ def test_extending_with_early_stopping(name):
     same_path(more, long.at(more.n_iter))
 
 
+@pytest.mark.parametrize("patience", [1, 3])
 @pytest.mark.parametrize("course", ["rises", "stays"])
-def test_extending_where_the_start_was_best(course):
+def test_extending_where_the_start_was_best(course, patience):
     """The first of equal validation risks counts, also if it is the one before any iteration."""
     x = np.linspace(-1.0, 1.0, 50)
     held = {"x": x if course == "rises" else np.full(50, np.nan)}  # missing cells have no effect
     rows = {"validation": (held, -x)}
-    model = cb.fit({"x": x}, x, [cb.Linear("x")], n_iter=50, patience=3, **rows)
-    assert (model.n_iter, model.best_iteration) == (3, 0)
+    model = cb.fit({"x": x}, x, [cb.Linear("x")], n_iter=50, patience=patience, **rows)
+    assert (model.n_iter, model.best_iteration) == (patience, 0)
     more = model.extend(10, {"x": x}, x, **rows)
-    assert (more.n_iter, more.best_iteration) == (6, 0)
+    assert (more.n_iter, more.best_iteration) == (2 * patience, 0)
 
 
 @every_optimizer

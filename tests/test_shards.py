@@ -222,6 +222,8 @@ def test_moments(held):
     shards = shards_of(table, y)
     same(cb.fit(table, y, patience=None, **how), sharding.fit(shards, y, patience=None, **how))
     assert any(isinstance(s, MomentSet) for s in shards.shards[0].sets)
+    shards = in_parts(table, y, [0], 2)  # a shard without rows
+    same(cb.fit(table, y, patience=None, **how), sharding.fit(shards, y, patience=None, **how))
 
 
 @pytest.mark.parametrize("kind", KINDS)

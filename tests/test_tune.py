@@ -504,7 +504,9 @@ def test_a_file_that_was_cut_off_leads_to_the_same_result(rows, tmp_path, kept, 
 def test_a_finished_file_is_read_and_left_alone(rows, tmp_path):
     table, y, _ = rows
     file = tmp_path / "t.jsonl"
-    first = cb.tune(table, y, schedule=SMALL, file=file)
+    began = time.perf_counter()
+    first = cb.tune(table, y, schedule=SMALL, file=file, n_threads=1)
+    assert 0 < sum(first.table()["seconds"]) < time.perf_counter() - began
     written = file.read_bytes()
     second = cb.tune(table, y, schedule=SMALL, file=file)
     assert_same(first, second)
@@ -787,6 +789,14 @@ def test_in_time_order_a_hybrid_watches_the_last_training_rows():
 
 def test_a_range_may_be_one_value():
     assert cb.LogUniform(0.1, 0.1).limits == (0.1, 0.1)
+
+
+def test_a_momentum_may_be_zero_but_not_a_rate(rows):
+    plans = prepare(rows[0], rows[1]).plans
+    fixed = {"optimizer": "accelerated"}
+    assert Space.make({"momentum": [0.0, 0.05], **fixed}, plans).size == 2
+    with pytest.raises(ValueError, match="'rate': expected positive numbers"):
+        Space.make({"rate": [0.0, 0.05], **fixed}, plans)
 
 
 def test_df_of_learners_that_remove_a_line(rows):

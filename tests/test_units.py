@@ -134,6 +134,12 @@ def test_auto_gives_columns_what_they_are_like(values, expected):
     assert list(map(repr, make_learners(table, "auto"))) == expected
 
 
+def test_a_style_completes_columns_that_have_no_main_effect():
+    table = read({"x": [1.0, 2.0, np.nan], "z": [3.0, 4.0, 6.0]})
+    named = [cb.Missing("x"), cb.Tensor("x", "z"), cb.Linear("z")]
+    assert make_learners(table, [*named, ...], terms="linear") == [*named, cb.Linear("x")]
+
+
 def test_spikes_find_a_value_that_means_something():
     rng = np.random.default_rng(3)
     x = np.where(rng.random(4000) < 0.7, 0.0, rng.integers(1, 60, 4000).astype(float))
