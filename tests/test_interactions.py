@@ -16,6 +16,8 @@ from scipy.linalg import null_space
 import cwboost as cb
 import cwboost.fitting.interactions as interactions
 from cwboost import _core
+from cwboost._utils.memory import ArrayPool
+from cwboost.binning.index_sets import UNSEEN
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting import pair_systems as systems
 from cwboost.fitting.input_data import Split
@@ -884,3 +886,16 @@ def test_all_pairs_of_shapes_have_penalties_that_vanish_on_nothing_but_what_is_f
         basis = TensorBasis(a=margins[0], b=margins[1], orthogonal=True)
         values = np.linalg.eigvalsh(basis.inner_penalty())
         assert np.sum(values < 1e-9 * values.max()) == basis.null_dim
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_a_bin_that_mixes_cells_is_no_table(weight):
+    """A level unseen in training takes the mean row; all rows may contain it, unlike training."""
+    margin = LevelBasis(n_levels=2, differences=0, missing=False)
+    values = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [UNSEEN, 0.0]])
+    weights = np.array([1.0, 2.0, 3.0, 4.0, weight])
+    basis = TensorBasis(a=margin, b=margin, orthogonal=True).with_mean(values, weights)
+    target = SmoothingTarget(np.nan, 1.0, False, False, 0)
+    task = systems.PairTask(basis, basis.all_rows(values, ArrayPool()), weights, target)
+    table = systems._table(task)
+    assert table is None if weight else np.array_equal(table, [[1.0, 2.0], [3.0, 4.0]])
