@@ -994,3 +994,27 @@ def test_nobody_reads_on(table, model):
         err = process.stderr.read()
         process.wait(timeout=60)
     assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fit t.csv --target y -o t.csv",
+        "predict m.json t.csv -o ./t.csv",
+        "cv t.csv --target y -o t.csv",
+        "tune t.csv --target y --trials t.csv",
+        "report m.json -o m.json",
+        "export m.json --to m.json",
+        "plot m.json -o link.svg",
+    ],
+)
+def test_inputs_are_not_overwritten(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    rows = {"x": np.linspace(0.0, 1.0, 30), "y": np.linspace(0.0, 1.0, 30) ** 2}
+    cb.fit(rows, "y", n_iter=2).save("m.json")
+    Path("link.svg").symlink_to("m.json")
+    write_table("t.csv", rows)
+    before = {file: Path(file).read_bytes() for file in ("t.csv", "m.json")}
+    assert main(words.split()) != 0
+    assert "would overwrite" in capsys.readouterr().err
+    assert {file: Path(file).read_bytes() for file in before} == before

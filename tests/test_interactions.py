@@ -25,7 +25,7 @@ from cwboost.fitting.interactions import rank_interactions, residuals
 from cwboost.fitting.preparation import prepare
 from cwboost.fitting.smoothing import SmoothingTarget
 from cwboost.frames.read_frames import read
-from cwboost.terms.bases import LevelBasis, TensorBasis
+from cwboost.terms.bases import LevelBasis, PowerBasis, TensorBasis
 from cwboost.terms.learners import pair_bins
 
 N = 400
@@ -899,3 +899,19 @@ def test_a_bin_that_mixes_cells_is_no_table(weight):
     task = systems.PairTask(basis, basis.all_rows(values, ArrayPool()), weights, target)
     table = systems._table(task)
     assert table is None if weight else np.array_equal(table, [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_each_axis_of_a_pair_has_at_most_255_bins():
+    rng = np.random.default_rng(0)
+    table, y = {"x": rng.normal(size=900), "z": rng.normal(size=900)}, rng.normal(size=900)
+    learners = [cb.Tensor("x", "z"), cb.Spline("x")]
+    of_pair, of_column = prepare(table, y, learners, bins="auto").shared_bins.sets
+    assert all(100 < len(np.unique(axis)) <= 255 for axis in of_pair.values.T)
+    assert of_column.n_bins == 900
+
+
+def test_a_product_with_a_margin_without_constant_has_no_constant():
+    line, levels = PowerBasis(center=0.0, scale=1.0, degree=1, first=1), LevelBasis(n_levels=2)
+    for a, b in ((line, levels), (levels, line), (line, line)):
+        assert TensorBasis(a=a, b=b).ones() is None
+    assert TensorBasis(a=levels, b=levels).ones().tolist() == [1.0] * 4

@@ -394,6 +394,14 @@ def test_default_space_has_the_kinds_that_there_are(rows):
     assert list(Space.make(None, linear).parameters) == ["rate"]
 
 
+def test_default_ranges_of_df():
+    ranges = {
+        cb.Spline: (2, 10), cb.Step: (2, 20), cb.Category: (2, 10), cb.Centered: (0.5, 5),
+        cb.Tensor: (4, 20), cb.Linear: None, cb.Missing: None,
+    }  # fmt: skip
+    assert {kind: kind.df_range for kind in ranges} == ranges
+
+
 def test_default_range_of_the_rate(rows):
     space = Space.make(None, prepare(rows[0], rows[1]).plans)
     assert space.parameters["rate"].limits == (0.01, 0.5)

@@ -6,10 +6,12 @@ Does not know what the commands do with them (see commands/).
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from cwboost._utils.atomic_files import STANDARD
 from cwboost.losses import LOSSES, Loss
 from cwboost.terms.styles import STYLES
 
@@ -19,6 +21,28 @@ TABLE = "CSV, Parquet or JSON lines, or a folder of Parquet files; - is standard
 MODEL = "a model written by cwboost fit"
 RATE = "learning rate, usually 0.01 to 0.3"
 THREADS = "number of threads; the result does not depend on it"
+INPUTS = {"table": "TABLE", "model": "MODEL"}  # what commands read, by the name of the argument
+OUTPUTS = {"output": "-o", "to": "--to", "plot": "--plot", "trials": "--trials"}  # and write
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Raise if a command would overwrite a file that it reads."""
+    files = {name: getattr(args, name, None) for name in (*INPUTS, *OUTPUTS)}
+    known = {name: file for name, file in files.items() if file not in (None, STANDARD)}
+    for name, option in OUTPUTS.items():
+        for source, shown in INPUTS.items():
+            if {name, source} <= known.keys() and _is_same_file(known[name], known[source]):
+                raise ValueError(
+                    f"{option} {known[name]} would overwrite {shown}, which the command reads; "
+                    "give another file"
+                )
+
+
+def _is_same_file(one: Any, other: Any) -> bool:
+    try:
+        return os.path.samefile(one, other)  # noqa: PTH121
+    except (OSError, ValueError):  # one of them does not exist
+        return False
 
 
 # --- groups of arguments --------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any
 from cwboost import __version__
 from cwboost.progress import command_progress
 
+from .arguments import check_outputs
 from .command import BAD_INPUT, BROKEN_PIPE, INTERRUPTED, Command
 from .registry import COMMANDS
 
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = lambda message, *_, **__: progress.say("warning", str(message))
+            check_outputs(options)
             code = COMMANDS[options.command].run(options, progress)
         sys.stdout.flush()
         return code

@@ -11,8 +11,8 @@ from typing import TypeVar
 from cwboost._utils.checks import is_built_in, is_subclass
 
 from .base import Basis, BasisRows, Pieces, RowShares
+from .indicator import MarkBasis
 from .levels import LevelBasis
-from .mark import MarkBasis
 from .penalties import difference_penalty
 from .powers import PowerBasis
 from .spline import Extrapolate, SplineBasis
