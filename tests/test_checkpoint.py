@@ -548,11 +548,15 @@ def test_writes_are_rare(tmp_path, monkeypatch):
     assert sizes == [1, 200]
     assert kept.MIN_PAUSE >= 10
     monkeypatch.setattr(kept, "MIN_PAUSE", 0.0)
+    pauses, save = [], Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", lambda *a: pauses.append(save(*a)) or pauses[-1])
     sizes.clear()
     file.unlink()
     began = time.perf_counter()
     cb.fit(TABLE, y, n_iter=3000, search="certified", checkpoint=file)
-    assert 5 < len(sizes) < 3000 / 5, time.perf_counter() - began
+    passed = time.perf_counter() - began
+    assert len(sizes) < 3000 / 5, passed
+    assert max(pauses) <= kept.PAUSE_FACTOR * passed
     path = Checkpoint(file).stages[0].path
     assert file.stat().st_size < 1.1 * sum(getattr(path, n).nbytes for n in kept.ARRAYS) + 5000
 
