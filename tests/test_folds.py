@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 import cwboost as cb
 from cwboost.fitting.input_data import FitInput, read_data
 from cwboost.losses import as_loss
-from cwboost.selection.folds import as_folds, fold_validation_rows
+from cwboost.selection.folds import _smallest_dtype, as_folds, fold_validation_rows
 
 
 def rows(n=60, loss="squared", weights=None, y=None):
@@ -277,3 +277,10 @@ def test_groups_in_time_order_must_stand_together():
 
 def test_splitters_of_any_kind_are_checked():
     assert len(as_folds(ShuffleSplit(7, test_size=0.3, random_state=0), rows())) == 7
+
+
+@pytest.mark.parametrize("counts", [[0, 1], [1, 2], [1, 1], [0, 300]])
+def test_counts_keep_their_values(counts):
+    found = _smallest_dtype(np.array(counts))
+    assert found.tolist() == counts
+    assert found.itemsize <= 2

@@ -914,4 +914,6 @@ def test_a_product_with_a_margin_without_constant_has_no_constant():
     line, levels = PowerBasis(center=0.0, scale=1.0, degree=1, first=1), LevelBasis(n_levels=2)
     for a, b in ((line, levels), (levels, line), (line, line)):
         assert TensorBasis(a=a, b=b).ones() is None
+        assert not TensorBasis(a=a, b=b).has_masses
     assert TensorBasis(a=levels, b=levels).ones().tolist() == [1.0] * 4
+    assert TensorBasis(a=levels, b=levels).has_masses

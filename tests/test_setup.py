@@ -21,6 +21,7 @@ import cwboost as cb
 from cwboost import _core as core
 from cwboost._utils.memory import SMALL, ArrayPool, garbage_collection_paused
 from cwboost._utils.threads import map_in_threads
+from cwboost.binning.index_sets import CodedColumn
 from cwboost.binning.rules import Bins, nearest
 from cwboost.binning.summary import Sample, summarize
 from cwboost.fitting import shared_bins, systems, term_plans
@@ -617,3 +618,9 @@ def test_threads_set_up_the_same_fit(monkeypatch):
         assert (a.smoothing, a.df) == (b.smoothing, b.df)
         np.testing.assert_array_equal(a.beta, b.beta)
         np.testing.assert_array_equal(a.plan.basis.mean, b.plan.basis.mean)
+
+
+def test_codes_that_are_not_listed_go_to_the_fallback():
+    listed = np.array([0.0, 2.0, np.nan])
+    column = CodedColumn(np.array([0, 1, 2, 3, 4]), np.array([0.0, 1.0, 2.0, 7.0, np.nan]))
+    assert column.bins(listed, 1).index.tolist() == [0, 1, 1, 1, 2]

@@ -795,8 +795,11 @@ def test_in_time_order_a_hybrid_watches_the_last_training_rows():
         np.testing.assert_array_equal(np.flatnonzero(held), inside[-round(len(inside) / 4) :])
 
 
-def test_a_range_may_be_one_value():
+def test_a_range_may_be_one_value(rows):
     assert cb.LogUniform(0.1, 0.1).limits == (0.1, 0.1)
+    plans = prepare(rows[0], rows[1]).plans
+    assert Space.make({"rate": cb.LogUniform(0.1, 0.1)}, plans).size == 1
+    assert Space.make({"rate": cb.LogUniform(0.1, 0.2)}, plans).size == np.inf
 
 
 def test_a_momentum_may_be_zero_but_not_a_rate(rows):
