@@ -674,3 +674,22 @@ def test_bounds_of_the_certified_search_are_tight(name):
         optimizer=getattr(cb, name)(rate=0.05), validation=validation, patience=None,
     )  # fmt: skip
     assert model.path.evaluations.sum() <= 1.02 * EVALUATIONS[name]
+
+
+@pytest.mark.filterwarnings("ignore:the fit (diverges|stopped):RuntimeWarning")
+@pytest.mark.parametrize("seed", [2, 4])
+def test_searches_agree_after_steps_that_were_halved(seed):
+    rng = np.random.default_rng(seed)
+    table = {f"x{j}": rng.normal(size=600) for j in range(8)}
+    y = rng.poisson(np.exp(1 + 0.5 * table["x0"] + 0.3 * np.sin(2 * table["x1"])))
+    full, certified = (
+        cb.fit(
+            table, y, "smooth", loss="poisson", scale=1.0, start=0.5, n_iter=40, search=search,
+            optimizer=cb.Accelerated(2.0, 0.05),
+        )
+        for search in ("full", "certified")
+    )  # fmt: skip
+    assert np.count_nonzero(full.path.halvings[:-1]) > 5
+    assert certified.choices == full.choices
+    assert certified.corrections == full.corrections
+    np.testing.assert_array_equal(certified.risk, full.risk)
