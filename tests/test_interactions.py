@@ -18,6 +18,7 @@ import cwboost.fitting.interactions as interactions
 from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.index_sets import UNSEEN
+from cwboost.binning.summary import summarize
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
 from cwboost.fitting import pair_systems as systems
 from cwboost.fitting.input_data import Split
@@ -917,3 +918,13 @@ def test_a_product_with_a_margin_without_constant_has_no_constant():
         assert not TensorBasis(a=a, b=b).has_masses
     assert TensorBasis(a=levels, b=levels).ones().tolist() == [1.0] * 4
     assert TensorBasis(a=levels, b=levels).has_masses
+
+
+def test_rare_levels_share_the_last_level_of_the_ranking():
+    names = np.repeat([f"{k:02}" for k in range(15)], range(20, 5, -1))  # "00" is the most frequent
+    data = prepare({"g": names}, np.arange(len(names), dtype=float), [cb.Category("g")]).data
+    summary = summarize(data.table["g"], data.sample)
+    margin = interactions._margin("g", data, summary)
+    number = {name: set(margin.levels[names == name].tolist()) for name in np.unique(names)}
+    last = interactions.MAX_LEVELS - 1
+    assert [number[f"{k:02}"] for k in range(15)] == [{min(k, last)} for k in range(15)]
