@@ -61,8 +61,8 @@ class Optimizer:
     # Whether it has a second phase, which begins when the validation risk turns upwards. A fit
     # without validation rows is then refused.
     needs_validation: ClassVar[bool] = False
-    # Whether its iterations (of the first phase, if there are two) record a correction beside the
-    # choice. Such a path diverges if it goes on for much longer than is best.
+    # Whether its iterations (of the first phase, if there are two) record a correction in addition
+    # to the choice. Such a path diverges if it goes on for much longer than is best.
     has_momentum: ClassVar[bool] = False
     # Whether the training risk may rise without a warning: another phase may fit other rows.
     risk_may_rise: ClassVar[bool] = False

@@ -151,7 +151,7 @@ class DaskShards(Shards):
         return [shard for shard in by_worker.values() if shard.partitions]
 
     def _wait_for_workers(self) -> dict[str, int]:
-        """Return the workers and their threads; wait for one if there is none."""
+        """Return the workers and their threads, once there is a worker."""
         began = time.monotonic()
         while not (workers := self._workers()):
             if time.monotonic() - began > self.timeout:
@@ -261,7 +261,7 @@ class DaskShards(Shards):
         raise self._too_many_lost(number)
 
     def _move(self, number: int) -> None:
-        """Make a shard anew on another worker, and bring it to the state of the lost one."""
+        """Rebuild a lost shard on another worker, and bring it to its last state."""
         lost = set[str]()
         for _ in range(TRIES):
             lost.add(self.shards[number].address)

@@ -207,7 +207,7 @@ class ShardRows:
     def _held(
         self, validation_from: str, drawn: Sequence[Sequence[NDArray[np.int64]]] | None
     ) -> NDArray[np.bool_]:
-        """Return marks of the rows that are held out; arguments as of `split`."""
+        """Return marks of the held-out rows. The arguments are explained in `split`."""
         if validation_from in ("marks", "weights"):
             return np.asarray(self._validation > 0)
         held = np.zeros(self.n_rows, bool)

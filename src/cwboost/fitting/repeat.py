@@ -105,7 +105,7 @@ def _validation_again(model: Model, fit_input: FitInput) -> Any:
 def check_again(model: Model, fit_input: FitInput, method: str, n_threads: int | None) -> None:
     """Raise unless rows that are passed again are the rows of the model's fit."""
     validation = fit_input.validation
-    if model.bags is None:  # the risk of an average of bags is that of all rows
+    if model.bags is None:  # an average of bags has the risk of all rows
         validation = _validation_again(model, fit_input)
     chosen = [name for name, term in model.terms.items() if term.chosen]
     fit_input = replace(fit_input, validation=validation)

@@ -1,7 +1,7 @@
 """Table files: CSV, JSON lines and Parquet, read and written. "-" is standard input and output.
 
-Knows how cells are written and what they mean. Parquet needs pyarrow (extra `parquet`). A folder of
-Parquet files and a saved Dataset are tables, too.
+Decides how cells are written and what they mean. Parquet needs pyarrow (extra `parquet`). A folder
+of Parquet files and a saved Dataset are tables, too.
 Does not know about models.
 
 A column of a CSV file has the first of these kinds that fits all its cells. An empty cell is

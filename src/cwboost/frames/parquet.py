@@ -1,7 +1,6 @@
 """Parquet files that need not fit into memory: columns and batches of rows, read in place.
 
-Knows files, row groups and pyarrow (extra `parquet`). Errors name the file, the row group and the
-column.
+Needs pyarrow (extra `parquet`). Errors name the file, the row group and the column.
 Does not know about Datasets or models.
 """
 

@@ -1,6 +1,6 @@
 """A saved Dataset: a folder with one file per column.
 
-Knows the file format and its checksums, which are compared when a file is first read.
+Defines the file format and its checksums, which are compared when a file is first read.
 Does not know where the rows come from (see dataset.py) or how bins are stored (see
 binning/bin_cache.py).
 

@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import count
 from cwboost.frames.columns import Floats, TargetError
 
 from .base import Loss, TargetRows
@@ -47,7 +48,7 @@ class Tweedie(Loss):
         if bad.any():
             row, n = int(np.argmax(bad)), int(bad.sum())
             needs = f"the {self.name} loss needs numbers {domain}"
-            raise TargetError(row, f"{needs}, got {y[row]:g} ({n} such rows)")
+            raise TargetError(row, f"{needs}, got {y[row]:g} (in {count(n, 'row')})")
 
     def start_of(self, rows: TargetRows) -> Floats:
         p = self.power

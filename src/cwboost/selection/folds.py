@@ -445,7 +445,7 @@ def _check(fold: Fold, where: str, data: FitData) -> None:
     if len(both):
         raise ValueError(
             f"{where}: row {data.table.row(int(both[0]))} is both trained on and tested on "
-            f"({len(both)} such rows)"
+            f"({len(both)} such row{'s' * (len(both) > 1)})"
         )
     if data.classes:
         lacking = np.setdiff1d(data.y, data.y[training])

@@ -1,7 +1,7 @@
 """Formulas: from "y ~ s(age, df=4) + job + te(lon, lat)" to the target and its learners.
 
-Knows the grammar, and points at the character where a formula breaks it. The functions come from
-the learners (`Learner.functions`).
+Errors point at the character where a formula breaks the grammar. The functions come from the
+learners (`Learner.functions`).
 
     formula   target "~" term { "+" term | "-" column }
     term      "." | column | function "(" argument { "," argument } ")"
