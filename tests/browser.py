@@ -27,24 +27,24 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE = 60.0  # seconds for an answer
+PATIENCE = 60.0  # seconds to wait for an answer
 
 
 def find_browser() -> str | None:
-    """Return the program in the environment variable CHROMIUM, else the first of the names."""
+    """Return the program in the variable CHROMIUM, else the first of NAMES that is installed."""
     named = os.environ.get("CHROMIUM")
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 class Page:
-    """One tab."""
+    """A browser tab."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
         self._in, self._out = to_browser, from_browser
         self._number, self._rest = 0, b""
         self._session: str | None = None
-        self.complaints: list[str] = []  # errors and warnings of the console, exceptions
-        self.requests: list[str] = []  # addresses that the page asked for
+        self.complaints: list[str] = []  # exceptions, errors and warnings in the console
+        self.requests: list[str] = []  # URLs that the page requested
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -123,10 +123,10 @@ class Page:
             time.sleep(0.05)
 
     def press(self, key: str, code: int = 0, text: str = "") -> None:
-        """Press a key."""
-        about = {"key": key, "windowsVirtualKeyCode": code, "text": text}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **about)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+        """Press and release a key."""
+        event = {"key": key, "windowsVirtualKeyCode": code, "text": text}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **event)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def write(self, text: str) -> None:
         self.call("Input.insertText", text=text)
@@ -147,7 +147,7 @@ def browser(program: str) -> Iterator[Page]:
     with tempfile.TemporaryDirectory(prefix="browser", ignore_cleanup_errors=True) as profile:
         command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
 
-        def pipes() -> None:  # the browser reads 3 and writes 4
+        def pipes() -> None:  # the browser reads descriptor 3 and writes to 4
             os.dup2(os.dup(in_read), 3)
             os.dup2(os.dup(out_write), 4)
 
@@ -164,7 +164,7 @@ def browser(program: str) -> Iterator[Page]:
         try:
             yield Page(in_write, out_read)
         finally:
-            os.close(in_write)  # the end of the pipe ends the browser
+            os.close(in_write)  # closing the pipe ends the browser
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:

@@ -1,5 +1,5 @@
-"""What holds for all tests: no example of a property has to be quick, machines may be busy; and
-Ctrl-C interrupts, also where whoever began the tests had it ignored."""
+"""Settings of all tests: Hypothesis examples have no deadline, because machines may be busy, and
+Ctrl-C interrupts the tests even if the parent process ignores SIGINT."""
 
 import signal
 

@@ -1,8 +1,8 @@
 """Models and rows that the tests of the exports share.
 
 The models have every kind of term, every loss, offsets, and hostile names and levels. The rows have
-missing cells, unseen levels, values beyond the training range, at every break and next to it. Does
-not know about any export.
+missing cells, unseen levels, values beyond the training range, and values at and next to every
+break. Does not know about any export.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cwboost.terms.encoders import Cuts
 from cwboost.terms.learners import Learner
 
 N = 240
-TOLERANCE = 1e-9  # a thousandth of what is promised
+TOLERANCE = 1e-9  # exports agree with the model up to rounding (docs/export.md)
 
 KINDS = problems.KINDS | {
     "spline, degree 0": lambda: [cb.Spline("u", 4, knots=6, degree=0, differences=1)],
@@ -77,7 +77,7 @@ class Cosine(Learner):
 
 @cache
 def model_without_pieces() -> cb.Model:
-    """A model with terms that are not piecewise polynomials."""
+    """Return a model with terms that are not piecewise polynomials."""
     table = make_table()
     y = problems.make_target(0, table, "squared") + np.cos(3 * table["u"])
     learners = [Cosine("u"), cb.Spline("v"), cb.Category("g"), cb.Tensor(Cosine("z"), "g", df=3)]
@@ -195,8 +195,8 @@ def _hard_values(model: cb.Model, name: str, column: np.ndarray) -> np.ndarray:
     breaks = np.unique(np.concatenate(points[1:])) if len(points) > 1 else np.empty(0)
     low, high = points[0].min(), points[0].max()
     beyond = [np.nan, low - 1e-3, high + 1e-3, low - 30.0, high + 30.0, -1e4, 1e4, 0.0, -0.0]
-    beside = [np.nextafter(breaks, -np.inf), breaks, np.nextafter(breaks, np.inf)]
-    return np.concatenate([beyond, *beside])
+    near = [np.nextafter(breaks, -np.inf), breaks, np.nextafter(breaks, np.inf)]
+    return np.concatenate([beyond, *near])
 
 
 def predict(model: cb.Model, rows: Any, kind: str, **fixed: Any) -> np.ndarray:

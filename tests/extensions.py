@@ -1,7 +1,7 @@
-"""What users may add: loss, bases, learners, optimizer, metric, display and export.
+"""User-defined extensions: loss, bases, learners, optimizer, metric, display and export.
 
-Written as a user would write them, in one file outside the package. `registered()` adds them to
-the registries and takes them out again; nothing else in the package knows them.
+They are written as a user would write them, in one file outside the package. `registered()` adds
+them to the registries and removes them afterwards; the package refers to them nowhere else.
 """
 
 from contextlib import contextmanager
@@ -91,7 +91,7 @@ class HingeBasis(Basis):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BumpBasis(Basis):
-    """Gaussian bumps: no piecewise polynomial form."""
+    """Gaussian bumps, which are not piecewise polynomials."""
 
     centers: tuple[float, ...]
     width: float
@@ -139,7 +139,7 @@ class Bump(Learner):
 
 @dataclass
 class Cautious(Optimizer):
-    """Plain boosting at half the learning rate that it is given."""
+    """Plain boosting at half the given learning rate."""
 
     rate: float = 0.2
 
@@ -179,7 +179,7 @@ def write_text(model, file):
 
 @contextmanager
 def registered():
-    """Register everything; afterwards the registries are as they were."""
+    """Register all extensions; restore the registries afterwards."""
     kinds = {
         id(LOSSES): (LOSSES, {"log-cosh": LogCosh}),
         id(BASES): (BASES, {"hinge": HingeBasis, "bumps": BumpBasis}),

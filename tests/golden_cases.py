@@ -1,8 +1,8 @@
 """The golden fits of R's compboost and mboost, converted to cwboost's conventions.
 
-Knows: the conventions of both packages (order and names of learners, factors in losses and rates,
-risk sums, rescaled weights, order of levels) and where the files are.
-Does not know: the oracle or cwboost; specs are built from any namespace with the public names.
+This module handles the conventions of both packages (order and names of learners, factors in
+losses and rates, risk sums, rescaled weights, order of levels) and the paths of the files.
+Does not know about the oracle or cwboost: specs are built from any namespace with the public names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 HERE = Path(__file__).parent / "golden"
 LOSSES = {"gaussian": "squared"}  # other names are the same
-# tolerances that fit the precision of the references, see golden/README.md
+# tolerances that match the precision of the references, see golden/README.md
 TOLERANCE = {"risk": 1e-8, "scores": 1e-7, "coef": 1e-5, "smoothing": 1e-5}
 
 
@@ -43,7 +43,7 @@ PLAIN_SPECS = SimpleNamespace(
 
 @dataclass(frozen=True)
 class Case:
-    """One golden fit: settings first, then what must come out, all in cwboost's conventions.
+    """One golden fit: first its settings, then the expected results, in cwboost's conventions.
 
     Names of learners are cwboost's default names: "x1", "cat1", "cat1=a" for a binary level.
     """
@@ -67,7 +67,7 @@ class Case:
     corrections: list[str]  # empty for plain boosting
     risk: np.ndarray  # (n_iter + 1,), weighted mean loss
     coef: dict[str, np.ndarray]  # of learners ever chosen, levels sorted
-    coef_after: dict[int, dict[str, np.ndarray]]  # the same after so many iterations
+    coef_after: dict[int, dict[str, np.ndarray]]  # the same after the given number of iterations
     smoothing: dict[str, float]  # of all learners
     knots: dict[str, np.ndarray]  # of splines, outer knots included; empty for mboost
     scores: np.ndarray  # first 20 rows, at the bins
@@ -75,7 +75,7 @@ class Case:
     response: np.ndarray | None  # first 20 rows, probabilities (binomial)
 
     def learners(self, specs: Any = PLAIN_SPECS) -> list[Any]:
-        """Learner specs, built from a namespace such as the module cwboost."""
+        """Return the learner specs, built from a namespace such as the module cwboost."""
         return [getattr(specs, kind)(**keywords) for kind, keywords in self.learner_specs]
 
     def optimizer(self, specs: Any = PLAIN_SPECS) -> Any:
@@ -85,7 +85,7 @@ class Case:
 
 @cache
 def read_table(csv_name: str) -> dict[str, np.ndarray]:
-    """Columns of a csv file: float where every cell is a number, else str."""
+    """Return the columns of a CSV file: float where every cell is a number, else str."""
     with (HERE / "data" / csv_name).open(newline="") as file:
         header, *rows = csv.reader(file)
     table = {}
@@ -102,13 +102,16 @@ def case_names() -> list[str]:
 
 
 def public_name(learner_id: str) -> str:
-    """`x1_spline` -> x1, `cat1_ridge` -> cat1, `cat1_a_binary` -> cat1=a; mboost: x1."""
+    """Convert an id: `x1_spline` -> x1, `cat1_ridge` -> cat1, `cat1_a_binary` -> cat1=a.
+
+    In mboost the id is the column: x1.
+    """
     column, *rest = learner_id.split("_")
     return f"{column}={rest[0]}" if rest and rest[-1] == "binary" else column
 
 
 def factors(fit: dict[str, Any]) -> tuple[float, float, float]:
-    """(rate, score, risk): by what the file's figures are multiplied.
+    """Return the factors (rate, score, risk) by which the numbers in the file are multiplied.
 
     compboost's quantile loss and gradient are twice the check loss: double rate, half risk.
     mboost's squared risk is the sum of (y - f)^2. Its binomial loss is log(1 + e^{-2yf}) / log 2 on
@@ -125,7 +128,10 @@ def factors(fit: dict[str, Any]) -> tuple[float, float, float]:
 
 
 def learner_specs(fit: dict[str, Any], columns: dict) -> list[tuple[str, dict[str, Any]]]:
-    """compboost visits learners in byte-wise order of their ids, mboost in the order listed."""
+    """Return the specs in the order in which the reference visits its learners.
+
+    compboost visits learners in byte-wise order of their ids, mboost in the order listed.
+    """
     cat, spline = fit["options"]["cat"], {k: fit[k] for k in ("degree", "differences", "df")}
     spline["knots"] = fit["n_knots"]
     specs = {}
@@ -152,7 +158,10 @@ def all_names(specs: list[tuple[str, dict[str, Any]]], columns: dict) -> list[st
 
 
 def coefficients(fit: dict[str, Any], found: dict[str, list[float]]) -> dict[str, np.ndarray]:
-    """compboost keeps levels in order of appearance (`dictionary`), mboost sorts them."""
+    """Return the coefficients of each learner, with sorted levels.
+
+    compboost keeps levels in order of appearance (`dictionary`), mboost sorts them.
+    """
     score, out = factors(fit)[1], {}
     for learner_id, values in found.items():
         theta = score * np.array(values, float)
@@ -164,14 +173,14 @@ def coefficients(fit: dict[str, Any], found: dict[str, list[float]]) -> dict[str
 
 
 def load(name: str) -> Case:
-    """One golden fit by the name of its file."""
+    """Return the golden fit that is stored under this file name."""
     fit = json.loads((HERE / "fits" / f"{name}.json").read_text())
     table = read_table(fit["csv"])
     columns = {column: table[column] for column in fit["features"]}
     options, algo = fit["options"], fit["algo"]
     rate, score, risk = factors(fit)
     weights = table[options["weights"]] if options["weights"] else None
-    # lambda goes with the scale of A, and mboost's weights sum to n
+    # lambda scales with A, and mboost rescales its weights to sum n
     lambda_factor = 1.0 if weights is None else weights.sum() / np.sum(weights > 0)
     specs = learner_specs(fit, columns)
     if "acwb" in algo:
@@ -210,6 +219,6 @@ def load(name: str) -> Case:
 
 
 def cases() -> Iterator[Case]:
-    """All golden fits."""
+    """Yield all golden fits."""
     for name in case_names():
         yield load(name)

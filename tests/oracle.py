@@ -1,9 +1,9 @@
-"""A dense NumPy oracle of componentwise gradient boosting, straight from the formulas.
+"""A dense NumPy oracle for componentwise gradient boosting, written directly from the formulas.
 
-Knows: the mathematics (bases, penalties, df -> lambda, losses, Plain / Accelerated / Hybrid), with
-one dense row per observation and weighted normal equations.
-Does not know: cwboost (specs are read by attribute and class name), bin sums, bounds, threads,
-data frames, early stopping, the halving of steps that make the risk infinite.
+Implements the mathematics (bases, penalties, df -> lambda, losses, Plain / Accelerated / Hybrid)
+with one dense row per observation and weighted normal equations. Does not know about cwboost (specs
+are read by attribute and class name), bin sums, bounds, threads, data frames, early stopping or the
+halving of steps that make the risk infinite.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 Columns = dict[str, np.ndarray]
-TIE = 1e-9  # relative: the first-listed learner with gain >= (1 - TIE) * best is chosen
-RANK = 1e-9  # eigenvalues of A against A + tau P below this are zero, above 1 - this are one
+TIE = 1e-9  # relative; the first-listed learner with gain >= (1 - TIE) * best is chosen
+RANK = 1e-9  # eigenvalues of A against A + tau P below RANK count as 0, above 1 - RANK as 1
 MAX_TENSOR_BINS = 255
 MISSING = "missing"  # label of the level (or coefficient) of missing cells
 
@@ -28,18 +28,21 @@ MISSING = "missing"  # label of the level (or coefficient) of missing cells
 
 
 def weighted_quantile(x: np.ndarray, w: np.ndarray, tau: float | np.ndarray) -> Any:
-    """Midpoint of the interval minimising the weighted check loss: invariant to the scale of w."""
+    """Return the midpoint of the interval that minimises the weighted check loss.
+
+    It does not depend on the scale of w.
+    """
     order = np.argsort(x, kind="stable")
     x, cum = x[order], np.cumsum(w[order])
     at = np.asarray(tau) * cum[-1]
-    slack = 1e-12 * cum[-1]  # cumulated weights meet tau * total only up to rounding
+    slack = 1e-12 * cum[-1]  # cumulative weights equal tau * total only up to rounding
     low = x[np.minimum(np.searchsorted(cum, at - slack), len(x) - 1)]
     high = x[np.minimum(np.searchsorted(cum, at + slack, side="right"), len(x) - 1)]
     return (low + high) / 2
 
 
 def labels(values: np.ndarray) -> np.ndarray:
-    """Levels as strings, None for missing; 3.0 -> "3"."""
+    """Return levels as strings, None for missing cells; 3.0 becomes "3"."""
 
     def label(v: Any) -> str | None:
         if v is None or v != v:
@@ -54,7 +57,7 @@ def labels(values: np.ndarray) -> np.ndarray:
 
 
 def sorted_levels(values: np.ndarray, found: np.ndarray) -> list[str]:
-    """Distinct labels: by value for numeric columns, else by string; missing at the end."""
+    """Return distinct labels, sorted by value for numeric columns, else by string; missing last."""
     seen = {v for v in found if v is not None}
     numeric = np.asarray(values).dtype.kind in "iuf"
     levels = sorted(seen, key=float) if numeric else sorted(seen)
@@ -62,7 +65,7 @@ def sorted_levels(values: np.ndarray, found: np.ndarray) -> list[str]:
 
 
 def bin_points(x: np.ndarray, rule: str | int, n: int) -> np.ndarray | None:
-    """Equally spaced points from min to max of the training values x; None for exact bins."""
+    """Return equally spaced points over the range of the training values; None for exact bins."""
     if rule in ("exact", "auto"):
         if rule == "auto" and len(np.unique(x)) > 1024:
             raise NotImplementedError("oracle: 'auto' only where it means 'exact'")
@@ -72,7 +75,7 @@ def bin_points(x: np.ndarray, rule: str | int, n: int) -> np.ndarray | None:
 
 
 def to_bins(x: np.ndarray, points: np.ndarray | None) -> np.ndarray:
-    """Nearest point, halves up; values beyond the training range keep their own value."""
+    """Return the nearest points (ties go up); values outside the training range are unchanged."""
     if points is None or points[0] == points[-1]:
         return x
     step = (points[-1] - points[0]) / (len(points) - 1)
@@ -82,12 +85,12 @@ def to_bins(x: np.ndarray, points: np.ndarray | None) -> np.ndarray:
 
 
 def step_cuts(x: np.ndarray, w: np.ndarray, bins: int) -> np.ndarray:
-    """Upper ends (inclusive) of all Step bins but the last.
+    """Return the upper ends (inclusive) of all Step bins but the last.
 
-    A value with weight share >= 1/bins is an atom, alone in its bin; the rest are cut at their
-    weighted quantiles j / (bins - atoms), and bins that straddle an atom are cut there as well.
-    Where there are no more than `bins` values, each is alone.
-    A new value goes with the nearer neighbour: cuts lie halfway between training values.
+    A value with weight share >= 1/bins is an atom and has its own bin. The other values are cut at
+    their weighted quantiles j / (bins - atoms), and bins that contain an atom are cut there as
+    well. If there are at most `bins` values, each has its own bin. Cuts lie halfway between
+    training values, so a new value joins its nearer neighbour.
     """
     values, inverse = np.unique(x, return_inverse=True)
     if len(values) <= bins:
@@ -110,7 +113,7 @@ def step_cuts(x: np.ndarray, w: np.ndarray, bins: int) -> np.ndarray:
 
 @dataclass
 class Term:
-    """One learner: `rows(columns, at_bins)` gives its dense design, unknown cells filled."""
+    """One learner: `rows(columns, at_bins)` returns its dense design, with unknown cells filled."""
 
     name: str
     spec: Any
@@ -118,8 +121,8 @@ class Term:
     penalty: np.ndarray
     levels: list[str] | None = None
     linear: np.ndarray | None = None  # Centered: spline coefficients of (1, x)
-    additive: np.ndarray | None = None  # pair without main effects: coefficients of these
-    inner: np.ndarray | None = None  # which coefficients of a pair are no margin's first
+    additive: np.ndarray | None = None  # pair: tensor coefficients of the main effects
+    inner: np.ndarray | None = None  # pair: coefficients that are first in neither margin
     to_raw: Callable[[np.ndarray], np.ndarray] = field(default=lambda theta: theta)
 
 
@@ -134,7 +137,7 @@ def difference_penalty(d: int, order: int) -> np.ndarray:
 
 
 def spline_knots(x: np.ndarray, w: np.ndarray, spec: Any) -> np.ndarray:
-    """Inner knots, the range, and `degree` more on each side continuing the end spacings."""
+    """Return inner knots, the range, and `degree` more knots per side with the end spacings."""
     size, degree = get(spec, "knots", 20), get(spec, "degree", 3)
     if get(spec, "knot_placement", "uniform") == "uniform":
         t = np.linspace(x.min(), x.max(), size + 2)
@@ -156,7 +159,7 @@ def spline_rows(x: np.ndarray, knots: np.ndarray, degree: int, extrapolate: str)
 
 
 def power_coefficients(theta: np.ndarray, centre: float, half: float) -> np.ndarray:
-    """Coefficients over powers of z = (x - centre) / half to those over 1, x, x^2, ..."""
+    """Convert coefficients from powers of z = (x - centre) / half to powers of x."""
     z = np.polynomial.Polynomial([-centre / half, 1 / half])
     out = np.zeros_like(theta)
     for j in range(len(theta)):
@@ -167,7 +170,7 @@ def power_coefficients(theta: np.ndarray, centre: float, half: float) -> np.ndar
 
 @dataclass
 class Training:
-    """What bases may see: the training rows, the bin rule, and cut points given from outside."""
+    """Input of the bases: the training rows, the bin rule, and externally given cut points."""
 
     columns: Columns
     w: np.ndarray
@@ -181,7 +184,7 @@ class Training:
 
 
 def filled(rows: Callable, train: Training) -> Callable[[Columns, bool], np.ndarray]:
-    """Rows of NaN (unknown cells) become the weighted mean row of the known training rows."""
+    """Replace rows of NaN (unknown cells) by the weighted mean of the known training rows."""
     X = rows(train.columns, True)
     ok = ~np.isnan(X).any(axis=1)
     mean = np.average(X[ok], axis=0, weights=train.w[ok])
@@ -194,7 +197,7 @@ def filled(rows: Callable, train: Training) -> Callable[[Columns, bool], np.ndar
 
 
 def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable, np.ndarray, dict]:
-    """Basis and penalty of Linear, Polynomial, Spline, Centered and Step; extras for Term."""
+    """Return basis, penalty and extras for Term; for all learners of one numeric column."""
     kind, column = type(spec).__name__, spec.column
     x, w = train.known(column)
     points = bin_points(x, get(spec, "bins", rule), len(train.w)) if kind != "Step" else None
@@ -237,7 +240,7 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
             X[miss, -1] = 1.0
         return X
 
-    if own:  # the missing column is unpenalised, but a level like others beside spikes
+    if own:  # the missing column is unpenalised; with spikes it is penalised like a level
         P = np.pad(P, (0, 1))
         P[-1, -1] = float(get(spec, "kind", "") == "spikes")
     return filled(rows, train), P, extra
@@ -247,7 +250,7 @@ def one_hot(column: str, levels: list[str]) -> Callable[[Columns, bool], np.ndar
     def rows(columns: Columns, at_bins: bool) -> np.ndarray:
         found = [MISSING if v is None else v for v in labels(columns[column])]
         X = np.array([[v == level for level in levels] for v in found], float)
-        X[X.sum(axis=1) == 0] = np.nan  # an unseen level, or missing where training had none
+        X[X.sum(axis=1) == 0] = np.nan  # an unseen level, or a missing cell unseen in training
         return X
 
     return rows
@@ -256,7 +259,10 @@ def one_hot(column: str, levels: list[str]) -> Callable[[Columns, bool], np.ndar
 def tensor_basis(
     spec: Any, train: Training, rule: str | int
 ) -> tuple[Callable, np.ndarray, dict[str, Any]]:
-    """Row-wise Kronecker product (a-major); penalty P_a (x) I + I (x) P_b; extras for Term."""
+    """Return the row-wise Kronecker product (a-major), its penalty, and extras for Term.
+
+    The penalty is P_a (x) I + I (x) P_b.
+    """
     rows, P, ones = [], [], []
     steps = min(16, max(4, int(1.3 * len(train.w) ** 0.25)))
     for margin in (spec.a, spec.b):
@@ -288,7 +294,7 @@ def tensor_basis(
 
 
 def make_terms(spec: Any, name: str, train: Training, rule: str | int) -> list[Term]:
-    """The learners of one spec: one, or one per level for binary categories."""
+    """Return the learners of a spec: one, or one per level for binary categories."""
     kind = type(spec).__name__
     if kind == "Tensor":
         product, P, extra = tensor_basis(spec, train, rule)
@@ -317,7 +323,7 @@ def make_terms(spec: Any, name: str, train: Training, rule: str | int) -> list[T
 
 
 def spec_names(learners: Sequence[Any]) -> list[str]:
-    """The column; "spline(age)" where several share it; "lon:lat" for a tensor."""
+    """Return names: the column; "spline(age)" if several specs share it; "lon:lat" for a tensor."""
     shared = [getattr(s, "column", None) for s in learners]
     out = []
     for s in learners:
@@ -347,10 +353,10 @@ class Solver:
     smoothing: float
     df: float
     net_df: float
-    condition: float  # of the system that is solved
+    condition: float  # condition number of the system that is solved
 
     def solve(self, r: np.ndarray) -> tuple[np.ndarray, float]:
-        """Coefficients (d, q) for residuals (n, q), and the gain 2 theta's - theta'A theta."""
+        """Return coefficients (d, q) for residuals (n, q) and gain 2 theta's - theta'A theta."""
         s = self.X.T @ (self.w[:, None] * r)
         theta = self.K @ s
         return theta, float(np.sum(theta * (2 * s - self.A @ theta)))
@@ -366,12 +372,12 @@ def find_smoothing(
     net: bool,
     tau: float | None = None,
 ) -> float:
-    """Lambda with sum of g(h_j) (net: of g(h_j) (1 - c_j^2)) equal to df.
+    """Return lambda such that the sum of g(h_j) (net: of g(h_j) (1 - c_j^2)) equals df.
 
     h = a / (a + (lambda / tau)(1 - a)), a the eigenvalues of A against A + tau P;
     g(h) = 2h - h^2 (df2) or h (df1); c_j = share of the constant in the j-th direction, t = X'W1.
     """
-    if not A.any():  # a Missing or binary learner whose cells are not in this part
+    if not A.any():  # a Missing or binary learner without such cells in this part
         return 0.0
     tau = np.trace(A) / np.trace(P) if tau is None else tau
     e, V = np.linalg.eigh(A + tau * P)
@@ -399,19 +405,19 @@ def find_smoothing(
 
 
 def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float) -> Solver:
-    """Normal equations of one learner on the rows with w > 0."""
+    """Set up the normal equations of one learner on the rows with w > 0."""
     A, P, t = X.T @ (w[:, None] * X), term.penalty, X.T @ w
     if term.additive is not None:
         return make_pair_solver(term, X, w, A, default_net_df)
     kind, centered = get(term.spec, "df_kind", "df2"), term.linear is not None
     smoothing, df = get(term.spec, "smoothing", None), get(term.spec, "df", None)
     if smoothing is None:
-        net = df is None and not centered  # net df of Centered is its df
+        net = df is None and not centered  # for Centered, df is the net df
         target = (default_net_df if df is None else df) + 2 * centered
         smoothing = find_smoothing(A, P, t, w.sum(), target, kind, net)
     K = np.linalg.pinv(A + smoothing * P, hermitian=True, rcond=1e-14)
     condition = np.linalg.cond(K)
-    if centered:  # theta = Q (A + lambda P)^-1 Q's, Q takes away the linear part
+    if centered:  # theta = Q (A + lambda P)^-1 Q's, where Q removes the linear part
         G = term.linear
         Q = np.eye(len(A)) - G @ np.linalg.solve(G.T @ A @ G, G.T @ A)
         K = Q @ K @ Q.T
@@ -427,8 +433,10 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
 def make_pair_solver(
     term: Term, X: np.ndarray, w: np.ndarray, A: np.ndarray, default_net_df: float
 ) -> Solver:
-    """theta = L Q (Q'A Q + lambda P)^+ Q's: Q takes away what the main effects M span, by least
-    squares over the raw rows, and leaves coefficients in the basis of the tensor; L is `smoothest`.
+    """Set up theta = L Q (Q'A Q + lambda P)^+ Q's for a pair without main effects.
+
+    Q removes the span of the main effects M by least squares over the raw rows; coefficients stay
+    in the basis of the tensor. L is `smoothest`.
     """
     M, P, kind = X @ term.additive, term.penalty, get(term.spec, "df_kind", "df2")
     onto = np.linalg.pinv(M.T @ (w[:, None] * M), hermitian=True) @ (M.T @ (w[:, None] * X))
@@ -456,8 +464,11 @@ def make_pair_solver(
 
 
 def smoothest(term: Term, X: np.ndarray) -> np.ndarray:
-    """What takes from coefficients functions that are zero in all rows, and additive or without
-    penalty: so as to make first the penalty least, and then the coefficients."""
+    """Return the matrix that chooses the smoothest of equivalent coefficients.
+
+    It subtracts functions that are zero in all rows and additive or unpenalised, so as to minimise
+    first the penalty and then the norm of the coefficients.
+    """
     P = term.penalty
     functions = orthonormal(np.hstack([term.additive, null_space(P)]))
     E = functions @ null_space(X @ functions)
@@ -480,7 +491,7 @@ def null_space(B: np.ndarray) -> np.ndarray:
 
 
 def best(solvers: list[Solver], r: np.ndarray) -> tuple[int, np.ndarray]:
-    """The first-listed learner whose gain ties with the best, and its coefficients."""
+    """Return the first-listed learner whose gain ties with the best, and its coefficients."""
     thetas, gains = zip(*(s.solve(r) for s in solvers), strict=True)
     k = int(np.flatnonzero(np.array(gains) >= (1 - TIE) * max(gains))[0])
     return k, thetas[k]
@@ -504,7 +515,7 @@ def mean(values: np.ndarray, w: np.ndarray) -> float:
 
 
 def mean_deviation(y: np.ndarray, o: np.ndarray, w: np.ndarray) -> float:
-    """Weighted mean |y - o - weighted median|."""
+    """Return the weighted mean of |y - o - weighted median|."""
     u = (y - o)[:, 0]
     return mean(np.abs(u - weighted_quantile(u, w, 0.5)), w)
 
@@ -525,7 +536,7 @@ def quantile_loss(tau: float, factor: float) -> Loss:
 
 
 def constant_by_root(residual: Callable, y: np.ndarray, o: np.ndarray, w: np.ndarray) -> float:
-    """The constant where the weighted residuals sum to zero (they fall in the constant)."""
+    """Return the constant at which the weighted residuals sum to zero; they decrease with it."""
     slope = lambda c: mean(residual(y, o + c), w)  # noqa: E731
     high = 1.0
     while slope(-high) < 0 or slope(high) > 0:
@@ -552,7 +563,7 @@ def huber_loss(delta: float) -> Loss:
 
 
 def tweedie_loss(p: float) -> Loss:
-    """Log link, p = 1 poisson, p = 2 gamma; constants in y are left out of the loss."""
+    """Tweedie loss with log link: p = 1 is poisson, p = 2 is gamma; omits terms constant in f."""
 
     def loss(y: np.ndarray, f: np.ndarray) -> np.ndarray:
         first = -y * f if p == 1 else -y * np.exp((1 - p) * f) / (1 - p)
@@ -623,7 +634,7 @@ def make_loss(name: str, tau: float, delta: float, power: float) -> Loss:
 
 
 def code_target(y: Any, loss: str) -> tuple[np.ndarray, list | None]:
-    """Columns the losses work on: -1 / 1 for binomial, one-hot for multinomial; the classes."""
+    """Return y as the losses need it (binomial: -1 / 1, multinomial: one-hot), and the classes."""
     if loss not in ("binomial", "multinomial"):
         return np.asarray(y, float)[:, None], None
     classes = sorted(set(np.asarray(y).tolist()))
@@ -636,10 +647,10 @@ def code_target(y: Any, loss: str) -> tuple[np.ndarray, list | None]:
 
 @dataclass
 class Fit:
-    """What a fit gave. Coefficients in `path` are in the internal basis, those of `at` public."""
+    """The result of a fit. `path` holds internal coefficients, `at` returns public coefficients."""
 
     terms: list[Term]
-    solvers: list[Solver]  # those of the last part
+    solvers: list[Solver]  # for the rows used last
     start: float | np.ndarray
     scale: float
     classes: list | None
@@ -664,23 +675,23 @@ class Fit:
 
     @property
     def best_iteration(self) -> int:
-        """First minimum of the validation risk; the last iteration without validation."""
+        """Return the first minimum of the validation risk, or without one the last iteration."""
         if self.validation_risk is None:
             return len(self.choice_index)
         return int(np.argmin(self.validation_risk))
 
     def at(self, m: int) -> list[np.ndarray]:
-        """Public coefficients per learner after m iterations, (d,), or (d, q) for multinomial."""
+        """Return public coefficients per learner after m iterations: (d,), multinomial: (d, q)."""
         out = [t.to_raw(theta) for t, theta in zip(self.terms, self.path[m], strict=True)]
         return [c[:, 0] if c.shape[1] == 1 else c for c in out]
 
     def scores_at(self, m: int) -> np.ndarray:
-        """Scores of all rows at the bins after m iterations, offset included."""
+        """Return the scores of all rows at the bins after m iterations, including the offset."""
         f = self.score_path[m]
         return f[:, 0] if f.shape[1] == 1 else f
 
     def predict(self, columns: Columns, offset: Any = 0.0, m: int | None = None) -> np.ndarray:
-        """Scores at raw values."""
+        """Return the scores at raw values."""
         thetas = self.path[len(self.choice_index) if m is None else m]
         f = sum(t.rows(columns, False) @ c for t, c in zip(self.terms, thetas, strict=True))
         f = f + np.reshape(offset, (-1, 1)) + np.atleast_1d(self.start)
@@ -705,13 +716,13 @@ def fit(
     validation: Any = None,
     cuts: dict[str, np.ndarray] | None = None,
 ) -> Fit:
-    """Componentwise boosting by dense algebra.
+    """Fit by componentwise boosting with dense algebra.
 
     Parameters
     ----------
     columns : float arrays (NaN missing) or object / str arrays (None missing)
     learners : specs, read by class name and attributes
-    optimizer : object of class name Plain, Accelerated or Hybrid; None is Plain at rate 0.1
+    optimizer : object whose class is named Plain, Accelerated or Hybrid; None is Plain at rate 0.1
     start, scale : override the constant and the step scale of the loss
     validation : mask of validation rows
     cuts : upper inclusive ends of Step bins per column, instead of `step_cuts`
@@ -750,7 +761,7 @@ def fit(
     f0 = o + start
 
     def state(coef: list[np.ndarray]) -> np.ndarray:
-        """Row scores of a coefficient list: never updated, always start + design x coef."""
+        """Return row scores, always computed as start + design x coef and never updated."""
         return f0 + sum(X @ c for X, c in zip(designs, coef, strict=True))
 
     def risk(f: np.ndarray, part: str) -> float:
@@ -818,7 +829,8 @@ def mixed(a: float, x: list[np.ndarray], b: float, y: list[np.ndarray]) -> list[
 
 
 def must_switch(risk: list[float], after: int) -> bool:
-    """The validation risk rose `after` times in a row, or had no new best for ten times that."""
+    """Return whether the validation risk rose `after` times in a row or had no new minimum for ten
+    times as many iterations."""
     rises = np.diff(risk[-after - 1 :]) > 0
     rose = len(rises) == after and bool(rises.all())
     return rose or len(risk) - 1 - int(np.argmin(risk)) >= 10 * after

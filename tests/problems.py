@@ -1,7 +1,7 @@
-"""Small random problems that several test files share: tables, targets, weights, learners.
+"""Small random problems shared by several test files: tables, targets, weights and learners.
 
-Knows: which columns there are and which learners fit them, made so that no two learners tie by
-accident (continuous noise everywhere). Does not know: how a fit is checked.
+Continuous noise in every problem keeps learners from tying by accident. How a fit is checked is
+left to the test files.
 
 Columns: u uniform, v normal with missing cells, k few distinct numbers, z half zeros (an atom),
 g text, h text with missing cells, e noise.
@@ -86,7 +86,7 @@ def make_weights(seed: int, n: int, zeros: bool = False) -> np.ndarray:
 
 
 def mean_loss(name: str, y: np.ndarray, f: np.ndarray, w: np.ndarray | None = None) -> float:
-    """The weighted mean loss of scores f, written out here once more."""
+    """Return the weighted mean loss of scores f, implemented independently of the library."""
     classes = sorted(set(y.tolist())) if name in ("binomial", "multinomial") else []
     if name == "binomial":
         loss = np.logaddexp(0, -np.where(y == classes[1], 1, -1) * f)
@@ -111,8 +111,8 @@ def mean_loss(name: str, y: np.ndarray, f: np.ndarray, w: np.ndarray | None = No
     return float(np.average(loss, weights=w))
 
 
-# Learners by kind; Missing stands beside learners that cannot show missing cells, where the library
-# would put it by itself.
+# Learners by kind. A learner that cannot represent missing cells is followed by a Missing term, as
+# the library would add it.
 KINDS = {
     "linear": lambda: [cb.Linear("u")],
     "linear, no intercept": lambda: [cb.Linear("u", intercept=False)],

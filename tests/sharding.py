@@ -1,4 +1,4 @@
-"""Shards in this process, for tests. Calls and answers are pickled, and shards can be lost."""
+"""In-process shards for tests. Arguments and results are pickled, and a shard can be lost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cwboost.progress import as_progress
 
 
 class LocalShards(Shards):
-    """Shards in this process, given the partitions of each."""
+    """Shards in this process, built from one list of partitions per shard."""
 
-    def __init__(self, of_shards):
+    def __init__(self, partitions_by_shard):
         super().__init__()
-        self.made = [lambda parts=parts: Shard(parts, 1) for parts in of_shards]
-        self.shards = [make() for make in self.made]
+        self.makers = [lambda parts=parts: Shard(parts, 1) for parts in partitions_by_shard]
+        self.shards = [make() for make in self.makers]
         self.calls, self.sent = 0, 0
         self.lose_at = ()  # the first shard is lost before these calls
 
@@ -37,25 +37,25 @@ class LocalShards(Shards):
     def call(self, method, arguments):
         self.calls += 1
         if self.calls in self.lose_at:
-            self.shards[0] = self.made[0]()
+            self.shards[0] = self.makers[0]()
             self.shards[0].replay(self.history(0))
         out = []
-        for shard, given in zip(self.shards, arguments, strict=True):
-            sent = cloudpickle.dumps(given)
+        for shard, shard_arguments in zip(self.shards, arguments, strict=True):
+            sent = cloudpickle.dumps(shard_arguments)
             self.sent += len(sent)
             out.append(pickle.loads(pickle.dumps(getattr(shard, method)(*pickle.loads(sent)))))
         return out
 
 
 def cut(n, n_parts, seed=0):
-    """Return begin and end of partitions of different sizes; some are empty."""
+    """Return (begin, end) of partitions of different sizes; some may be empty."""
     rng = np.random.default_rng(seed)
     inner = np.sort(rng.integers(0, n + 1, n_parts - 1))
     return list(zip([0, *inner], [*inner, n], strict=True))
 
 
 def split_rows(table, arrays, n_parts=5, n_shards=2, held=()):
-    """Return shards of a mapping of columns and of arrays aligned with it.
+    """Return shards that hold a mapping of columns and the arrays aligned with it.
 
     Shard s has the partitions s, s + n_shards, ...
     """
@@ -72,12 +72,12 @@ def fit(shards, y, learners=None, loss="squared", optimizer=None, n_iter=50, bin
         weights=None, offset=None, exposure=None, start=None, scale="auto", validation=None,
         patience=50, random_state=0, search="auto", interactions=None, callback=None,
         checkpoint=None, min_rows_per_bin=None):  # fmt: skip
-    """Fit as `cb.fit` does; arrays are in the partitions."""
-    given = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
-                  as_bins(bins))  # fmt: skip
+    """Fit like `cb.fit`, with the arrays stored in the partitions."""
+    fit_input = FitInput({}, y, weights, offset, exposure, validation, (), min_rows_per_bin, None,
+                         as_bins(bins))  # fmt: skip
     options = FitOptions.checked(optimizer, n_iter, patience, start, scale, None, search)
-    kept = None if checkpoint is None else Checkpoint(checkpoint)
+    checkpoint_file = None if checkpoint is None else Checkpoint(checkpoint)
     pairs = check_named_pairs(interactions)
     terms = TermOptions(as_loss(loss), learners, interactions=pairs)
-    context = RunContext(callback, as_progress(False), kept)
-    return fit_shards(shards, given, terms, options, random_state, context)
+    context = RunContext(callback, as_progress(False), checkpoint_file)
+    return fit_shards(shards, fit_input, terms, options, random_state, context)

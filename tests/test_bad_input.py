@@ -1,5 +1,6 @@
-"""Hostile input: one clear sentence and the right type of exception before any work, or the right
-answer where there is one. Never a crash, a hang or numbers that are silently wrong."""
+"""Tests of invalid and extreme input: cwboost gives the right answer or, before any work, raises
+the right type of exception with one clear sentence. It never crashes, hangs or silently returns
+wrong numbers."""
 
 import datetime as dt
 import decimal
@@ -38,7 +39,7 @@ def fit(table=TABLE, y=Y, *args, **options):
 
 
 def refused(error, message, *args, **options):
-    """One sentence, of the type expected, nothing else; and the process goes on."""
+    """Check that a fit raises exactly this type of error, with a message of one short line."""
     with pytest.raises(error, match=message) as caught:
         fit(*args, **options)
     text = str(caught.value)
@@ -144,8 +145,8 @@ def test_one_row_and_one_column():
         "integers of 300 digits",
     ],
 )
-def test_dates_and_giant_numbers_are_numbers(values):
-    """All are a count in other units, so they fit what the count fits."""
+def test_dates_and_huge_numbers_are_numbers(values):
+    """All of them count in other units, so the fit equals the fit of the count."""
     y = np.sqrt(np.arange(N))
     expected = fit({"x": np.arange(N)}, y)
     model = fit({"x": values}, y)
@@ -177,7 +178,7 @@ def test_hostile_names(name, tmp_path):
     plain = fit({"x": X, "other": Z})
     np.testing.assert_array_equal(model.predict(table), plain.predict({"x": X, "other": Z}))
     assert list(model.terms) == [name, "other"]
-    assert len(model.effect(name)) == 2  # where, and how much
+    assert len(model.effect(name)) == 2  # the grid and the effect
     assert {len(v) for v in model.effect(name).values()} == {200}
     for text in (repr(model), model.summary(), repr(model.effect(name)), repr(model.importance())):
         assert text
@@ -207,7 +208,7 @@ def test_many_columns_and_few_rows():
         ({"m": np.full(N, np.nan)}, "m", []),
     ],
 )
-def test_constant_columns_go_with_one_warning(table, left_out, terms):
+def test_constant_columns_are_left_out_with_one_warning(table, left_out, terms):
     with pytest.warns(UserWarning, match="constant") as caught:
         model = fit(table)
     assert [str(w.message) for w in caught] == [
@@ -225,7 +226,7 @@ SINGLE = [cb.Spline, cb.Linear, cb.Polynomial, cb.Step, cb.Category, cb.Centered
 
 
 @pytest.mark.parametrize("learner", SINGLE[:-1])
-def test_constant_but_for_missing_cells(learner):
+def test_constant_column_with_missing_cells(learner):
     c = np.where(X > 0, np.nan, 7.0)
     model = fit({"c": c}, Y, [learner("c")], n_iter=400)
     shown = model.predict({"c": [7.0, np.nan]})
@@ -233,8 +234,8 @@ def test_constant_but_for_missing_cells(learner):
 
 
 @pytest.mark.parametrize("learner", SINGLE[:-1])
-def test_missing_cells_that_training_had_not(learner):
-    """In validation rows or at prediction: effect 0."""
+def test_missing_cells_that_did_not_occur_in_training(learner):
+    """Their effect is 0, in validation rows and at prediction."""
     x = np.where(HELD, np.nan, X)
     model = fit({"x": x}, Y, [learner("x")], validation=HELD, patience=None)
     np.testing.assert_allclose(model.validation_risk, model.validation_risk[0], rtol=0.2)
@@ -394,7 +395,7 @@ def test_weights_and_offsets(error, message, args, options):
 
 @pytest.mark.parametrize("learner", SINGLE[:-1])
 def test_extremely_unequal_weights(learner):
-    """Rows of weight 1e-300 beside rows of weight 1e300 are absent."""
+    """Rows of weight 1e-300 count as absent if other rows have weight 1e300."""
     heavy = np.arange(N) % 2 == 0
     model = fit({"x": X}, Y, [learner("x")], weights=np.where(heavy, 1e300, 1e-300))
     assert np.isfinite(model.predict({"x": X})).all()
@@ -523,7 +524,7 @@ def test_parameters(make, error, message):
     ids=lambda value: str(value) if isinstance(value, Learner) else "",
 )
 def test_extreme_flexibility(table, learner):
-    """As much as the data carry, and no numbers that run away."""
+    """The df stay at most the number of rows, the risk falls, and predictions stay bounded."""
     model = fit(table, Y, [learner])
     (term,) = model.terms.values()
     assert term.df <= N + 1e-6
@@ -564,7 +565,7 @@ def test_predict_refuses(model, table, error, message):
         model.predict(table)
 
 
-def test_other_arguments_of_a_model(model):
+def test_methods_of_a_model_refuse_invalid_arguments(model):
     for call, error, message in (
         (lambda: model.predict(TABLE, "proba"), ValueError, "kind must be 'response' or 'score'"),
         (
@@ -606,19 +607,19 @@ def test_unseen_levels_are_counted(model):
     assert found[0] == found[2] != found[1]
     unknown = model.predict(row(g=[None]))
     np.testing.assert_allclose(found[0], unknown[0], rtol=1e-12)
-    with pytest.warns(UserWarning, match=r"g \(1 row\)"):  # numbers where text was trained
+    with pytest.warns(UserWarning, match=r"g \(1 row\)"):  # the column was text in training
         np.testing.assert_allclose(model.predict(row(g=[3])), unknown, rtol=1e-12)
 
 
 @pytest.mark.parametrize("learner", [cb.Spline, cb.Linear, cb.Step, cb.Category])
-def test_no_warning_of_numbers_that_look_like_codes(learner):
-    """-1 is a number like any other."""
+def test_no_warning_about_numbers_that_look_like_codes(learner):
+    """The number -1 is not taken for the code of an unseen level."""
     x = np.arange(N) % 5 - 2.0
     fit({"x": x}, Y, [learner("x")]).predict({"x": [-1.0, 0.0]})
     fit({"x": x, "z": Z}, Y, [cb.Tensor("x", "z")]).predict({"x": [-1.0], "z": [-1.0]})
 
 
-def test_booleans_are_known_as_numbers_too():
+def test_booleans_may_be_passed_as_numbers_at_prediction():
     model = fit({"b": X > 0}, Y)
     expected = model.predict({"b": [True, False]})
     assert expected[0] != expected[1]
@@ -638,7 +639,7 @@ def test_no_rows_to_predict(loss):
     assert all(len(v) == 0 for v in model.contributions(none).values())
 
 
-# --- how to fit -----------------------------------------------------------------------------------
+# --- options of a fit -----------------------------------------------------------------------------
 
 
 @refuses(
@@ -735,8 +736,8 @@ def test_validation(error, message, args, options):
     refused(error, message, *args, **options)
 
 
-def test_threads_without_number(monkeypatch):
-    """So many that the system would not start them."""
+def test_too_many_threads_are_refused(monkeypatch):
+    """More threads than the system can start are refused before the fit begins."""
 
     def start(*_):
         raise AssertionError("the work began")
@@ -759,19 +760,19 @@ def test_no_iterations():
     ids=str,
 )
 def test_absurd_steps(optimizer, loss):
-    """The fit ends, says so if the risk ran away, and the model predicts no NaN."""
+    """The fit ends, warns if the risk diverged, and the model does not predict NaN."""
     y = {"binomial": COUNTS > 0, "poisson": COUNTS}.get(loss, Y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = fit(TABLE, y, loss=loss, optimizer=optimizer, n_iter=200)
     assert not np.isnan(model.predict(TABLE)).any()
     assert not np.isnan(model.risk).any()
-    ran_away = model.risk[-1] > 10 * abs(model.risk[0])
-    assert not ran_away or any(w.category is RuntimeWarning for w in caught)
+    diverged = model.risk[-1] > 10 * abs(model.risk[0])
+    assert not diverged or any(w.category is RuntimeWarning for w in caught)
     assert fit(TABLE, Y).risk[-1] < 0.3
 
 
-# --- code of the user -----------------------------------------------------------------------------
+# --- user-defined losses and callbacks ------------------------------------------------------------
 
 
 class Quadratic:
@@ -837,7 +838,7 @@ def loss_with(**methods):
     case(OopsError, "mine", callback=oops),
     case(TypeError, "callback: expected a function", callback=3),
 )
-def test_code_of_the_user(error, message, args, options):
+def test_errors_in_user_code_are_raised(error, message, args, options):
     refused(error, message, *args, **options)
     assert fit(TABLE, Y).n_iter == 10
 
@@ -860,7 +861,7 @@ def test_callback_that_raises_late():
 @pytest.mark.parametrize("size", [1e300, 1e-300, 1e150, 1e-150])
 @pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "quantile", "poisson", "gamma"])
 def test_y_of_any_size(size, loss):
-    """The fit of y in other units, or a sentence that says to rescale y."""
+    """Either the fit is as good as in other units, or the error says to rescale y."""
     y = (Y - Y.min() + 0.5) * size
     try:
         model = fit(TABLE, y, loss=loss, n_iter=60)
@@ -891,7 +892,7 @@ EXTREMES = {
 @pytest.mark.parametrize("learner", SINGLE[:-1])
 @pytest.mark.parametrize("kind", EXTREMES)
 def test_x_of_any_size(kind, learner):
-    """Finite predictions that follow the bins' risk, or a sentence that names the column."""
+    """Either predictions are finite and have the reported risk, or the error names the column."""
     table = {"x": EXTREMES[kind]}
     try:
         model = fit(table, Y, [learner("x")])
@@ -922,7 +923,7 @@ def test_far_beyond_the_training_range(learner):
     assert "too far from the training rows" in message
 
 
-# --- anything at all ------------------------------------------------------------------------------
+# --- random tables --------------------------------------------------------------------------------
 
 CELLS = st.one_of(
     st.none(),
@@ -987,7 +988,7 @@ def test_any_table_fits_or_is_refused(problem):
         except (ValueError, TypeError) as error:
             message = str(error)
         else:
-            weights = options["weights"]  # rows of weight zero may hold what no row of a fit may
+            weights = options["weights"]  # rows of weight zero may hold invalid values
             kept = np.ones(len(y), dtype=bool) if weights is None else np.array(weights) > 0
             rows = read(table).take(kept)
             assert not np.isnan(model.predict(rows, "score")).any()

@@ -1,4 +1,4 @@
-"""Bags: their average is one model, equal to the mean of the fits it is made of."""
+"""Tests of bagging: the averaged model predicts the mean of the fits on the bags."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_target(y, loss):
 
 
 def members(table, y, held, optimizer, n_iter, **options):
-    """The fit of every bag, by itself on the same bins."""
+    """Yield the fit of each bag, fitted separately on the same bins."""
     binned, w = prepare(table, y, **options), np.ones(len(y))
     for out in held:
         split = Split(np.where(out, 0.0, w), np.where(out, w, 0.0), w)
@@ -55,7 +55,7 @@ def bagged():
 @pytest.mark.parametrize(
     "optimizer", [cb.Plain(), cb.Hybrid(0.3, 0.03, then="training"), cb.Hybrid(0.1, 0.03)], ids=repr
 )
-def test_the_average_scores_as_the_mean_of_its_bags(loss, optimizer):
+def test_the_average_predicts_the_mean_score_of_its_bags(loss, optimizer):
     table, y = make_table()
     y = make_target(y, loss)
     rng = np.random.default_rng(1)
@@ -78,13 +78,13 @@ def test_effects_are_centred_over_all_rows_and_add_up(bagged):
     table, y, model = bagged
     parts = model.contributions(table)
     for effect in parts.values():
-        assert abs(effect.mean()) < 1e-3  # at the values; the mean is over the bins
+        assert abs(effect.mean()) < 1e-3  # evaluated at the values, but centred over the bins
     total = model.intercept + sum(parts.values())
     np.testing.assert_allclose(total, model.predict(table), rtol=0, atol=1e-12)
     assert model.importance(table=table, y=y) == pytest.approx(model.importance(), rel=1e-2)
 
 
-def test_the_risk_of_left_out_rows_is_that_of_the_bags_without_them():
+def test_the_validation_risk_of_a_row_averages_the_bags_that_leave_it_out():
     table, y = make_table()
     y, offset = np.floor(np.exp(y)), np.random.default_rng(2).normal(0, 0.3, len(y))
     inside = np.random.default_rng(1).uniform(size=(3, len(y))) < 0.6
@@ -102,7 +102,7 @@ def test_the_risk_of_left_out_rows_is_that_of_the_bags_without_them():
     assert model.validation_risk[0] == pytest.approx(expected, rel=1e-10)
 
 
-def test_bags_are_shares_of_every_class_and_the_seed_says_which():
+def test_bags_are_stratified_by_class_and_drawn_from_the_seed():
     table, y = make_table(200)
     y = np.where(np.arange(200) < 20, "rare", "usual")
     first, same, other = (
@@ -111,7 +111,7 @@ def test_bags_are_shares_of_every_class_and_the_seed_says_which():
     )
     np.testing.assert_array_equal(first.predict(table), same.predict(table))
     assert np.any(first.predict(table) != other.predict(table))
-    np.testing.assert_allclose(first.bags.start, np.log(126 / 14), rtol=1e-12)  # 70% of each
+    np.testing.assert_allclose(first.bags.start, np.log(126 / 14), rtol=1e-12)  # 70% of each class
 
 
 @pytest.mark.parametrize("n_threads", [2, 5])
@@ -122,7 +122,7 @@ def test_threads_do_not_matter(bagged, n_threads):
     assert again.validation_risk == model.validation_risk
 
 
-def test_whole_weights_are_repeated_rows():
+def test_integer_weights_equal_repeated_rows():
     table, y = make_table(150)
     times = np.random.default_rng(3).integers(0, 4, 150)
     inside = np.random.default_rng(1).uniform(size=(3, 150)) < 0.7
@@ -150,7 +150,7 @@ def test_a_bag_may_lack_a_level_or_all_missing_cells(kind):
     assert np.isfinite(model.effect("g")["effect"]).all()
 
 
-def test_it_is_better_than_one_fit():
+def test_bagging_predicts_better_than_a_single_fit():
     table, y = make_table(400)
     new, _ = make_table(2000, seed=9)
     truth = np.sin(6 * new["x"]) + (new["g"] == "a")
@@ -164,7 +164,7 @@ def test_it_is_better_than_one_fit():
     assert errors[1] < 0.9 * errors[0]
 
 
-# --- what an average has and has not --------------------------------------------------------------
+# --- what an average supports ---------------------------------------------------------------------
 
 
 def test_an_average_has_no_path(bagged):
@@ -184,7 +184,7 @@ def test_an_average_has_no_path(bagged):
     assert "average of 4 bags" in model._repr_html_()
 
 
-def test_an_average_is_stored_and_pickled_whole(bagged, tmp_path):
+def test_saving_and_pickling_keep_the_whole_average(bagged, tmp_path):
     table, _, model = bagged
     model.save(tmp_path / "m.json")
     for again in (cb.load(tmp_path / "m.json"), pickle.loads(pickle.dumps(model))):
@@ -235,10 +235,10 @@ def test_an_average_is_edited_exported_and_reported(bagged, tmp_path):
         each.report(tmp_path / "report.html", table, y)
         page = (tmp_path / "report.html").read_text()
         assert "average of 4 bags" in page
-        assert "bags=4," in page  # how to fit it again
+        assert "bags=4," in page  # the call that fits the model again
 
 
-def test_extremes_of_the_bags_are_the_band(bagged):
+def test_the_band_spans_the_extremes_of_the_bags(bagged):
     _, _, model = bagged
     band = model.band("x", n=7)
     curves = []
@@ -250,7 +250,7 @@ def test_extremes_of_the_bags_are_the_band(bagged):
     np.testing.assert_allclose(band["effect"], np.mean(curves, axis=0), rtol=0, atol=1e-12)
 
 
-# --- asking for them ------------------------------------------------------------------------------
+# --- arguments, time limits and interrupts --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_time_limit_ends_all_bags():
     assert all(0 < n < 10**7 for n in model.bags.n_iter)
 
 
-def test_ctrl_c_keeps_the_bags_that_are_done(monkeypatch):
+def test_ctrl_c_keeps_the_finished_bags(monkeypatch):
     table, y = make_table()
     fitted = []
 
@@ -322,7 +322,7 @@ def test_ctrl_c_stops_bags_in_threads():
 # --- estimators and the command line --------------------------------------------------------------
 
 
-def test_estimators_have_bags():
+def test_estimators_accept_bags():
     table, y = make_table()
     regressor = cb.CWBRegressor(bags=3, n_iter=50).fit(table, y)
     assert len(regressor.model_.bags) == 3
@@ -336,18 +336,18 @@ def test_estimators_have_bags():
 def test_groups_stay_together():
     table, y = make_table()
     groups = np.arange(300) // 30
-    y = y + np.random.default_rng(0).normal(size=10)[groups]  # what a group shares
+    y = y + np.random.default_rng(0).normal(size=10)[groups]  # an effect shared within groups
     seen = []
     from cwboost.fitting import bags
 
     original = bags.draw_bags
 
-    def noted(given, *rest):
-        seen.append(given)
-        return original(given, *rest)
+    def recording(masks, *rest):
+        seen.append(masks)
+        return original(masks, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bags, "draw_bags", noted)
+        patch.setattr(bags, "draw_bags", recording)
         cb.CWBRegressor(bags=4, n_iter=20).fit(table, y, groups=groups)
     inside = seen[0]
     assert inside.shape == (4, 300)
@@ -363,13 +363,13 @@ def test_groups_stay_together():
         ({"validation": "last"}, "the rows that a bag leaves out are its validation rows"),
     ],
 )
-def test_estimators_refuse_what_bags_cannot(options, message):
+def test_estimators_refuse_options_that_conflict_with_bags(options, message):
     table, y = make_table()
     with pytest.raises(ValueError, match=message):
         cb.CWBRegressor(bags=3, **options).fit(table, y)
 
 
-def test_the_command_line_has_bags(tmp_path, capsys):
+def test_the_command_line_accepts_bags(tmp_path, capsys):
     from cwboost.cli.main import main
 
     table, y = make_table()
@@ -387,15 +387,15 @@ def test_the_command_line_has_bags(tmp_path, capsys):
 
 def test_the_rows_are_binned_once(monkeypatch):
     table, y = make_table()
-    made = []
+    calls = []
     original = PreparedRows.make
-    monkeypatch.setattr(PreparedRows, "make", lambda *a: made.append(True) or original(*a))
+    monkeypatch.setattr(PreparedRows, "make", lambda *a: calls.append(True) or original(*a))
     cb.fit(table, y, bags=4, n_iter=5)
-    assert len(made) == 1
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("wanted", ["auto", 1, [("a", "b")]], ids=repr)
-def test_pairs_within_bags_are_those_of_the_average(wanted):
+def test_bags_with_interactions(wanted):
     rng = np.random.default_rng(4)
     table = {name: rng.uniform(-1, 1, 600) for name in "abc"}
     y = table["c"] + 3 * table["a"] * table["b"] + rng.normal(0, 0.3, 600)
@@ -408,9 +408,9 @@ def test_pairs_within_bags_are_those_of_the_average(wanted):
     alone = cb.fit(table, y, bags=3)
     assert model.risk[0] < 0.6 * alone.risk[0]
     # The score of the average is still the mean of the bags' scores.
-    total = sum(coef.mean(axis=0).sum() for coef in model.bags.coef.values())
-    betas = sum(term.beta.sum() for term in model.terms.values())
-    assert betas == pytest.approx(total)
+    assert set(model.bags.coef) <= set(model.terms)
+    for name, coef in model.bags.coef.items():
+        np.testing.assert_allclose(model.terms[name].beta, coef.mean(axis=0), atol=1e-12)
     again = cb.fit(table, y, bags=3, interactions=wanted, n_threads=2)
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
 

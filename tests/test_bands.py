@@ -1,4 +1,5 @@
-"""Bands around effects: of fits to bootstrap draws, holding the truth as often as they say."""
+"""Tests of bands around effects: they come from fits to bootstrap draws, and their coverage is
+close to the nominal level."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def banded():
     return table, y, model.with_bands(table, y, n_boot=25, longer=3)
 
 
-def test_bands_are_made_of_fits_to_draws(banded):
+def test_bands_come_from_fits_to_bootstrap_draws(banded):
     table, y, model = banded
     binned = prepare(table, y)
     seeds = np.random.SeedSequence(0).generate_state(25, np.uint64).tolist()
@@ -44,7 +45,7 @@ def test_bands_are_made_of_fits_to_draws(banded):
         split = Split(weights, None, weights)
         fitted = FitProblem.pose(binned, split, cb.Plain(0.5)).fit(60)
         term, at = fitted.terms["x"], np.linspace(table["x"].min(), table["x"].max(), 9)
-        mean = model.terms["x"].plan.basis.mean  # centred as the model's effects
+        mean = model.terms["x"].plan.basis.mean  # centred like the model's effects
         curves.append(((term.plan.basis.matrix(at) - mean) @ term.beta)[:, 0])
     center, sd = curves[0], np.std(curves[1:], axis=0, ddof=1)
     band = model.band("x", 9, level=0.9)
@@ -55,7 +56,7 @@ def test_bands_are_made_of_fits_to_draws(banded):
     np.testing.assert_array_equal(band["effect"], model.effect("x", 9)["effect"])
 
 
-def test_a_simultaneous_band_is_wider_and_holds_draws_as_a_whole(banded):
+def test_a_simultaneous_band_is_wider_and_covers_whole_draws(banded):
     _, _, model = banded
     for name in ("x", "z", "g"):
         single, whole = (model.band(name, 100, kind=k) for k in ("pointwise", "simultaneous"))
@@ -67,7 +68,7 @@ def test_a_simultaneous_band_is_wider_and_holds_draws_as_a_whole(banded):
     matrix = term.plan.basis.matrix(at) - term.plan.basis.mean
     draws = np.array([(matrix @ beta)[:, 0] for beta in model.bands.coef["x"].astype(float)])
     reach = []
-    for b in range(25):  # as far as each is from the others
+    for b in range(25):  # the distance of each draw from the others
         others = np.delete(draws, b, axis=0)
         sd = others.std(0, ddof=1) * np.sqrt(1 + 1 / 24)
         reach.append(np.max(np.abs(draws[b] - others.mean(0)) / sd))
@@ -84,7 +85,7 @@ def test_missing_cells_and_levels_have_bands(banded):
     assert list(model.band("g")["g"]) == ["a", "b", "c"]
 
 
-def test_several_outputs_have_bands_of_their_own():
+def test_each_output_has_its_own_band():
     table, y = make_table()
     kinds = np.digitize(y, [0.0, 1.0])
     model = cb.fit(table, kinds, loss="multinomial", n_iter=20)
@@ -95,7 +96,7 @@ def test_several_outputs_have_bands_of_their_own():
     assert display.series[0].band is None  # probabilities depend on all effects
 
 
-def test_the_seed_says_which_draws_and_threads_do_not_matter():
+def test_draws_depend_on_the_seed_but_not_on_the_number_of_threads():
     table, y = make_table(150)
     model = cb.fit(table, y, n_iter=20)
     first, same, other = (
@@ -106,7 +107,7 @@ def test_the_seed_says_which_draws_and_threads_do_not_matter():
     assert np.any(first != other)
 
 
-def test_a_small_rate_is_raised():
+def test_a_small_learning_rate_is_raised():
     table, y = make_table()
     slow, fast = (
         cb.fit(table, y, optimizer=cb.Plain(rate), n_iter=n).with_bands(table, y, n_boot=30)
@@ -125,24 +126,24 @@ def test_a_small_rate_is_raised():
         ({}, True),
     ],
 )
-def test_iterations_are_chosen_anew(options, nested):
+def test_each_draw_chooses_its_own_number_of_iterations(options, nested):
     table, y = make_table()
     model = cb.fit(table, y, **options).with_bands(table, y, n_boot=12, longer=2, nested=nested)
     assert len(set(model.bands.n_iter)) > 1
     assert all(n % 2 == 0 for n in model.bands.n_iter)
 
 
-def test_an_average_of_bags_can_have_bands_as_well():
+def test_an_average_of_bags_can_have_bootstrap_bands():
     table, y = make_table()
     model = cb.fit(table, y, bags=3, n_iter=40)
     spread = model.band("x")
-    made = model.with_bands(table, y, n_boot=10)
-    assert np.any(made.band("x")["lower"] != spread["lower"])
-    assert "bootstrap" in made.plot("x").notes[0]
+    with_bands = model.with_bands(table, y, n_boot=10)
+    assert np.any(with_bands.band("x")["lower"] != spread["lower"])
+    assert "bootstrap" in with_bands.plot("x").notes[0]
     assert "3 bags" in model.plot("x").notes[0]
 
 
-def test_what_the_fit_knew_by_name_is_found_again():
+def test_columns_named_in_the_fit_are_read_from_the_table():
     table, y = make_table()
     table = {**table, "w": np.arange(300) % 3 + 0.0, "t": np.linspace(1, 2, 300), "n": y > 0.5}
     model = cb.fit(table, "n", loss="poisson", weights="w", exposure="t", n_iter=10)
@@ -152,7 +153,7 @@ def test_what_the_fit_knew_by_name_is_found_again():
         model.with_bands(table, y, n_boot=10)
 
 
-# --- what carries them ----------------------------------------------------------------------------
+# --- storing, editing and plotting models with bands ----------------------------------------------
 
 
 def test_bands_are_stored(banded, tmp_path):
@@ -191,14 +192,14 @@ def test_an_edited_effect_has_no_band(banded):
     assert "lower" not in edited.plot("g").data
 
 
-def test_another_iterate_has_none(banded):
+def test_other_iterates_have_no_bands(banded):
     table, y, model = banded
     assert model.at(model.n_iter).bands is not None
     assert model.at(5).bands is None
     assert model.extend(1, table, y).bands is None
 
 
-def test_pictures_show_them(banded, tmp_path):
+def test_plots_and_reports_show_bands(banded, tmp_path):
     table, y, model = banded
     display = model.plot("x")
     assert list(display.data) == ["x", "effect", "lower", "upper"]
@@ -222,7 +223,7 @@ def test_pictures_show_them(banded, tmp_path):
     mpl.pyplot.close("all")
 
 
-def test_pictures_say_why_an_effect_is_outside(tmp_path):
+def test_plots_and_reports_explain_why_an_effect_is_outside_its_band(tmp_path):
     table, y = make_table()
     early = cb.fit(table, y, n_iter=3, optimizer=cb.Plain(0.05)).with_bands(table, y, n_boot=10)
     why = "outside the shade: the fit stopped early; the shade is of fits 8 times as long"
@@ -243,13 +244,13 @@ def test_pictures_say_why_an_effect_is_outside(tmp_path):
         ({"random_state": "x"}, "random_state must be"),
     ],
 )
-def test_bad_draws_are_refused(banded, options, message):
+def test_bad_options_of_with_bands_are_refused(banded, options, message):
     table, y, model = banded
     with pytest.raises((ValueError, TypeError), match=message):
         model.with_bands(table, y, **options)
 
 
-def test_bad_bands_are_refused(banded):
+def test_bad_requests_for_a_band_are_refused(banded):
     table, y, model = banded
     with pytest.raises(ValueError, match="level: expected a number between 0 and 1"):
         model.band("x", level=95)
@@ -274,21 +275,21 @@ def test_bad_bands_are_refused(banded):
 # --- coverage -------------------------------------------------------------------------------------
 
 
-def test_bands_hold_the_truth_about_as_often_as_they_say():
-    """A quick look; benchmarks/coverage.py has the figures of docs/uncertainty.md."""
-    held, whole = [], []
+def test_coverage_is_close_to_the_nominal_level():
+    """A quick check; benchmarks/coverage.py computes the figures in docs/uncertainty.md."""
+    pointwise, simultaneous = [], []
     for seed in range(25):
         rng = np.random.default_rng(seed)
         x = rng.uniform(size=400)
         y = np.sin(6 * x) + rng.normal(size=400)
         model = cb.fit({"x": x}, y, optimizer=cb.Plain(0.5), n_iter=10)
-        made = model.with_bands({"x": x}, y, n_boot=60)
-        truth = np.sin(6 * made.band("x", 40)["x"]) - np.sin(6 * x).mean()
-        for kind, rates in (("pointwise", held), ("simultaneous", whole)):
-            band = made.band("x", 40, kind=kind)
-            rates.append((band["lower"] <= truth) & (truth <= band["upper"]))
-    assert 0.90 < np.mean(held) < 0.985
-    assert np.mean(np.all(whole, axis=1)) >= 0.8
+        with_bands = model.with_bands({"x": x}, y, n_boot=60)
+        truth = np.sin(6 * with_bands.band("x", 40)["x"]) - np.sin(6 * x).mean()
+        for kind, covered in (("pointwise", pointwise), ("simultaneous", simultaneous)):
+            band = with_bands.band("x", 40, kind=kind)
+            covered.append((band["lower"] <= truth) & (truth <= band["upper"]))
+    assert 0.90 < np.mean(pointwise) < 0.985
+    assert np.mean(np.all(simultaneous, axis=1)) >= 0.8
 
 
 def test_the_band_of_bags_has_no_level_and_no_kind():

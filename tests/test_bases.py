@@ -1,4 +1,4 @@
-"""The contract of a basis, for those of the package and for one that a user wrote."""
+"""Tests of the basis contract, for the bases of the package and for user-defined ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def one_of_each() -> dict[str, Basis]:
 
 
 @pytest.mark.parametrize("kind", one_of_each())
-def test_what_a_basis_says_fits_together(kind):
+def test_properties_of_a_basis_are_consistent(kind):
     basis = one_of_each()[kind]
     d = basis.n_coef
     assert BASES[basis.kind] is type(basis)
@@ -91,8 +91,8 @@ def test_what_a_basis_says_fits_together(kind):
 
 
 @pytest.mark.parametrize("kind", [k for k, b in one_of_each().items() if len(b.margins) == 1])
-def test_pieces_are_the_basis(kind):
-    """The polynomials give the rows, beyond the range and at breaks too."""
+def test_pieces_evaluate_to_the_basis(kind):
+    """The polynomials reproduce the rows of the basis, also at breaks and beyond the range."""
     basis = one_of_each()[kind]
     coded = basis.pieces(np.array([0.0, 1, 2, np.nan, -1]))
     rows = basis.matrix(np.array([0.0, 1, 2, np.nan, -1])).toarray()
@@ -108,7 +108,7 @@ def test_pieces_are_the_basis(kind):
     found = sum(pieces.blocks[at, j] * t[:, None] ** j for j in range(pieces.degree + 1))
     np.testing.assert_allclose(found, basis.matrix(x).toarray(), atol=1e-13)
     np.testing.assert_array_equal(pieces.blocks[-1, 0], basis.missing_row())
-    breaks = Basis.cubic_breaks(basis)  # what follows from the polynomials
+    breaks = Basis.cubic_breaks(basis)  # the default, derived from the polynomials
     if pieces.degree > 3:
         assert breaks is None
         assert basis.cubic_breaks() is None
@@ -116,14 +116,14 @@ def test_pieces_are_the_basis(kind):
         np.testing.assert_array_equal(basis.cubic_breaks(), breaks)
 
 
-def test_the_mean_row():
-    """A basis is told its mean row where it needs one, and a slope is centred there."""
+def test_the_mean_row_is_stored_where_needed():
+    """A basis stores its mean row only if it needs one; a slope is centred at the mean."""
     values, weights = np.array([0.0, 1, 4, np.nan]), np.array([1.0, 1, 2, 5])
     slope = PowerBasis(center=0.0, scale=2.0, degree=1, first=1)
     assert slope.needs_mean(values[:3])
-    told = slope.with_mean(values[:3], weights[:3])
-    assert told.center == pytest.approx(9 / 4)
-    assert told.mean == 0
+    centred = slope.with_mean(values[:3], weights[:3])
+    assert centred.center == pytest.approx(9 / 4)
+    assert centred.mean == 0
     line = PowerBasis(center=0.0, scale=2.0, degree=1)
     assert not line.needs_mean(values[:3])
     assert line.needs_mean(values)
@@ -136,12 +136,12 @@ def test_the_mean_row():
     np.testing.assert_allclose(found.mean, weights @ found.matrix(joint).toarray() / 9)
 
 
-# --- a basis of a user's own ----------------------------------------------------------------------
+# --- user-defined bases ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BumpBasis(Basis):
-    """Gaussian densities around some centers."""
+    """Gaussian densities around given centers."""
 
     centers: tuple[float, ...]
     width: float
@@ -176,7 +176,7 @@ def bumpy():
     return cb.fit(table, y, learners, n_iter=300), table, y
 
 
-def test_a_basis_of_ones_own_is_fitted_and_predicts(bumpy):
+def test_a_user_defined_basis_is_fitted_and_predicts(bumpy):
     model, table, y = bumpy
     assert model.terms["bumps"].chosen
     assert np.mean((model.predict(table) - y) ** 2) < 0.1
@@ -193,7 +193,7 @@ def test_a_basis_of_ones_own_is_fitted_and_predicts(bumpy):
     np.testing.assert_array_equal(sparse, basis.evaluate(np.zeros(2)))
 
 
-def test_effects_and_edits_of_a_basis_of_ones_own(bumpy):
+def test_effects_and_edits_of_a_user_defined_basis(bumpy):
     model, _, _ = bumpy
     at = model.effect("x", n=5)
     parts = model.contributions({"x": at["x"][:-1], "g": ["a"] * 5})
@@ -213,7 +213,7 @@ def test_effects_and_edits_of_a_basis_of_ones_own(bumpy):
         model.edit("monotone", "bumps")
 
 
-def test_exports_refuse_a_basis_without_pieces_by_name(bumpy, tmp_path):
+def test_exports_name_the_basis_without_pieces_that_they_refuse(bumpy, tmp_path):
     model, _, _ = bumpy
     refused = r"term 'bumps': its basis \(BumpBasis\) is not a piecewise"
     for export in (model.to_sql, lambda: model.to_csv(tmp_path)):
@@ -223,7 +223,7 @@ def test_exports_refuse_a_basis_without_pieces_by_name(bumpy, tmp_path):
     assert "SELECT" in fine.to_sql()
 
 
-def test_pictures_and_the_report_of_a_basis_of_ones_own(bumpy, tmp_path):
+def test_plots_and_the_report_of_a_user_defined_basis(bumpy, tmp_path):
     model, table, y = bumpy
     found = shape(model, "x")
     assert found.kind == "curve"
@@ -242,7 +242,7 @@ def test_a_basis_is_registered_by_its_kind():
     assert register_basis(SplineBasis) is SplineBasis
 
 
-def test_files_of_a_basis_of_ones_own(bumpy, tmp_path, monkeypatch):
+def test_files_of_a_user_defined_basis(bumpy, tmp_path, monkeypatch):
     model, table, _ = bumpy
     with pytest.raises(TypeError, match="Bumps"):
         model.save(tmp_path / "refused.json")
@@ -257,7 +257,7 @@ def test_files_of_a_basis_of_ones_own(bumpy, tmp_path, monkeypatch):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ContrastBasis(Basis):
-    """1 at the first of two codes, -1 at the second: a basis of codes."""
+    """A basis of codes: 1 at the first of two codes, -1 at the second."""
 
     kind: ClassVar[str] = "contrast"
 
@@ -287,7 +287,7 @@ class Contrast(Learner):
 
 
 def test_every_basis_of_codes_has_an_exact_form():
-    """A finite number of codes makes constants of any functions, which every export can write."""
+    """A function of finitely many codes is a table of constants, which every export can write."""
     g = np.array(["a", "b"] * 20)
     model = cb.fit({"g": g}, (g == "a") * 4.0, [Contrast("g", smoothing=0.0)], n_iter=200)
     np.testing.assert_allclose(model.predict({"g": ["a", "b"]}), [4, 0], atol=1e-6)
@@ -298,8 +298,8 @@ def test_every_basis_of_codes_has_an_exact_form():
     assert sizes(model)["g"] == pytest.approx(2.0, abs=1e-6)
 
 
-def test_a_term_may_move_one_output_only():
-    """Zero columns of the coefficients: the effect of the other outputs is zero, in all places."""
+def test_a_term_may_affect_only_one_output():
+    """Outputs whose coefficients are all zero have effect zero wherever effects are computed."""
     x = np.linspace(0, 1, 60)
     y = np.where(x < 0.3, "a", np.where(x < 0.6, "b", "c"))
     model = cb.fit({"x": x}, y, [cb.Spline("x")], loss="multinomial", n_iter=20)

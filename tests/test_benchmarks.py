@@ -1,7 +1,7 @@
-"""The benchmarks run, tell what they found, and outlive what goes wrong in a rival.
+"""Tests of the benchmarks: they run, report their results, and continue when a rival fails.
 
-Knows tiny problems and the rivals that the tests have anyway; the figures themselves are not
-judged, for they are the machine's.
+Problems are tiny and rivals are libraries that the tests need anyway. The measured figures are not
+checked, because they depend on the machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.measure import effects_error, errors, fit_once
 from benchmarks.process import Outcome
 from benchmarks.results import Result
 
-# Rivals that the tests have anyway, each kind of problem with one of them.
+# Every problem, with rivals that the tests need anyway.
 PAIRS = [*((p, "cwboost") for p in problems.PROBLEMS), ("counts", "cwboost-cwb"),
          ("adult", "cwboost-acwb"), ("wide", "cwboost-cwb"), ("curves", "histgb"),
          ("adult", "histgb"), ("counts", "histgb")]  # fmt: skip
@@ -50,13 +50,15 @@ def _few_test_rows(monkeypatch):
     monkeypatch.setattr(problems, "TEST_ROWS", 400)
 
 
-def made(rival="cwboost", status="done", repeat=0, version="1", limit=5.0, **figures):
-    own = FIGURES | figures if status == "done" else {}
+def make_result(rival="cwboost", status="done", repeat=0, version="1", limit=5.0, **figures):
+    own_figures = FIGURES | figures if status == "done" else {}
     facts = machine.facts(()) | {"library": rival}
-    return Result("curves", None, rival, version, 1, repeat, limit, status, own, "why", facts)
+    return Result(
+        "curves", None, rival, version, 1, repeat, limit, status, own_figures, "why", facts
+    )
 
 
-# --- a process of its own -------------------------------------------------------------------------
+# --- separate processes ---------------------------------------------------------------------------
 
 
 def test_call_returns_what_the_function_returns():
@@ -64,7 +66,7 @@ def test_call_returns_what_the_function_returns():
     assert (found.status, found.value) == ("done", "[1, 2]")
 
 
-def test_threads_are_those_asked_for():
+def test_a_process_gets_the_requested_number_of_threads():
     code = "import os, sys; sys.exit(int(os.environ['OMP_NUM_THREADS']))"
     found = process.call("subprocess:call", {"args": [sys.executable, "-c", code]}, threads=3)
     assert found.value == 3
@@ -76,7 +78,7 @@ def test_a_crash_is_an_outcome():
     assert "exit code" in found.reason
 
 
-def test_an_exception_is_an_outcome_with_its_words():
+def test_an_exception_is_an_outcome_with_its_message():
     found = process.call("json:loads", {"s": "no JSON"})
     assert found.status == "failed"
     assert "JSONDecodeError" in found.reason
@@ -90,14 +92,14 @@ def test_a_late_process_is_ended():
 
 
 def test_a_fit_that_takes_too_long_is_late():
-    """Whatever else takes time, only the fit is held to the limit."""
+    """The limit applies to the time of the fit only."""
     job = {"problem": "curves", "rival": "cwboost", "threads": 1, "rows": 2000, "limit": 1e-4}
     found = process.call("benchmarks.measure:fit_once", job)
     assert (found.status, found.value) == ("late", None)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
-def test_memory_is_what_is_added_at_the_peak():
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports it")
+def test_memory_is_the_increase_at_the_peak():
     memory = process.Memory()
     block = np.ones(5_000_000)
     del block
@@ -108,7 +110,7 @@ def test_memory_is_what_is_added_at_the_peak():
 
 
 @pytest.mark.parametrize("name", problems.PROBLEMS)
-def test_problems_have_a_truth_that_fits_their_rows(name):
+def test_the_truth_of_a_problem_matches_its_rows(name):
     task = problems.make_problem(name, TINY[name])
     assert len(task.train.y) == TINY[name]
     assert list(task.train.table) == list(task.test.table)
@@ -136,7 +138,7 @@ def test_rivals_fit_and_predict(problem, rival):
     assert (found["auc"] is None) == (task.loss != "binomial")
 
 
-def test_effects_are_compared_centred():
+def test_effects_are_centred_before_they_are_compared():
     task = problems.make_problem("curves", 300)
 
     class Truth(rivals.Rival):
@@ -156,20 +158,20 @@ def test_figures_of_one_fit():
     assert json.loads(json.dumps(found)) == found
 
 
-def test_rivals_that_are_not_here_say_so(monkeypatch, capsys):
+def test_rivals_that_are_not_installed_are_reported(monkeypatch, capsys):
     monkeypatch.setattr(rivals.LightGbm, "module", "no_such_module")
     monkeypatch.setattr(rivals.shutil, "which", lambda _: None)
     assert list(compare.installed(["lightgbm", "mboost", "histgb"])) == ["histgb"]
-    told = capsys.readouterr().err
-    assert "without lightgbm: lightgbm is not installed" in told
-    assert "without mboost: Rscript is not installed" in told
+    stderr = capsys.readouterr().err
+    assert "without lightgbm: lightgbm is not installed" in stderr
+    assert "without mboost: Rscript is not installed" in stderr
     with pytest.raises(SystemExit, match="none of the rivals"):
         compare.installed(["mboost"])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Rscript is played by a shell script")
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for Rscript")
 def test_r_reads_rows_and_writes_scores(tmp_path, monkeypatch):
-    """The files that go to R and come back, with something else in R's place."""
+    """Check the files exchanged with R; a Python script stands in for R."""
     code = (
         "import sys, numpy as np; folder = sys.argv[2]\n"
         "rows = np.fromfile(folder + '/test.bin').reshape(12, -1)\n"
@@ -194,9 +196,9 @@ def test_r_reads_rows_and_writes_scores(tmp_path, monkeypatch):
 
 
 def test_comparison_makes_table_and_figure_and_resumes(tmp_path, capsys, monkeypatch):
-    words = ["--problems", "counts", "--rivals", "histgb", "cwboost", "--rows", "300"]
-    words += ["-o", str(tmp_path / "out")]
-    main(words)
+    arguments = ["--problems", "counts", "--rivals", "histgb", "cwboost", "--rows", "300"]
+    arguments += ["-o", str(tmp_path / "out")]
+    main(arguments)
     printed = capsys.readouterr()
     assert "counts with exposure, n = 300" in printed.out
     assert "[2/2] counts: cwboost: " in printed.err
@@ -205,7 +207,7 @@ def test_comparison_makes_table_and_figure_and_resumes(tmp_path, capsys, monkeyp
     assert (tmp_path / "out" / "table.md").read_text(encoding="utf-8").count("\n| ") == 3
 
     monkeypatch.setattr(compare, "call", lambda *_, **__: pytest.fail("it was known"))
-    main(words)
+    main(arguments)
     assert capsys.readouterr().err.count(": known") == 2
 
     new = tmp_path / "new.svg"
@@ -215,24 +217,24 @@ def test_comparison_makes_table_and_figure_and_resumes(tmp_path, capsys, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "message"),
     [
         (Outcome("late", reason="not done after 5 s"), "> 5 s"),
         (Outcome("failed", reason="exit code -9: Killed"), "failed: exit code -9: Killed"),
     ],
 )
-def test_comparison_outlives_a_rival(tmp_path, capsys, monkeypatch, outcome, told):
+def test_comparison_continues_when_a_rival_fails(tmp_path, capsys, monkeypatch, outcome, message):
     answers = iter([outcome, Outcome("done", FIGURES)])
     monkeypatch.setattr(compare, "call", lambda *_, **__: next(answers))
-    words = ["--problems", "curves", "--rivals", "histgb", "cwboost", "--limit", "5"]
-    main([*words, "-o", str(tmp_path)])
+    arguments = ["--problems", "curves", "--rivals", "histgb", "cwboost", "--limit", "5"]
+    main([*arguments, "-o", str(tmp_path)])
     out = capsys.readouterr().out
-    assert told in out
+    assert message in out
     assert "2 s" in next(line for line in out.splitlines() if line.startswith("cwboost"))
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("arguments", "message"),
     [
         (["--rivals", "nobody"], "unknown rival nobody; expected cwboost"),
         (["--problems", "nothing"], "unknown problem nothing; expected curves"),
@@ -240,9 +242,9 @@ def test_comparison_outlives_a_rival(tmp_path, capsys, monkeypatch, outcome, tol
         (["table", "no-such-folder"], "there are no results yet"),
     ],
 )
-def test_unknown_names_are_clear_errors(words, sentence):
-    with pytest.raises(SystemExit, match=sentence):
-        main(words)
+def test_unknown_names_are_clear_errors(arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        main(arguments)
     with pytest.raises(ValueError, match="unknown problem 'nothing'"):
         problems.make_problem("nothing")
 
@@ -251,7 +253,7 @@ def test_unknown_names_are_clear_errors(words, sentence):
 
 
 def test_results_are_read_as_they_were_written(tmp_path):
-    written = [made(), made("histgb", "late")]
+    written = [make_result(), make_result("histgb", "late")]
     for result in written:
         results.append(tmp_path, result)
     assert results.read(tmp_path) == written
@@ -261,32 +263,38 @@ def test_results_are_read_as_they_were_written(tmp_path):
         results.read(tmp_path)
 
 
-def test_a_late_result_answers_no_longer_limit():
-    late = made(status="late", limit=10.0)
+def test_a_late_result_is_not_reused_for_a_longer_limit():
+    late = make_result(status="late", limit=10.0)
     assert late.answers(10.0)
     assert late.answers(5.0)
     assert not late.answers(20.0)
     assert not late.answers(None)
-    assert made(limit=10.0).answers(20.0)
+    assert make_result(limit=10.0).answers(20.0)
 
 
 def test_the_best_repeat_of_the_last_version_counts():
-    old = made(fit_seconds=1.0, version="0")
-    found = [old, made(fit_seconds=3.0), made(repeat=1, fit_seconds=2.0, megabytes=8.0)]
+    old = make_result(fit_seconds=1.0, version="0")
+    found = [
+        old,
+        make_result(fit_seconds=3.0),
+        make_result(repeat=1, fit_seconds=2.0, megabytes=8.0),
+    ]
     line = results.best(found)
     assert (line.figures["fit_seconds"], line.figures["megabytes"]) == (2.0, 8.0)
-    assert results.best([*found, made(status="late", repeat=2)]).status == "late"
+    assert results.best([*found, make_result(status="late", repeat=2)]).status == "late"
 
 
 def test_ratios_are_to_cwboost_and_the_fastest_is_first():
-    text = results.table([made(), made("histgb", fit_seconds=0.5), made("ebm", "failed")], True)
+    text = results.table(
+        [make_result(), make_result("histgb", fit_seconds=0.5), make_result("ebm", "failed")], True
+    )
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows] == ["| library", "| histgb", "| cwboost", "| ebm"]
     assert rows[1][1:3] == ["0.5 s", "0.25"]
     assert "failed: why" in rows[3][1]
 
 
-def test_numbers_are_never_powers_of_ten():
+def test_numbers_are_never_in_scientific_notation():
     values = (0.000012345, 0.12345, 1.0, 123456.0, None)
     assert [results.number(v, 3) for v in values] == ["0.000012", "0.123", "1", "123456", ""]
 
@@ -319,7 +327,7 @@ def test_a_row_of_the_targets_is_measured(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.9, "ok"), (1.1, "MISS")])
-def test_verdicts_are_those_of_the_limits(monkeypatch, seconds, verdict):
+def test_verdicts_follow_the_limits(monkeypatch, seconds, verdict):
     monkeypatch.setattr(
         targets, "call", lambda *_, **__: Outcome("done", {"fit": seconds, "B": 8.0})
     )
@@ -327,7 +335,7 @@ def test_verdicts_are_those_of_the_limits(monkeypatch, seconds, verdict):
     assert found.endswith(f"| B / {8 / seconds:.2f} | {verdict} |")
 
 
-def test_a_row_that_fails_is_told(monkeypatch):
+def test_a_row_that_fails_is_reported(monkeypatch):
     monkeypatch.setattr(targets, "call", lambda *_, **__: Outcome("failed", reason="a\nlast|word"))
     found = targets.line(targets.ROWS[0], targets.FitOptions())
     assert "not measured: last/word" in found
@@ -339,7 +347,7 @@ def test_without_superglm_the_row_says_so(monkeypatch):
     assert "superglm is not installed" in targets.line(row, targets.FitOptions())
 
 
-def test_profile_tells_setup_and_loop():
+def test_profile_reports_setup_and_loop():
     case = vars(targets.Case(n=500, K=20, n_iter=5))
     text = targets.profile(case, repeats=1)
     assert text.startswith("set-up ")
@@ -374,7 +382,7 @@ def test_history_measures_its_cases():
     assert found["predict, ms"] > 0
 
 
-def test_scripts_of_the_folder_stand_alone():
+def test_scripts_run_on_their_own():
     script = Path(compare.__file__).parent / "fair_choice.py"
     run = [sys.executable, str(script), "--repetitions", "2", "--rows", "50"]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
@@ -384,22 +392,22 @@ def test_scripts_of_the_folder_stand_alone():
 # --- cross-validation -----------------------------------------------------------------------------
 
 
-def test_folds_are_compared_with_fits(capsys):
+def test_cross_validation_is_compared_with_single_fits(capsys):
     main(["cv", "--rows", "300", "--iterations", "5", "--repeats", "1"])
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for loss in ("squared", "binomial"):
-        assert f"| 300 | {loss} |" in said
-    assert "targets: ratio at most 1.3" in said
+        assert f"| 300 | {loss} |" in printed
+    assert "targets: ratio at most 1.3" in printed
 
 
-def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch, capsys):
+def test_streamed_and_saved_rows_give_the_same_fit(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scale, "PER_FILE", 1500)
     scale.write(tmp_path / "rows", 4000)
     assert len(list((tmp_path / "rows").iterdir())) == 3
     streamed = scale.fitted(str(tmp_path / "rows"), False, 3, 1)
-    told = scale.saved_as(str(tmp_path / "rows"), str(tmp_path / "saved"))
+    saved = scale.saved_as(str(tmp_path / "rows"), str(tmp_path / "saved"))
     again = scale.fitted(str(tmp_path / "saved"), True, 3, 1)
-    assert streamed["rows"] == told["rows"] == again["rows"] == 4000
+    assert streamed["rows"] == saved["rows"] == again["rows"] == 4000
     assert streamed["risk"] == again["risk"]
     assert 0 < streamed["first"] < streamed["seconds"]
     scale.show("Parquet", streamed)
@@ -412,7 +420,7 @@ def test_rows_that_need_not_fit_into_memory(tmp_path, monkeypatch, capsys):
 # --- a cluster ------------------------------------------------------------------------------------
 
 
-def test_a_fit_on_a_cluster_is_told_and_the_same(monkeypatch, capsys):
+def test_a_fit_on_a_cluster_is_reported_and_equals_a_local_fit(monkeypatch, capsys):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "PARTITIONS", 3)
     found = cluster.measured(rows=600, workers=2, n_iter=4, direct=True, processes=False)
@@ -431,8 +439,8 @@ def test_a_fit_on_a_cluster_is_told_and_the_same(monkeypatch, capsys):
         assert [t.count(f"| {loss} | 4 |") for t in tables].count(1) == 3
 
 
-def test_a_row_has_its_price(capsys):
+def test_passes_reports_the_cost_of_a_row(capsys):
     main(["passes", "--rows", "400", "--iterations", "4"])
     lines = [line for line in capsys.readouterr().out.splitlines() if " 400 |" in line]
     assert [line.split(" | ")[0] for line in lines] == [f"| {loss}" for loss, _ in passes.FITS]
-    assert all(float(line.split(" | ")[5]) > 0 for line in lines)  # sets are asked for
+    assert all(float(line.split(" | ")[5]) > 0 for line in lines)  # sums of sets were requested

@@ -1,7 +1,7 @@
-"""Fits that are cut off and go on from a file.
+"""Tests of checkpoints: an interrupted fit resumes from its file.
 
-Knows: after the same call again, the model is that of a fit that was not cut off, bit by bit; a
-file of another fit, or of none, is refused and stays as it was.
+Repeating the call gives, bit for bit, the model of an uninterrupted fit. A file that belongs to
+another fit or is not a checkpoint is refused and left unchanged.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import pytest
 
 import cwboost as cb
 from cwboost.cli.main import main
-from cwboost.fitting import checkpoint as kept
+from cwboost.fitting import checkpoint as checkpoint_module
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.model.path import Path as Path_
 from cwboost.progress import Progress
 
-N = 2500  # enough for cross-Grams
+N = 2500  # enough rows for cross-Gram matrices
 NAMES = [name for name in Path_.__dataclass_fields__ if name != "evaluations"]
 
 
@@ -53,11 +53,11 @@ TABLE = make_table()
 
 
 class CutError(Exception):
-    """The fit ends in the middle, as if the process had been killed."""
+    """Raised in the middle of a fit, as if the process had been killed."""
 
 
-def cut_off(at, *given, **more):
-    """A callback that is given to a fit, which dies after `at` calls."""
+def cut_off(at, *arguments, **options):
+    """Run a fit that is interrupted after `at` calls of its callback."""
     calls = itertools.count(1)
 
     def callback():
@@ -66,11 +66,11 @@ def cut_off(at, *given, **more):
         return False
 
     with pytest.raises(CutError):
-        cb.fit(*given, callback=callback, **more)
+        cb.fit(*arguments, callback=callback, **options)
 
 
 def assert_equal(model, other):
-    """The same bits, but for how many evaluations the search needed."""
+    """Assert that two models are equal bit for bit; the evaluations of the search may differ."""
     for name in NAMES:
         assert np.array_equal(
             getattr(model.path, name), getattr(other.path, name), equal_nan=name.endswith("risk")
@@ -84,23 +84,26 @@ def assert_equal(model, other):
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """A checkpoint that is written after every iteration."""
-    monkeypatch.setattr(kept, "MIN_PAUSE", 0.0)
-    monkeypatch.setattr(kept, "PAUSE_FACTOR", 0)
+    """Return the path of a checkpoint that is written after every iteration."""
+    monkeypatch.setattr(checkpoint_module, "MIN_PAUSE", 0.0)
+    monkeypatch.setattr(checkpoint_module, "PAUSE_FACTOR", 0)
     return tmp_path / "fit.checkpoint"
 
 
-def same_after_a_cut(file, at, loss="squared", **given):
-    """Cuts a fit off after `at` iterations, and again; returns the model that it ends in."""
+def same_after_a_cut(file, at, loss="squared", **options):
+    """Interrupt a fit after each number of iterations in `at`, resume it, and compare the models.
+
+    Returns the model of the uninterrupted fit.
+    """
     y = make_y(TABLE, loss)
-    whole = cb.fit(TABLE, y, loss=loss, **given)
+    whole = cb.fit(TABLE, y, loss=loss, **options)
     for m in at:
         done = Checkpoint(file).stages[-1].path.n_iter if file.exists() else 0
-        cut_off(m - done, TABLE, y, loss=loss, checkpoint=file, **given)
+        cut_off(m - done, TABLE, y, loss=loss, checkpoint=file, **options)
         assert Checkpoint(file).stages[-1].path.n_iter == m
-    again = cb.fit(TABLE, y, loss=loss, checkpoint=file, **given)
+    again = cb.fit(TABLE, y, loss=loss, checkpoint=file, **options)
     assert_equal(again, whole)
-    at_once = cb.fit(TABLE, y, loss=loss, checkpoint=file, callback=never, **given)
+    at_once = cb.fit(TABLE, y, loss=loss, checkpoint=file, callback=never, **options)
     assert_equal(at_once, whole)
     return whole
 
@@ -121,27 +124,27 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("search", ["row-free", "certified", "full"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_squared_loss(file, optimizer, search):
-    made = OPTIMIZERS[optimizer]
-    given = {
-        "optimizer": made,
+    instance = OPTIMIZERS[optimizer]
+    options = {
+        "optimizer": instance,
         "n_iter": 150,
         "validation": 0.3,
         "patience": None,
         "search": search,
     }
     y = make_y(TABLE, "squared")
-    model = cb.fit(TABLE, y, **given)
+    model = cb.fit(TABLE, y, **options)
     switch = model.path.switched_after
-    assert (switch > 0) == isinstance(made, cb.Hybrid)
+    assert (switch > 0) == isinstance(instance, cb.Hybrid)
     cuts = [1, 17, 120] if switch < 0 else [switch - 1, switch, switch + 1, switch + 20]
-    same_after_a_cut(file, cuts, **given)
+    same_after_a_cut(file, cuts, **options)
 
 
 @pytest.mark.parametrize("loss", ["binomial", "multinomial"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_losses_with_rows(file, optimizer, loss):
-    given = {"optimizer": OPTIMIZERS[optimizer], "n_iter": 90, "validation": 0.3, "patience": 25}
-    same_after_a_cut(file, [1, 20, 50], loss, **given)
+def test_losses_other_than_squared(file, optimizer, loss):
+    options = {"optimizer": OPTIMIZERS[optimizer], "n_iter": 90, "validation": 0.3, "patience": 25}
+    same_after_a_cut(file, [1, 20, 50], loss, **options)
 
 
 def test_without_validation_rows_and_with_weights(file):
@@ -154,21 +157,21 @@ def test_without_validation_rows_and_with_weights(file):
     [(cb.Plain(0.3), 20.0), (cb.Plain(0.3), 1e9), (cb.Accelerated(0.05), 20.0)],
 )
 def test_halved_steps(file, optimizer, scale):
-    """A step that leapt leaves rounding in the rows, which must be the same after a cut."""
-    given = {"optimizer": optimizer, "scale": scale, "n_iter": 30, "validation": 0.3}
-    given["patience"] = None
+    """A step that overshot leaves rounding errors in the rows, which a resumed fit must repeat."""
+    options = {"optimizer": optimizer, "scale": scale, "n_iter": 30, "validation": 0.3}
+    options["patience"] = None
     y = make_y(TABLE, "poisson")
-    assert cb.fit(TABLE, y, loss="poisson", **given).path.halvings[:9].any()
-    same_after_a_cut(file, [9, 12], "poisson", **given)
+    assert cb.fit(TABLE, y, loss="poisson", **options).path.halvings[:9].any()
+    same_after_a_cut(file, [9, 12], "poisson", **options)
 
 
 def test_patience(file):
-    given = {"optimizer": cb.Plain(0.9), "n_iter": 2000, "validation": 0.3, "patience": 10}
-    model = same_after_a_cut(file, [5, 20], search="certified", **given)
+    options = {"optimizer": cb.Plain(0.9), "n_iter": 2000, "validation": 0.3, "patience": 10}
+    model = same_after_a_cut(file, [5, 20], search="certified", **options)
     assert model.stopped == "no better validation risk"
     y = make_y(TABLE, "squared")
-    for patience in (3, 40):  # less is in the file already, more is gone on for
-        other = given | {"patience": patience, "search": "certified"}
+    for patience in (3, 40):  # the file covers a smaller patience; a larger one continues
+        other = options | {"patience": patience, "search": "certified"}
         assert_equal(cb.fit(TABLE, y, checkpoint=file, **other), cb.fit(TABLE, y, **other))
 
 
@@ -176,53 +179,53 @@ def test_patience(file):
 @pytest.mark.parametrize("optimizer", ["plain", "accelerated", "hybrid, training"])
 def test_another_number_of_iterations(file, optimizer, search):
     y = make_y(TABLE, "squared")
-    given = {
+    options = {
         "optimizer": OPTIMIZERS[optimizer], "validation": 0.3, "patience": None, "search": search,
         "checkpoint": file,
     }  # fmt: skip
     for n_iter in (60, 0, 25, 90, 60):
-        model = cb.fit(TABLE, y, n_iter=n_iter, **given)
-        assert_equal(model, cb.fit(TABLE, y, n_iter=n_iter, **given | {"checkpoint": None}))
-    assert Checkpoint(file).stages[0].path.n_iter == 90  # what is there is never less
+        model = cb.fit(TABLE, y, n_iter=n_iter, **options)
+        assert_equal(model, cb.fit(TABLE, y, n_iter=n_iter, **options | {"checkpoint": None}))
+    assert Checkpoint(file).stages[0].path.n_iter == 90  # the stored path never gets shorter
 
 
 def test_nothing_left_to_gain(file):
     x = np.linspace(0, 1, 300)
-    given = {
+    options = {
         "learners": [cb.Linear("x")],
         "optimizer": cb.Plain(0.9),
         "n_iter": 500,
         "checkpoint": file,
     }
-    model = cb.fit({"x": x}, 2 * x, **given)
+    model = cb.fit({"x": x}, 2 * x, **options)
     assert model.stopped == "nothing left to gain"
-    again = cb.fit({"x": x}, 2 * x, callback=never, **given)
+    again = cb.fit({"x": x}, 2 * x, callback=never, **options)
     assert again.stopped == model.stopped
     assert np.array_equal(again.risk, model.risk)
 
 
-def test_time_limit_and_callback_can_be_gone_on_from(file):
+def test_fits_resume_after_a_time_limit_or_callback(file):
     y = make_y(TABLE, "binomial")
-    given = {"loss": "binomial", "n_iter": 80}
-    first = cb.fit(TABLE, y, checkpoint=file, time_limit=1e-6, **given)
+    options = {"loss": "binomial", "n_iter": 80}
+    first = cb.fit(TABLE, y, checkpoint=file, time_limit=1e-6, **options)
     assert (first.stopped, first.n_iter) == ("time limit", 1)
-    again = cb.fit(TABLE, y, checkpoint=file, time_limit=1e-6, **given)
+    again = cb.fit(TABLE, y, checkpoint=file, time_limit=1e-6, **options)
     assert (again.stopped, again.n_iter) == ("time limit", 2)
-    told = []
+    iterations = []
 
     def callback(iteration):
-        told.append(iteration)
+        iterations.append(iteration)
         return iteration == 30
 
-    stopped = cb.fit(TABLE, y, checkpoint=file, callback=callback, **given)
-    assert (stopped.stopped, told) == ("callback", list(range(3, 31)))
-    assert_equal(cb.fit(TABLE, y, checkpoint=file, **given), cb.fit(TABLE, y, **given))
+    stopped = cb.fit(TABLE, y, checkpoint=file, callback=callback, **options)
+    assert (stopped.stopped, iterations) == ("callback", list(range(3, 31)))
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, **options), cb.fit(TABLE, y, **options))
 
 
 @pytest.mark.parametrize("optimizer", ["plain", "hybrid, all", "hybrid, training"])
 @pytest.mark.parametrize("search", ["certified", "row-free"])
 def test_interactions_have_two_stages(file, optimizer, search):
-    given = {
+    options = {
         "optimizer": OPTIMIZERS[optimizer],
         "n_iter": 40,
         "validation": 0.3,
@@ -230,15 +233,15 @@ def test_interactions_have_two_stages(file, optimizer, search):
         "search": search,
     }
     y = make_y(TABLE, "squared")
-    whole = cb.fit(TABLE, y, **given)
+    whole = cb.fit(TABLE, y, **options)
     assert len(whole.terms) == 8
     for calls, stages in ((10, 1), (35, 2), (10, 2)):
-        cut_off(calls, TABLE, y, checkpoint=file, **given)
+        cut_off(calls, TABLE, y, checkpoint=file, **options)
         assert len(Checkpoint(file).stages) == stages
-    again = cb.fit(TABLE, y, checkpoint=file, **given)
+    again = cb.fit(TABLE, y, checkpoint=file, **options)
     assert_equal(again, whole)
-    assert_equal(cb.fit(TABLE, y, checkpoint=file, callback=never, **given), whole)
-    longer = given | {"n_iter": 60}  # the second stage of the file began somewhere else
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, callback=never, **options), whole)
+    longer = options | {"n_iter": 60}  # the stored second stage began at another iteration
     assert_equal(cb.fit(TABLE, y, checkpoint=file, **longer), cb.fit(TABLE, y, **longer))
     before = file.read_bytes()
     with pytest.raises(ValueError, match=r"another fit \(terms: then 8: .*, now 7: "):
@@ -258,40 +261,40 @@ def test_ctrl_c_keeps_what_was_fitted(file):
         cb.fit(TABLE, y, loss="binomial", n_iter=10**6, callback=callback, checkpoint=file)
     stage = Checkpoint(file).stages[0]
     assert stage.path.n_iter == stop.value.model.n_iter
-    given = {"loss": "binomial", "n_iter": 30}
-    assert_equal(cb.fit(TABLE, y, checkpoint=file, **given), cb.fit(TABLE, y, **given))
+    options = {"loss": "binomial", "n_iter": 30}
+    assert_equal(cb.fit(TABLE, y, checkpoint=file, **options), cb.fit(TABLE, y, **options))
 
 
-class Impatient(Progress):
-    """Ctrl-C is pressed when it is told of an iteration."""
+class InterruptingProgress(Progress):
+    """Raise KeyboardInterrupt, as Ctrl-C does, when iteration `at` is reported."""
 
     every = 0.0
 
     def __init__(self, at):
         super().__init__()
-        self.at, self.told = at, []
+        self.at, self.reported = at, []
 
     def step(self, done, **facts):
-        self.told.append(done)
+        self.reported.append(done)
         if done == self.at:
             self.at = None
             raise KeyboardInterrupt
 
 
-def test_ctrl_c_while_the_path_is_followed_again(file):
-    """What the file has is told of, and not lost."""
+def test_ctrl_c_while_the_stored_path_is_replayed(file):
+    """Replayed iterations are reported as progress, and an interrupt does not lose them."""
     y = make_y(TABLE, "binomial")
-    given = {"loss": "binomial", "n_iter": 60}
-    cut_off(40, TABLE, y, checkpoint=file, **given)
+    options = {"loss": "binomial", "n_iter": 60}
+    cut_off(40, TABLE, y, checkpoint=file, **options)
     before = file.read_bytes()
     with pytest.raises(cb.Interrupted) as stop:
-        cb.fit(TABLE, y, checkpoint=file, progress=Impatient(20), **given)
+        cb.fit(TABLE, y, checkpoint=file, progress=InterruptingProgress(20), **options)
     assert stop.value.model.n_iter == 20
     assert file.read_bytes() == before
-    patient = Impatient(None)
-    again = cb.fit(TABLE, y, checkpoint=file, progress=patient, **given)
-    assert patient.told[:60] == list(range(1, 61))
-    assert_equal(again, cb.fit(TABLE, y, **given))
+    observer = InterruptingProgress(None)
+    again = cb.fit(TABLE, y, checkpoint=file, progress=observer, **options)
+    assert observer.reported[:60] == list(range(1, 61))
+    assert_equal(again, cb.fit(TABLE, y, **options))
 
 
 KILLED = """
@@ -314,7 +317,7 @@ np.savez(sys.argv[2], risk=model.risk, choices=model.path.choices, score=model.p
 
 
 def test_kill_9(tmp_path):
-    """The same command again, after SIGKILL in the middle, ends in the same model."""
+    """After SIGKILL in the middle of a fit, repeating the command gives the same model."""
     file, results = tmp_path / "fit.checkpoint", [tmp_path / "a.npz", tmp_path / "b.npz"]
 
     def command(name, result):
@@ -337,7 +340,7 @@ def test_kill_9(tmp_path):
             assert np.array_equal(again[name], whole[name]), name
 
 
-# --- files that are refused -----------------------------------------------------------------------
+# --- refused files --------------------------------------------------------------------------------
 
 
 BASE = {"loss": "squared", "n_iter": 20, "validation": 0.3}
@@ -354,36 +357,36 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("said", OTHER)
-def test_a_file_of_another_fit(file, said):
+@pytest.mark.parametrize("message", OTHER)
+def test_a_file_of_another_fit_is_refused(file, message):
     y = make_y(TABLE, "squared")
-    base = BASE | ({"start": 0.5} if "smoothing" in said else {})
+    base = BASE | ({"start": 0.5} if "smoothing" in message else {})
     cb.fit(TABLE, y, checkpoint=file, **base)
     before = file.read_bytes()
     with pytest.raises(ValueError, match="delete the file to start from the beginning") as error:
-        cb.fit(TABLE, y, checkpoint=file, **base | OTHER[said])
-    assert f"it belongs to another fit ({said}" in str(error.value)
+        cb.fit(TABLE, y, checkpoint=file, **base | OTHER[message])
+    assert f"it belongs to another fit ({message}" in str(error.value)
     assert str(file) in str(error.value)
     assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("n_iter", [20, 40])
 @pytest.mark.parametrize("which", ["training", "validation"])
-def test_other_rows(file, n_iter, which):
-    """Start, smoothing and so on may be the same; the risks are not."""
+def test_other_rows_are_refused(file, n_iter, which):
+    """Start, smoothing and so on may be the same for other rows, but the risks differ."""
     y = make_y(TABLE, "squared")
     held = np.arange(N) % 3 == 0
-    given = {"validation": held, "start": 0.0, "learners": [cb.Spline("x0", smoothing=1.0)]}
-    cb.fit(TABLE, y, n_iter=20, checkpoint=file, **given)
+    options = {"validation": held, "start": 0.0, "learners": [cb.Spline("x0", smoothing=1.0)]}
+    cb.fit(TABLE, y, n_iter=20, checkpoint=file, **options)
     before = file.read_bytes()
     rows = ~held if which == "training" else held
     other = np.where(rows, y + 0.01, y)
     with pytest.raises(ValueError, match="these are not the rows of that fit: after 20 iterations"):
-        cb.fit(TABLE, other, n_iter=n_iter, checkpoint=file, **given)
+        cb.fit(TABLE, other, n_iter=n_iter, checkpoint=file, **options)
     assert file.read_bytes() == before
 
 
-JOINED = [
+FINGERPRINT_CASES = [
     ("squared", {}),
     ("absolute", {}),
     ("binomial", {"validation": 0.3}),
@@ -393,25 +396,25 @@ JOINED = [
 
 
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
-@pytest.mark.parametrize(("loss", "more"), JOINED)
-def test_other_rows_of_a_column_that_no_iteration_chose(file, loss, more, kind):
-    """Its values are the same, in another order: neither start nor smoothing nor risk tells."""
+@pytest.mark.parametrize(("loss", "more"), FINGERPRINT_CASES)
+def test_other_rows_of_an_unchosen_column_are_refused(file, loss, more, kind):
+    """The values are only reordered, so start, smoothing and risk do not reveal the change."""
     order = np.random.default_rng(8).permutation(N)
     z = make_table()["x4"] if kind == "numbers" else TABLE["g"]
     table = {"x0": TABLE["x0"], "x1": TABLE["x1"], "z": z}
     y = make_y(TABLE | {"g": np.full(N, "b")}, loss)
     last = (cb.Spline if kind == "numbers" else cb.Category)("z", smoothing=9.0)
-    given = {"loss": loss, "checkpoint": file, "learners": [last, ...], **more}
-    first = cb.fit(table, y, n_iter=6, **given)
+    options = {"loss": loss, "checkpoint": file, "learners": [last, ...], **more}
+    first = cb.fit(table, y, n_iter=6, **options)
     assert "z" not in first.choices
     before = file.read_bytes()
-    for n_iter in (6, 12):  # what is done already, and more
+    for n_iter in (6, 12):  # the stored iterations, and more
         with pytest.raises(ValueError, match=r"column z has other values, or in other rows, than"):
-            cb.fit(table | {"z": z[order]}, y, n_iter=n_iter, **given)
+            cb.fit(table | {"z": z[order]}, y, n_iter=n_iter, **options)
     assert file.read_bytes() == before
-    assert_same_path(cb.fit(table, y, n_iter=6, callback=never, **given), first)
-    longer = cb.fit(table, y, n_iter=12, **given)
-    assert_same_path(longer, cb.fit(table, y, n_iter=12, **given | {"checkpoint": None}))
+    assert_same_path(cb.fit(table, y, n_iter=6, callback=never, **options), first)
+    longer = cb.fit(table, y, n_iter=12, **options)
+    assert_same_path(longer, cb.fit(table, y, n_iter=12, **options | {"checkpoint": None}))
 
 
 def assert_same_path(model, other):
@@ -419,7 +422,7 @@ def assert_same_path(model, other):
         assert np.array_equal(getattr(model.path, name), getattr(other.path, name)), name
 
 
-def test_one_other_cell(file):
+def test_two_swapped_cells_are_noticed(file):
     table, y = TABLE | {"x4": TABLE["x4"].copy()}, make_y(TABLE, "squared")
     assert "x4" not in cb.fit(TABLE, y, n_iter=5, checkpoint=file).choices
     low, high = np.argsort(table["x4"])[[50, -50]]
@@ -428,30 +431,31 @@ def test_one_other_cell(file):
         cb.fit(table, y, n_iter=5, checkpoint=file)
 
 
-def test_all_columns_differ_if_y_does(file):
+def test_another_y_changes_the_fingerprints_of_all_columns(file):
     y = make_y(TABLE, "squared")
-    cb.fit(TABLE, y, n_iter=0, checkpoint=file)  # no choice yet: the risk is that of any order
+    # Before the first iteration the risk does not depend on the order of the rows.
+    cb.fit(TABLE, y, n_iter=0, checkpoint=file)
     with pytest.raises(ValueError, match=r"y or columns x0, x1, x2, x3, x4, \.\.\. have other val"):
         cb.fit(TABLE, y[::-1], n_iter=0, checkpoint=file)
 
 
 def test_pairs_of_columns_have_fingerprints(file):
-    """In the second stage, beside those of the columns."""
+    """The second stage stores fingerprints of pairs in addition to the columns."""
     y = make_y(TABLE, "squared")
-    given = {"n_iter": 30, "interactions": [("x0", "x1")], "checkpoint": file}
-    first = cb.fit(TABLE, y, **given)
+    options = {"n_iter": 30, "interactions": [("x0", "x1")], "checkpoint": file}
+    first = cb.fit(TABLE, y, **options)
     prints = [stage.identity["columns"] for stage in Checkpoint(file).stages]
     assert [len(found) for found in prints] == [6, 7]
-    assert_equal(cb.fit(TABLE, y, callback=never, **given), first)
+    assert_equal(cb.fit(TABLE, y, callback=never, **options), first)
 
 
-def test_nothing_is_left_of_the_residuals(file):
-    given = {"n_iter": 5, "checkpoint": file}
-    model = cb.fit(TABLE, np.full(N, 2.5), **given)
-    assert_equal(cb.fit(TABLE, np.full(N, 2.5), **given), model)
+def test_a_constant_y_leaves_no_residuals(file):
+    options = {"n_iter": 5, "checkpoint": file}
+    model = cb.fit(TABLE, np.full(N, 2.5), **options)
+    assert_equal(cb.fit(TABLE, np.full(N, 2.5), **options), model)
 
 
-def test_a_loss_written_in_python_is_known_by_what_it_does(file):
+def test_a_user_defined_loss_is_identified_by_what_it_computes(file):
     def loss_of(power):
         class Own:
             def loss(self, y, score):
@@ -466,11 +470,11 @@ def test_a_loss_written_in_python_is_known_by_what_it_does(file):
         return Own()
 
     y = make_y(TABLE, "squared")
-    given = {"n_iter": 15, "checkpoint": file}
-    first = cb.fit(TABLE, y, loss=loss_of(2), **given)
-    assert_equal(cb.fit(TABLE, y, loss=loss_of(2), callback=never, **given), first)
+    options = {"n_iter": 15, "checkpoint": file}
+    first = cb.fit(TABLE, y, loss=loss_of(2), **options)
+    assert_equal(cb.fit(TABLE, y, loss=loss_of(2), callback=never, **options), first)
     with pytest.raises(ValueError, match="another fit \\(loss"):
-        cb.fit(TABLE, y, loss=loss_of(3), **given)
+        cb.fit(TABLE, y, loss=loss_of(3), **options)
 
 
 def damaged(content):
@@ -486,20 +490,20 @@ def damaged(content):
     }
 
 
-@pytest.mark.parametrize("said", list(damaged(bytes(9))))
-def test_a_damaged_file(file, said):
+@pytest.mark.parametrize("message", list(damaged(bytes(9))))
+def test_a_damaged_file_is_refused(file, message):
     y = make_y(TABLE, "squared")
     cb.fit(TABLE, y, n_iter=10, checkpoint=file)
-    content = damaged(file.read_bytes())[said]
+    content = damaged(file.read_bytes())[message]
     file.write_bytes(content)
-    with pytest.raises(ValueError, match=said) as error:
+    with pytest.raises(ValueError, match=message) as error:
         cb.fit(TABLE, y, n_iter=10, checkpoint=file)
     assert str(file) in str(error.value)
     assert file.read_bytes() == content
 
 
 def test_bad_arguments_are_refused_before_any_work(tmp_path):
-    nothing = object()  # would be an error if it were read
+    nothing = object()  # reading it would raise another error
     with pytest.raises(TypeError, match="checkpoint: expected a path to a file, got 3"):
         cb.fit(nothing, checkpoint=3)
     with pytest.raises(FileNotFoundError, match="this folder does not exist"):
@@ -521,11 +525,11 @@ def test_a_write_that_fails_does_not_end_the_fit(file, monkeypatch):
     def full(_number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept.os, "fsync", full)
-    with pytest.warns(RuntimeWarning, match=r"could not be written \(the disk is full") as told:
+    monkeypatch.setattr(checkpoint_module.os, "fsync", full)
+    with pytest.warns(RuntimeWarning, match=r"could not be written \(the disk is full") as caught:
         model = cb.fit(TABLE, y, n_iter=30, search="full", checkpoint=file)
-    assert len(told) == 1
-    assert Path(told[0].filename) == Path(__file__)
+    assert len(caught) == 1
+    assert Path(caught[0].filename) == Path(__file__)
     assert_equal(model, cb.fit(TABLE, y, n_iter=30, search="full"))
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]
@@ -534,20 +538,20 @@ def test_a_write_that_fails_does_not_end_the_fit(file, monkeypatch):
 
 
 def test_writes_are_rare(tmp_path, monkeypatch):
-    """At the first iteration and at the end of a short fit; of a long one a small share."""
+    """A short fit writes after its first and last iteration; a long one after few iterations."""
     file, y = tmp_path / "fit.checkpoint", make_y(TABLE, "squared")
     sizes = []
-    write = kept._write
+    write = checkpoint_module._write
 
     def counted(name, stages):
         sizes.append(stages[-1].path.n_iter)
         write(name, stages)
 
-    monkeypatch.setattr(kept, "_write", counted)
+    monkeypatch.setattr(checkpoint_module, "_write", counted)
     cb.fit(TABLE, y, n_iter=200, checkpoint=file)
     assert sizes == [1, 200]
-    assert kept.MIN_PAUSE >= 10
-    monkeypatch.setattr(kept, "MIN_PAUSE", 0.0)
+    assert checkpoint_module.MIN_PAUSE >= 10
+    monkeypatch.setattr(checkpoint_module, "MIN_PAUSE", 0.0)
     pauses, save = [], Checkpoint.save
     monkeypatch.setattr(Checkpoint, "save", lambda *a: pauses.append(save(*a)) or pauses[-1])
     sizes.clear()
@@ -556,9 +560,12 @@ def test_writes_are_rare(tmp_path, monkeypatch):
     cb.fit(TABLE, y, n_iter=3000, search="certified", checkpoint=file)
     passed = time.perf_counter() - began
     assert len(sizes) < 3000 / 5, passed
-    assert max(pauses) <= kept.PAUSE_FACTOR * passed
+    assert max(pauses) <= checkpoint_module.PAUSE_FACTOR * passed
     path = Checkpoint(file).stages[0].path
-    assert file.stat().st_size < 1.1 * sum(getattr(path, n).nbytes for n in kept.ARRAYS) + 5000
+    assert (
+        file.stat().st_size
+        < 1.1 * sum(getattr(path, n).nbytes for n in checkpoint_module.ARRAYS) + 5000
+    )
 
 
 def test_paths_are_read_as_they_were_written(file):
@@ -572,7 +579,7 @@ def test_paths_are_read_as_they_were_written(file):
         assert not isinstance(then, np.ndarray) or then.dtype == now.dtype
 
 
-def test_the_name_is_that_of_the_folder_where_the_fit_began(tmp_path, monkeypatch):
+def test_a_relative_name_refers_to_the_folder_where_the_fit_began(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other").mkdir()
 
@@ -622,7 +629,7 @@ def test_command_line(tmp_path, capsys):
     assert "cannot be used with --bags" in capsys.readouterr().err
 
 
-def test_nothing_is_warned_of(file):
+def test_a_fit_with_a_checkpoint_gives_no_warning(file):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cb.fit(TABLE, make_y(TABLE, "squared"), n_iter=5, checkpoint=file)

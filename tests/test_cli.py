@@ -1,7 +1,7 @@
-"""The command line: what it reads, writes, prints and returns.
+"""Tests of the command line: what it reads, writes, prints and returns.
 
-Knows: a fit from the command line is the fit from Python; the same rows in any format are the same
-table; a failure is one sentence and leaves no file behind.
+A fit from the command line equals the fit from Python, the same rows in any file format give the
+same table, and a failure prints one sentence and leaves no file behind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AGE, JOB, ODD = "age", 'job, "odd"\tname', "élan; vital"
 
 
 def make_rows(n=1200, seed=0):
-    """A table with missing cells, names that need quotes, and targets of every kind."""
+    """Return a table with missing cells, names that need quoting, and targets of every kind."""
     rng = np.random.default_rng(seed)
     age = rng.uniform(18, 90, n).round(2)
     job = rng.choice(np.array(["cook", "pilot, 1st", 'a "quoted"\nline'], dtype=object), n)
@@ -77,7 +77,7 @@ def write_csv(path, rows, delimiter=",", bom=False):
 
 
 def as_python(rows):
-    """The rows as people would have them in Python."""
+    """Return the rows as a Python user would hold them."""
     out = dict(rows)
     out["day"] = np.array(rows["day"], dtype="M8[D]")
     return out
@@ -95,7 +95,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def others(*keep):
-    """--exclude of all that are no features here, but for those that have a part."""
+    """Return --exclude with the names of all columns that are not features, except `keep`."""
     names = [name for name in (*TARGETS, *ROLES, "years") if name not in keep]
     return ["--exclude", *names]
 
@@ -139,7 +139,7 @@ SHORT = ["--iterations", "60"]
         ("y", ["--threads", "2"], cb.CWBRegressor, {"n_jobs": 2}),
     ],
 )  # fmt: skip
-def test_fit_is_the_estimators_fit(table, target, options, kind, settings):
+def test_fit_equals_the_estimator_fit(table, target, options, kind, settings):
     found = fitted(table, "--target", target, *options, *SHORT, *others(target))
     rows = as_python(ROWS)
     y = np.array(rows[target], dtype=object if isinstance(rows[target][0], str) else None)
@@ -149,7 +149,7 @@ def test_fit_is_the_estimators_fit(table, target, options, kind, settings):
     assert found == plain(expected)
 
 
-def test_defaults_are_the_estimators(table):
+def test_defaults_equal_the_estimator_defaults(table):
     found = fitted(table, "--target", "y", *others("y"))
     rows = as_python(ROWS)
     model = cb.CWBRegressor().fit({name: rows[name] for name in FEATURES}, rows["y"]).model_
@@ -157,8 +157,8 @@ def test_defaults_are_the_estimators(table):
     assert found["path"] == plain(model)["path"]
 
 
-def test_fit_is_that_of_the_function(table):
-    """Names of columns are kept, so that the model can be extended by them."""
+def test_fit_equals_cb_fit(table):
+    """The model stores the column names, so it can be extended with a table that has them."""
     found = fitted(
         table, "--target", "count", "--loss", "poisson", "--exposure", "years", "--weights", "w",
         "--validation", "held", "--optimizer", "plain", *SHORT,
@@ -182,7 +182,7 @@ def test_rate_of_the_default_optimizer(table):
 
 
 @pytest.mark.parametrize("several", [["--bags", "2"], ["--interactions", f"{AGE}:{ODD}"]])
-def test_rate_for_classes_that_are_fitted_several_times(table, several):
+def test_rate_of_a_classifier_with_bags_or_interactions(table, several):
     options = ["--target", "answer", *several, *SHORT, *others("answer")]
     default, found = fitted(table, *options), fitted(table, "--rate", "0.5", *options)
     assert found["optimizer"] == default["optimizer"] | {"rate": 0.5}
@@ -196,7 +196,7 @@ def test_formula(table):
     assert found == plain(model)
 
 
-def test_formula_leaves_out_excluded(table, capsys):
+def test_a_formula_leaves_out_excluded_columns(table, capsys):
     found = fitted(table, "--formula", "y ~ .", *SHORT, *others("y"))
     assert sorted(found["columns"]) == sorted(FEATURES)
     assert main(["fit", table, "--formula", "y ~ s(nothing)"]) == 1
@@ -230,7 +230,7 @@ def test_model_to_standard_output(table, capsysbinary):
     assert json.loads(capsysbinary.readouterr().out)["format"] == "cwboost model"
 
 
-def test_fit_is_quiet_away_from_a_terminal(table, capsys):
+def test_fit_prints_nothing_without_a_terminal(table, capsys):
     fitted(table, "--target", "y", *SHORT, *others("y"))
     assert capsys.readouterr() == ("", "")
 
@@ -261,7 +261,7 @@ def write_as(form, folder, rows):
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "csv.gz", "tsv", "semicolons"])
-def test_the_same_rows_in_any_format_are_the_same_model(table, form, folder):
+def test_the_same_rows_in_any_format_give_the_same_model(table, form, folder):
     arguments = ["--target", "flag", *SHORT, *others("flag")]
     assert fitted(write_as(form, folder, ROWS), *arguments) == fitted(table, *arguments)
 
@@ -309,7 +309,7 @@ def test_csv_lines_may_end_in_a_carriage_return(folder):
     assert found["b"].to_cells().tolist() == ["x", "y"]
 
 
-def test_whole_numbers_that_floats_merge_are_marked(folder):
+def test_integers_that_floats_cannot_represent_are_marked(folder):
     column = read_text(f"x\n{2**53}\n{2**53 + 1}\n", folder)["x"]
     assert isinstance(column, Numbers)
     assert not column.exact
@@ -326,12 +326,12 @@ def test_whole_numbers_that_floats_merge_are_marked(folder):
         ("a\n" + "x" * 200_000, "t.csv, line 2: field larger than field limit"),
     ],
 )
-def test_damaged_csv_is_located(text, message, folder):
+def test_errors_in_csv_files_name_the_line(text, message, folder):
     with pytest.raises(ValueError, match="^" + message.replace("(", r"\(")):
         read_text(text, folder)
 
 
-def test_cells_that_are_no_numbers_are_located(folder):
+def test_errors_name_the_cell_that_is_not_a_number(folder):
     found = read_text('x,y\n"1\n",2\n3,oops\n', folder, kinds={"y": "numbers"})
     with pytest.raises(
         ValueError, match=r"^t.csv, line 4, column 'y': expected a number, got 'oops'"
@@ -350,7 +350,7 @@ def test_cells_that_are_no_numbers_are_located(folder):
         ('{"a": [1]}\n', "t.jsonl, line 1, 'a': expected a number, text"),
     ],
 )
-def test_damaged_json_lines_are_located(text, message, folder):
+def test_errors_in_json_lines_name_the_line(text, message, folder):
     with pytest.raises(ValueError, match=message):
         read_text(text, folder, "t.jsonl")
 
@@ -406,7 +406,7 @@ def test_predict(table, model, capsys):
     assert main(["predict", "m.json", table, "--keep", "id", JOB]) == 0
     lines = list(csv.reader(io.StringIO(capsys.readouterr().out, newline="")))
     assert lines[0] == ["id", JOB, "prediction"]
-    assert [line[0] for line in lines[1:]] == ROWS["id"]  # 00017 stays 00017
+    assert [line[0] for line in lines[1:]] == ROWS["id"]  # leading zeros stay
     assert [line[1] or None for line in lines[1:]] == ROWS[JOB]
     found = np.array([float(line[2]) for line in lines[1:]])
     assert np.array_equal(found, model.predict(as_python(ROWS)))
@@ -417,9 +417,9 @@ def test_predict(table, model, capsys):
 def test_predictions_in_any_format(model, form, source, folder):
     if "parquet" in (form, source):
         pytest.importorskip("pyarrow")
-    given = write_as(source, folder, ROWS) if source != "csv" else "rows.csv"
+    source_file = write_as(source, folder, ROWS) if source != "csv" else "rows.csv"
     keep = ["id", "member", AGE, "count", "day"]
-    assert main(["predict", "m.json", given, "--keep", *keep, "-o", f"p.{form}"]) == 0
+    assert main(["predict", "m.json", source_file, "--keep", *keep, "-o", f"p.{form}"]) == 0
     found = read_table(f"p.{form}", {"id": "text"}).table
     assert found.names == (*keep, "prediction")
     assert np.array_equal(found["prediction"].values, model.predict(as_python(ROWS)))
@@ -428,7 +428,7 @@ def test_predictions_in_any_format(model, form, source, folder):
     assert [None if v != v else v for v in found[AGE].values.tolist()] == ROWS[AGE]
 
 
-def test_kept_whole_numbers_are_kept_exactly(folder):
+def test_kept_integers_stay_exact(folder):
     write_csv(
         folder / "t.csv", {"g": ["a", "b"] * 9, "y": [0, 1] * 9, "key": range(2**60, 2**60 + 18)}
     )
@@ -471,7 +471,7 @@ def test_predict_with_exposure(table, capsys):
     assert "column 'years' is not in the table" in capsys.readouterr().err
 
 
-def test_model_fitted_with_arrays_of_offsets(table, capsys):
+def test_model_fitted_with_an_array_of_exposures(table, capsys):
     rows = as_python(ROWS)
     model = cb.fit(
         {AGE: rows[AGE]}, rows["count"], loss="poisson", exposure=np.array(rows["years"])
@@ -486,7 +486,7 @@ def test_model_fitted_with_arrays_of_offsets(table, capsys):
     assert "(offset)" in capsys.readouterr().out
 
 
-def test_codes_that_look_like_numbers_stay_what_the_model_knows(folder, capsys):
+def test_codes_that_look_like_numbers_match_the_levels_of_the_model(folder, capsys):
     write_csv(folder / "t.csv", {"code": ["007", "x", "1e3"] * 9, "y": [0, 1, 5] * 9})
     fitted("t.csv", "--target", "y")
     write_csv(folder / "new.csv", {"code": ["007", "1e3"]})
@@ -497,7 +497,7 @@ def test_codes_that_look_like_numbers_stay_what_the_model_knows(folder, capsys):
     assert [float(line) for line in found.out.split()[1:]] == expected.tolist()
 
 
-def test_unseen_levels_are_warned_of_in_one_line(model, folder, capsys):
+def test_unseen_levels_give_a_one_line_warning(model, folder, capsys):
     write_csv(
         folder / "new.csv", {k: [*v[:3], "dancer"] if k == JOB else v[:4] for k, v in ROWS.items()}
     )
@@ -507,13 +507,13 @@ def test_unseen_levels_are_warned_of_in_one_line(model, folder, capsys):
     assert found.count("\n") == 1
 
 
-def test_predict_nothing(model, folder, capsys):
+def test_predict_a_table_without_rows(model, folder, capsys):
     (folder / "none.csv").write_text(Path("rows.csv").read_text().splitlines()[0] + "\n")
     assert main(["predict", "m.json", "none.csv"]) == 0
     assert capsys.readouterr().out == "prediction\n"
 
 
-def test_kept_column_that_would_be_hidden(model, folder, capsys):
+def test_kept_column_with_the_name_of_the_prediction(model, folder, capsys):
     write_csv(folder / "t.csv", ROWS | {"prediction": ROWS["y"]})
     assert main(["predict", "m.json", "t.csv", "--keep", "prediction"]) == 1
     assert "rename" in capsys.readouterr().err
@@ -554,7 +554,7 @@ def test_explain_prints_a_table(table, model, capsys):
     assert read_table("why.csv").table.names == ("column", "value", "effect")
 
 
-def test_explain_beyond_the_table(table, model, capsys):
+def test_explain_a_row_beyond_the_table(table, model, capsys):
     assert main(["explain", "m.json", table, "--row", "5000"]) == 1
     assert capsys.readouterr().err == "cwboost: row 5000: the table has 1200 rows, 0 to 1199\n"
 
@@ -600,9 +600,9 @@ def test_names_cannot_move_the_cursor(folder, capsys):
     rows = {"\x1b[2J\nevil": ["\x1b[31mred", "b\rc"] * 9, "y": [0, 1] * 9}
     write_csv(folder / "t.csv", rows)
     fitted("t.csv", "--target", "y")
-    main(["show", "m.json"])
-    main(["show", "m.json", "--term", "\x1b[2J\nevil"])
-    main(["explain", "m.json", "t.csv"])
+    assert main(["show", "m.json"]) == 0
+    assert main(["show", "m.json", "--term", "\x1b[2J\nevil"]) == 0
+    assert main(["explain", "m.json", "t.csv"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -649,8 +649,8 @@ def test_export_onnx_and_excel(model):
     assert openpyxl.load_workbook("m.xlsx").sheetnames[0] == "model"
 
 
-def test_export_to_a_format_of_a_user(model, folder, monkeypatch, capsys):
-    """A line in the registry is enough for the command line."""
+def test_export_to_a_user_defined_format(model, folder, monkeypatch, capsys):
+    """An entry in the registry is enough for the command line."""
 
     def write(model, file, kind="response"):
         Path(file).write_text(f"{kind} of {len(model.terms)} terms")
@@ -663,7 +663,7 @@ def test_export_to_a_format_of_a_user(model, folder, monkeypatch, capsys):
     assert ".sql, .onnx, .xlsx, .json, a folder or .txt" in capsys.readouterr().err
 
 
-def test_export_to_a_full_folder(model, folder, capsys):
+def test_export_to_a_folder_with_other_files(model, folder, capsys):
     (folder / "full").mkdir()
     (folder / "full" / "file").write_text("")
     assert main(["export", "m.json", "--to", "full"]) == 1
@@ -699,17 +699,19 @@ def test_export_to_a_full_folder(model, folder, capsys):
         (["show", "nothing.json"], "nothing.json: No such file or directory"),
     ],
 )
-def test_bad_input_is_one_sentence(model, arguments, message, capsys, folder):
+def test_bad_input_gives_a_one_line_error(model, arguments, message, capsys, folder):
     before = sorted(path.name for path in folder.iterdir())
     if arguments[0] == "fit" and "-o" not in arguments:
         arguments = [*arguments, "-o", "new.json"]
     assert main(arguments) == 1
     found = capsys.readouterr()
     assert found.out == ""
-    told = [line for line in found.err.splitlines() if not line.startswith("cwboost: warning: ")]
-    assert len(told) == 1
-    assert told[0].startswith("cwboost: ")
-    assert message in told[0]
+    messages = [
+        line for line in found.err.splitlines() if not line.startswith("cwboost: warning: ")
+    ]
+    assert len(messages) == 1
+    assert messages[0].startswith("cwboost: ")
+    assert message in messages[0]
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
@@ -738,7 +740,7 @@ def test_a_failure_leaves_the_old_file(model, monkeypatch, folder):
     assert sorted(p.name for p in folder.iterdir()) == names
 
 
-def test_what_is_no_file_is_not_replaced(model, folder):
+def test_devices_and_symbolic_links_are_not_replaced(model, folder):
     if not Path("/dev/null").exists():
         pytest.skip("no /dev/null")
     with write_output("/dev/null") as temporary:
@@ -783,12 +785,12 @@ def test_wrong_usage(arguments, capsys):
 
 
 @pytest.mark.parametrize("rows", ["none", "last", "a_column"])
-def test_bags_leave_out_a_share_and_nothing_else(rows, capsys):
+def test_validation_with_bags_can_only_be_a_fraction(rows, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["fit", "t.csv", "--target", "y", "--bags", "3", "--validation", rows])
     assert stop.value.code == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "--validation can only be their share (default 0.2)" in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert "--validation can only be their share (default 0.2)" in message
 
 
 @pytest.mark.parametrize(
@@ -850,7 +852,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_a_line_at_most_ten_times_a_second(monkeypatch):
+def test_the_progress_line_is_updated_at_most_ten_times_a_second(monkeypatch):
     stream = Terminal()
     now = [0.0]
     bar = progress.ProgressLine(stream, clock=lambda: now[0])
@@ -941,7 +943,7 @@ def test_ctrl_c_keeps_the_model_so_far(table, folder):
 
 
 @pytest.mark.parametrize("output", [["-o", "m.json"], []])
-def test_what_is_said_of_an_interrupt(table, output, monkeypatch, capsys):
+def test_messages_after_an_interrupt(table, output, monkeypatch, capsys):
     pressed = []
 
     def press(self, iteration, **facts):
@@ -959,7 +961,7 @@ def test_what_is_said_of_an_interrupt(table, output, monkeypatch, capsys):
         assert main(["show", "m.json"]) == 0
         assert "(interrupted)" in capsys.readouterr().out
     else:
-        assert "(interrupted)" in found.out  # the summary is all there is
+        assert "(interrupted)" in found.out  # without -o only the summary is printed
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
@@ -968,7 +970,7 @@ def test_ctrl_c_while_reading_writes_nothing(folder):
         [*COMMAND, "fit", "-", "--target", "y", "-o", "m.json"],
         stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        process.stdin.write("x,y\n" + "1,2\n" * 100_000)  # more than a pipe holds: it is reading
+        process.stdin.write("x,y\n" + "1,2\n" * 100_000)  # more than a pipe holds
         process.stdin.flush()
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
@@ -980,7 +982,7 @@ def test_ctrl_c_while_reading_writes_nothing(folder):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes")
-def test_nobody_reads_on(table, model):
+def test_a_reader_that_closes_the_pipe(table, model):
     with Path(table).open(newline="", encoding="utf-8") as stream:
         header, *rows = csv.reader(stream)
     with Path("long.csv").open("w", newline="", encoding="utf-8") as stream:

@@ -1,6 +1,6 @@
-"""Test the compiled core alone, through `cwboost._core`: verbs, losses, learners, the loop, errors.
+"""Tests of the compiled core through `cwboost._core`: verbs, losses, learners, boosting, errors.
 
-Sanitizer builds run this file, so it is small and fast and never calls cb.fit.
+Sanitizer builds run this file, so it must stay small and fast and must not call cb.fit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def outputs(loss):
 
 
 class Problem:
-    """Arrays of one problem: two numeric columns and one with levels, two parts and their sum."""
+    """Arrays of a problem with two numeric columns and a categorical one.
+
+    The parts are the training rows, the validation rows and all rows.
+    """
 
     def __init__(self, loss="squared", n=N, width=8, seed=0):
         rng = np.random.default_rng(seed)
@@ -57,9 +60,9 @@ class Problem:
         self.parts = [np.where(held, 0.0, w), np.where(held, w, 0.0), w]
 
     def rows(self, n_threads=1, take=slice(None), loss=None):
-        made = core.make_loss(self.loss, LOSSES[self.loss]) if loss is None else loss
+        loss = core.make_loss(self.loss, LOSSES[self.loss]) if loss is None else loss
         return core.LocalRows(
-            made,
+            loss,
             np.ascontiguousarray(self.y[take]),
             np.ascontiguousarray(self.offset[:, take]),
             [
@@ -71,7 +74,7 @@ class Problem:
         )
 
     def learners(self, part=TRAINING):
-        """A dense penalised learner on two columns, a diagonal one on the third."""
+        """Return dense penalised learners on the first two columns, a diagonal one on the third."""
         out = []
         for k, n_bins in enumerate(self.n_bins):
             weights = np.bincount(self.index[k], self.parts[part], n_bins)
@@ -91,7 +94,7 @@ class Problem:
 
 
 def compressed(basis):
-    """Row pointers, columns and values of a dense basis; zeros left out."""
+    """Return row pointers, columns and values of a dense basis, without its zeros."""
     filled = basis != 0
     begin = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int64)
     return begin, np.nonzero(filled)[1].astype(np.int32), np.ascontiguousarray(basis[filled])
@@ -107,13 +110,13 @@ OPTIMIZERS = {
 
 def boost(problem, rows, optimizer, n_iter=12, *, history=None, validation=True,
           search=core.SearchMode.automatic, **options):  # fmt: skip
-    made = core.BoostProblem(
+    boost_problem = core.BoostProblem(
         rows, problem.learners(), optimizer, start=[0.05] * problem.q,
         all_learners=problem.learners(ALL),
         validation_part=VALIDATION if validation else None, search=search,
     )  # fmt: skip
     history = core.Path() if history is None else history
-    return core.boost(made, history, core.RunOptions(n_iter, **options))
+    return core.boost(boost_problem, history, core.RunOptions(n_iter, **options))
 
 
 def replayed(problem, path, optimizer, m=None):
@@ -122,7 +125,7 @@ def replayed(problem, path, optimizer, m=None):
 
 
 class Moments(Problem):
-    """The same with pieces and places for bins on the first two columns."""
+    """The same problem, with moments (pieces and places in them) for the first two columns."""
 
     def __init__(self, loss="squared", n=N, pieces=(11, 1), seed=0):
         super().__init__(loss, n, 16, seed)
@@ -136,12 +139,12 @@ class Moments(Problem):
             core.MomentSet(piece, t, n_bins // 4)
             for piece, t, n_bins in zip(self.pieces, self.places, self.n_bins, strict=False)
         ]
-        made = core.make_loss(self.loss, LOSSES[self.loss])
+        loss = core.make_loss(self.loss, LOSSES[self.loss])
         sets.append(core.IndexSet(self.index[2], 5))
-        return core.LocalRows(made, self.y, self.offset, sets, self.parts, n_threads)
+        return core.LocalRows(loss, self.y, self.offset, sets, self.parts, n_threads)
 
     def dense(self, k):
-        """(n, n_bins): what a row adds to every bin."""
+        """Return (n, n_bins): what each row adds to each bin."""
         if k == 2:
             return np.eye(5)[self.index[2]]
         out = np.zeros((self.n, self.n_bins[k] // 4, 4))
@@ -152,7 +155,7 @@ class Moments(Problem):
         out, rng = [], np.random.default_rng(7)
         for k, n_bins in enumerate(self.n_bins):
             basis = np.eye(5) if k == 2 else rng.normal(size=(n_bins, 3))
-            if k == 0:  # a narrow one
+            if k == 0:  # a sparse basis: one coefficient per bin
                 basis = np.kron(np.eye(3, 4)[:, :3], np.ones((15, 1)))[:n_bins] * basis
             rows = self.dense(k) @ basis
             gram = rows.T @ (self.parts[part][:, None] * rows)
@@ -167,8 +170,8 @@ class Moments(Problem):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_marks_are_weights_of_zero_and_one(n_threads):
-    """A byte per row says what a float would, in every verb, to the last bit."""
+def test_boolean_parts_equal_weights_of_zero_and_one(n_threads):
+    """In every verb, booleans and floats give the same results, bit for bit."""
     problem, rng = Problem("binomial"), np.random.default_rng(3)
     held = rng.uniform(size=N) < 0.3
     piece, t = rng.integers(0, 4, N).astype(np.uint16), rng.uniform(-1, 1, N)
@@ -178,7 +181,7 @@ def test_marks_are_weights_of_zero_and_one(n_threads):
         core.Fill(F, [0.2]),
         core.Add(F, 0, rng.normal(size=11)),
         core.Residual(F, R, [TRAINING, VALIDATION, ALL]),
-        core.Add(R, 1, rng.normal(size=7)),  # not zero outside any more
+        core.Add(R, 1, rng.normal(size=7)),  # no longer zero outside the part
         core.BinSums([R, core.ONES_SLOT], [0, 2, 3], TRAINING),
         core.BinSums([core.ONES_SLOT], [1], ALL),
         core.Fill(G, [0.0]),
@@ -193,14 +196,14 @@ def test_marks_are_weights_of_zero_and_one(n_threads):
         found.append([(r.moved, r.risk, [s.tolist() for s in r.sums]) for r in replies])
         assert np.all(rows.read(R)[0, held] == 0.0)
     assert found[0] == found[1]
-    with pytest.raises(TypeError):  # neither: not converted
+    with pytest.raises(TypeError):  # float32 is neither, and is not converted
         core.LocalRows(loss, problem.y, None, sets, [held.astype(np.float32)])
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
-def test_verbs_are_what_numpy_says(loss, width, n_threads):
+def test_verbs_agree_with_numpy(loss, width, n_threads):
     problem = Problem(loss, 40_000, width)  # several blocks of rows
     rows, q, n = problem.rows(n_threads), problem.q, problem.n
     rng = np.random.default_rng(1)
@@ -240,7 +243,7 @@ def test_verbs_are_what_numpy_says(loss, width, n_threads):
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
 @pytest.mark.parametrize("n", [40_003, 5, 1])
-def test_moments_are_what_numpy_says(loss, n_threads, n):
+def test_moments_agree_with_numpy(loss, n_threads, n):
     problem = Moments(loss, n)
     rows, q = problem.rows(n_threads), problem.q
     rng = np.random.default_rng(1)
@@ -258,23 +261,23 @@ def test_moments_are_what_numpy_says(loss, n_threads, n):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("how", [core.SearchMode.certified, core.SearchMode.row_free])
+@pytest.mark.parametrize("search", [core.SearchMode.certified, core.SearchMode.row_free])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("pieces", [(11, 1), (2, 3), (11, 12)])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_cross_grams_of_moments(name, pieces, weighted, how):
-    """Moments with moments and with bins, few pieces and many: choices are the full search's."""
+def test_cross_grams_of_moments(name, pieces, weighted, search):
+    """Moments with moments and with bins, few or many pieces: choices equal the full search."""
     problem = Moments(n=2500, pieces=pieces)
     if not weighted:
         problem.parts = [np.ones(problem.n)] * 3
     full = boost(problem, problem.rows(), OPTIMIZERS[name], 40, search=core.SearchMode.full)
-    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, search=how)
+    found = boost(problem, problem.rows(2), OPTIMIZERS[name], 40, search=search)
     np.testing.assert_array_equal(found.choices, full.choices)
     np.testing.assert_allclose(found.risk, full.risk, rtol=1e-10)
     np.testing.assert_allclose(found.validation_risk, full.validation_risk, rtol=1e-10)
 
 
-def test_verbs_can_be_read():
+def test_verbs_and_replies_expose_their_fields():
     assert core.Fill(1, [2.0]).start == [2.0]
     assert core.Residual(0, 1, [2]).parts == [2]
     assert core.MeanResidual(0, 1, 2).out == 2
@@ -285,7 +288,7 @@ def test_verbs_can_be_read():
     assert (reply.moved, reply.risk, reply.sums[0].tolist()) == (1.0, [2.0], [1.0, 1.0, 1.0])
 
 
-def test_verbs_travel():
+def test_verbs_can_be_pickled():
     add = pickle.loads(pickle.dumps(core.Add(0, 1, np.array([3.0]), 2, output=1)))
     assert (add.slot, add.set, add.bin_values.tolist(), add.within, add.output) == (0, 1, [3], 2, 1)
     residual = pickle.loads(pickle.dumps(core.Residual(0, 1, [2], False, [0.5])))
@@ -296,7 +299,7 @@ def test_verbs_travel():
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_mean_residual_gives_the_fall_of_the_loss(loss, n_threads):
+def test_mean_residual_gives_the_decrease_of_the_loss(loss, n_threads):
     problem = Problem(loss)
     rows, rng = problem.rows(n_threads), np.random.default_rng(2)
     step = rng.normal(size=problem.q * 11)
@@ -312,7 +315,7 @@ def test_mean_residual_gives_the_fall_of_the_loss(loss, n_threads):
 
 
 def row_loss(loss, y, score, parameter=None):
-    """Loss and residual of single rows: y (n,), score (q, n)."""
+    """Return the losses and residuals of single rows; y is (n,), score is (q, n)."""
     score = np.atleast_2d(score)
     n = score.shape[1]
     rows = core.LocalRows(
@@ -433,7 +436,7 @@ def test_learner_with_removed_directions_is_orthogonal_to_them():
 
 
 def coefficient_scores(problem, coef, start=0.05):
-    """Offset + start + learners at their coefficients."""
+    """Return the scores: offset, start and the effects of the learners."""
     score, at = problem.offset + start, 0
     for k, (n_bins, d) in enumerate(zip(problem.n_bins, problem.n_coef, strict=True)):
         z = np.linspace(-1, 1, n_bins)
@@ -460,7 +463,7 @@ def test_rows_and_coefficients_stay_in_step(loss, name, n_threads):
 
 
 def wide_problem(loss, weights, seed=0, n=3000, n_columns=12):
-    """A problem of many columns, half of them noise, with equal, zero-one or general weights."""
+    """Return a problem with many columns, half of them noise, and unit or general weights."""
     problem = Problem(loss, n, seed=seed)
     rng = np.random.default_rng(seed + 1)
     problem.n_bins = [int(k) for k in rng.integers(4, 30, n_columns)]
@@ -478,7 +481,7 @@ def wide_problem(loss, weights, seed=0, n=3000, n_columns=12):
 
 
 def wide_learners(problem, part):
-    """Quadratics with a ridge, and one unpenalised learner of levels."""
+    """Return ridge learners: quadratic, and on every fifth column a learner of levels."""
     learners = []
     for k, n_bins in enumerate(problem.n_bins):
         z = np.linspace(-1, 1, n_bins)
@@ -498,17 +501,17 @@ def learner_on(number, basis, index, w):
 
 def wide_boost(problem, optimizer, search, n_iter=150, validation=True, n_threads=1):
     training, everything = (wide_learners(problem, part) for part in (TRAINING, ALL))
-    made = core.BoostProblem(
+    boost_problem = core.BoostProblem(
         problem.rows(n_threads), training, optimizer, start=[0.05] * problem.q,
         all_learners=everything, validation_part=VALIDATION if validation else None, search=search,
     )  # fmt: skip
-    return core.boost(made, core.Path(), core.RunOptions(n_iter))
+    return core.boost(boost_problem, core.Path(), core.RunOptions(n_iter))
 
 
 @pytest.mark.parametrize("weights", ["ones", "general"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights):
+def test_the_certified_search_equals_the_full_search(loss, name, weights):
     problem = wide_problem(loss, weights)
     full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full)
     path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.certified)
@@ -516,13 +519,14 @@ def test_the_certified_search_chooses_what_the_full_one_does(loss, name, weights
                   "validation_risk", "switched_after", "rewound_to"):  # fmt: skip
         np.testing.assert_array_equal(getattr(path, field), getattr(full, field), field)
     assert np.all(full.evaluations == len(problem.n_bins))
-    if loss in ("squared", "binomial") and name == "plain":  # kinked losses move far
+    # Residuals of losses with kinks change too much to save evaluations.
+    if loss in ("squared", "binomial") and name == "plain":
         assert path.evaluations.mean() < 0.8 * len(problem.n_bins)
 
 
 @pytest.mark.parametrize("weights", ["ones", "general"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_squared_loss_needs_no_rows(name, weights):
+def test_the_row_free_search_equals_the_full_search(name, weights):
     problem = wide_problem("squared", weights)
     full = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.full)
     path = wide_boost(problem, OPTIMIZERS[name], core.SearchMode.row_free)
@@ -535,7 +539,7 @@ def test_squared_loss_needs_no_rows(name, weights):
 
 
 @pytest.mark.parametrize("name", ["plain", "accelerated"])
-def test_row_free_follows_a_residual_that_vanishes(name):
+def test_row_free_stays_accurate_when_the_residual_vanishes(name):
     """y is a sum of learners without noise: products updated step by step would lose digits."""
     problem = wide_problem("squared", "ones")
     rng = np.random.default_rng(3)
@@ -554,11 +558,11 @@ def test_row_free_is_refused_where_rows_are_needed():
         wide_boost(problem, OPTIMIZERS["plain"], core.SearchMode.row_free)
 
 
-@pytest.mark.parametrize("how", [core.SearchMode.full, core.SearchMode.certified])
+@pytest.mark.parametrize("search", [core.SearchMode.full, core.SearchMode.certified])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_threads_do_not_change_a_long_fit(name, how):
+def test_threads_do_not_change_a_long_fit(name, search):
     problem = wide_problem("binomial", "ones", n=70_000)
-    one, two = (wide_boost(problem, OPTIMIZERS[name], how, 30, n_threads=t) for t in (1, 2))
+    one, two = (wide_boost(problem, OPTIMIZERS[name], search, 30, n_threads=t) for t in (1, 2))
     for field in ("choices", "corrections", "updates", "risk", "validation_risk", "evaluations"):
         np.testing.assert_array_equal(getattr(one, field), getattr(two, field), field)
 
@@ -606,7 +610,7 @@ def test_stop_reasons_are_the_texts_of_model_files():
 
 
 def single_outputs(problem, n=6, seed=0):
-    """A path whose choices move one output each, and the same path with zeros for the others."""
+    """Return a path that moves single outputs, and the same path with zeros for the others."""
     rng = np.random.default_rng(seed)
     choices = rng.integers(0, 3, n).astype(np.int32)
     outputs = np.array([2, 0, 1, 2, core.ALL_OUTPUTS, 0], np.int32)
@@ -638,8 +642,8 @@ def test_a_path_may_move_one_output_at_a_time():
         coef, other = (replayed(problem, p, optimizer, m) for p in (one, expected))
         np.testing.assert_array_equal(coef, other)
     rows = problem.rows()
-    made = core.BoostProblem(rows, problem.learners(), optimizer, start=[0.05] * 3)
-    risks = [core.follow(made, path) for path in (one, expected)]
+    boost_problem = core.BoostProblem(rows, problem.learners(), optimizer, start=[0.05] * 3)
+    risks = [core.follow(boost_problem, path) for path in (one, expected)]
     np.testing.assert_array_equal(*risks)
     np.testing.assert_allclose(rows.read(F), coefficient_scores(problem, coef), atol=1e-12)
     other = core.Path(**path_arrays(6), outputs=np.full(6, 3, np.int32))  # no such output
@@ -665,7 +669,7 @@ def test_nothing_left_to_gain_stops():
     assert len(path.choices) == 0
 
 
-def test_step_that_leaps_is_halved():
+def test_a_step_that_overshoots_is_halved():
     problem = Problem("poisson")
     problem.y = np.where(problem.index[0] == 3, 1e6, 1.0)
     path = boost(problem, problem.rows(), core.Plain(1.0), 3, validation=False)
@@ -683,7 +687,7 @@ def test_step_that_leaps_is_halved():
 
 
 class Shards(core.Rows):
-    """Shards of rows that answer as one, as remote rows do."""
+    """Several shards behind the interface of one Rows object, like remote rows."""
 
     def __init__(self, shards, totals):
         super().__init__()
@@ -709,7 +713,7 @@ class Shards(core.Rows):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_two_shards_drive_the_engine_to_the_same_choices(loss, name):
+def test_two_shards_lead_to_the_same_choices(loss, name):
     problem, optimizer = Problem(loss), OPTIMIZERS[name]
     cuts = [slice(0, 150), slice(150, N)]
     shards = Shards(
@@ -729,12 +733,12 @@ def test_two_shards_drive_the_engine_to_the_same_choices(loss, name):
 def test_a_problem_keeps_rows_learners_and_optimizer_alive():
     problem = Problem()
     totals = [[part.sum() for part in problem.parts]]
-    made = core.BoostProblem(
+    boost_problem = core.BoostProblem(
         Shards([problem.rows()], totals), problem.learners(), core.Plain(0.2), start=[0.05],
         validation_part=VALIDATION,
     )  # fmt: skip
     gc.collect()
-    path = core.boost(made, core.Path(), core.RunOptions(12))
+    path = core.boost(boost_problem, core.Path(), core.RunOptions(12))
     expected = boost(problem, problem.rows(), core.Plain(0.2))
     assert path.choices.tolist() == expected.choices.tolist()
 
@@ -761,7 +765,7 @@ def test_loss_written_in_python(n_threads):
 
 
 def toy_loss(seen):
-    """Half of the squared distance from the sum of two targets, times a number of the state."""
+    """Return a loss: half the squared distance from the sum of two targets, times the state."""
 
     def evaluate(rows, want_residual, want_loss):
         seen.append(rows)
@@ -775,7 +779,7 @@ def toy_loss(seen):
 
 
 def toy_rows(problem, loss):
-    """Rows whose two targets add up to the problem's."""
+    """Return rows with two targets that add up to the target of the problem."""
     sets = [core.IndexSet(i, k) for i, k in zip(problem.index, problem.n_bins, strict=True)]
     y = np.stack([0.25 * problem.y, 0.75 * problem.y])
     return core.LocalRows(loss, y, problem.offset, sets, problem.parts)
@@ -789,16 +793,16 @@ def test_loss_with_two_targets_and_a_state(name):
     assert (loss.n_outputs, loss.n_targets, loss.n_state) == (1, 2, 1)
     expected = boost(problem, problem.rows(loss=python_squared(problem.y)), OPTIMIZERS[name])
     for state in (1.0, 4.0):
-        made = core.BoostProblem(
+        boost_problem = core.BoostProblem(
             toy_rows(problem, loss), problem.learners(), OPTIMIZERS[name], start=[0.05],
             scale=1 / state, state=[state], all_learners=problem.learners(ALL),
             validation_part=VALIDATION,
         )  # fmt: skip
-        path = core.boost(made, core.Path(), core.RunOptions(12))
+        path = core.boost(boost_problem, core.Path(), core.RunOptions(12))
         assert path.choices.tolist() == expected.choices.tolist()
         np.testing.assert_allclose(path.risk, state * expected.risk, rtol=1e-12)
-        followed = core.follow(made, path)
-        if name in ("plain", "accelerated"):  # the others end on other rows
+        followed = core.follow(boost_problem, path)
+        if name in ("plain", "accelerated"):  # hybrids end on other rows
             np.testing.assert_allclose(followed, path.risk, rtol=1e-12)
     with pytest.raises(RuntimeError, match="only while the loss is called"):
         _ = seen[0].score
@@ -863,7 +867,7 @@ class FailingRows(core.Rows):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_exceptions_come_back_as_themselves(name, n_threads):
+def test_python_exceptions_pass_through_unchanged(name, n_threads):
     problem, optimizer = Problem(), OPTIMIZERS[name]
     for after in (0, 1, 2, 9):
         with pytest.raises(OopsError, match="from Python"):
@@ -873,20 +877,21 @@ def test_exceptions_come_back_as_themselves(name, n_threads):
     rows = problem.rows(n_threads)
     with pytest.raises(OopsError, match="from Python"):
         boost(problem, rows, optimizer, after=raises)
-    assert len(boost(problem, rows, optimizer).choices) == 12  # the rows are as good as before
+    assert len(boost(problem, rows, optimizer).choices) == 12  # the rows still work
 
 
 @pytest.mark.parametrize(
     "answer", [None, (1, 2, 3), (np.zeros((1, 3)), np.zeros(3)), (np.zeros((1, N)), "x")]
 )
-def test_python_loss_that_answers_nonsense_is_refused(answer):
+def test_a_python_loss_with_invalid_results_is_refused(answer):
     problem, loss = Problem(), core.python_loss(lambda *_: answer)
     with pytest.raises((TypeError, RuntimeError, ValueError)):
         boost(problem, problem.rows(loss=loss), core.Plain(0.1))
 
 
-# Replies of Python rows, as an expression in `batch`. In a process of their own: they may crash it.
-NONSENSE = {
+# Invalid replies of Python rows, as expressions in `batch`. The tests run in their own process,
+# which invalid replies might crash.
+INVALID_REPLIES = {
     "nothing": "None",
     "a number": "3",
     "no replies": "[]",
@@ -896,7 +901,7 @@ NONSENSE = {
     "no sums": "[core.Reply(0.0, [1.0] * 3)] * len(batch)",
     "short sums": "[core.Reply(0.0, [1.0] * 3, [np.ones(2)] * 6)] * len(batch)",
 }
-ANSWERING = """
+REPLY_SCRIPT = """
 import numpy as np
 from cwboost import _core as core
 from test_core import OPTIMIZERS, Problem, boost
@@ -918,18 +923,18 @@ for optimizer in OPTIMIZERS.values():
 
 
 def refused(script):
-    """Runs a script that may crash its process; it must end well."""
+    """Run a script, which might crash, in its own process; check that it exits with code 0."""
     here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     found = subprocess.run([sys.executable, "-c", script], env=here, capture_output=True, text=True)
     assert found.returncode == 0, f"exit code {found.returncode}\n{found.stderr[-1000:]}"
 
 
-@pytest.mark.parametrize("answer", NONSENSE)
-def test_python_rows_that_answer_nonsense_are_refused(answer):
-    refused(ANSWERING.format(answer=NONSENSE[answer]))
+@pytest.mark.parametrize("answer", INVALID_REPLIES)
+def test_python_rows_with_invalid_replies_are_refused(answer):
+    refused(REPLY_SCRIPT.format(answer=INVALID_REPLIES[answer]))
 
 
-NONE = {
+INVALID_CALLS = {
     "sets": "local_rows(sets=[None])",
     "loss": "local_rows(loss=None)",
     "learners": "run(p.rows(), [None], core.Plain(0.1))",
@@ -946,8 +951,8 @@ NONE = {
 }
 
 
-@pytest.mark.parametrize("what", NONE)
-def test_what_is_not_there_is_refused(what):
+@pytest.mark.parametrize("name", INVALID_CALLS)
+def test_missing_and_mismatched_arguments_are_refused(name):
     refused(f"""
 from cwboost import _core as core
 from test_core import OPTIMIZERS, Problem, boost, local_rows
@@ -960,7 +965,7 @@ def run(rows, learners, optimizer, history=core.Path(), n_iter=5):
     problem = core.BoostProblem(rows, learners, optimizer, start=[0.05], validation_part=1)
     return core.boost(problem, history, core.RunOptions(n_iter))
 try:
-    {NONE[what]}
+    {INVALID_CALLS[name]}
 except (TypeError, ValueError, IndexError, RuntimeError):
     pass
 else:
@@ -968,7 +973,7 @@ else:
 """)
 
 
-def test_after_is_told_every_iteration_and_may_stop():
+def test_after_is_called_in_every_iteration_and_may_stop_the_fit():
     problem, seen = Problem(), []
 
     def after(m, risk, validation_risk, choice):
@@ -983,19 +988,19 @@ def test_after_is_told_every_iteration_and_may_stop():
     assert [s[3] for s in seen] == path.choices.tolist()
 
 
-# --- refusals -------------------------------------------------------------------------------------
+# --- invalid input --------------------------------------------------------------------------------
 
 
 def local_rows(**changes):
     problem = Problem()
-    given = {
+    arguments = {
         "loss": core.make_loss("squared"),
         "y": problem.y,
         "offset": problem.offset,
         "sets": [core.IndexSet(problem.index[0], 11)],
         "parts": [problem.parts[0]],
     }
-    return core.LocalRows(**{**given, **changes})
+    return core.LocalRows(**{**arguments, **changes})
 
 
 @pytest.mark.parametrize(
@@ -1075,13 +1080,13 @@ def test_wrong_verbs_are_refused(verb):
 
 
 @pytest.mark.parametrize("verb", [core.Residual(F, R, [7]), core.Residual(F, R, [])])
-def test_residual_of_parts_that_are_not_there_is_refused(verb):
+def test_residuals_of_unknown_parts_are_refused(verb):
     rows = local_rows()
     with pytest.raises((ValueError, IndexError)):
         rows.run([core.Fill(F, [0.0]), verb])
 
 
-def test_rows_read_only_what_was_written():
+def test_unwritten_and_unknown_slots_cannot_be_read():
     rows = local_rows()
     for slot in (R, 16, -1):
         with pytest.raises((ValueError, IndexError)):
@@ -1093,9 +1098,9 @@ def test_rows_read_only_what_was_written():
 
 def learner(**changes):
     begin, column, value = compressed(np.eye(3))
-    given = {"set": 0, "begin": begin, "column": column, "value": value, "gram": np.eye(3),
-             "factor": np.eye(3)}  # fmt: skip
-    return core.Learner(**{**given, **changes})
+    arguments = {"set": 0, "begin": begin, "column": column, "value": value, "gram": np.eye(3),
+                 "factor": np.eye(3)}  # fmt: skip
+    return core.Learner(**{**arguments, **changes})
 
 
 @pytest.mark.parametrize(
@@ -1103,7 +1108,7 @@ def learner(**changes):
     [
         {"begin": np.array([1, 1, 2, 3])},  # does not begin at 0
         {"begin": np.array([0, 1, 2, 4])},  # ends beyond the values
-        {"begin": np.array([0, 2, 1, 3])},  # falls
+        {"begin": np.array([0, 2, 1, 3])},  # decreases
         {"begin": np.array([], np.int64)},
         {"column": np.array([0, 1, 3], np.int32)},  # no such coefficient
         {"column": np.array([0, -1, 2], np.int32)},
@@ -1149,16 +1154,16 @@ def test_learner_refuses_sums_of_a_wrong_size():
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values())
-def test_loop_refuses_learners_that_do_not_fit_the_rows(optimizer):
+def test_boosting_refuses_learners_that_do_not_match_the_rows(optimizer):
     problem = Problem()
     good = problem.learners()
 
     def run(learners=good, start=(0.0,), validation_part=VALIDATION):
-        made = core.BoostProblem(
+        boost_problem = core.BoostProblem(
             problem.rows(), learners, optimizer, start=start, all_learners=learners,
             validation_part=validation_part,
         )  # fmt: skip
-        core.boost(made, core.Path(), core.RunOptions(5))
+        core.boost(boost_problem, core.Path(), core.RunOptions(5))
 
     wrong = [
         core.Learner(7, *compressed(np.eye(3)), np.eye(3), np.eye(3)),  # no such set
@@ -1190,7 +1195,7 @@ def path_arrays(n=2):
         {"risk": np.zeros(2)},
         {"updates": np.zeros(5)},
         {"choices": np.full(2, 1, np.int32)},  # no such learner
-        {"corrections": np.zeros(2, np.int32)},  # without their updates
+        {"corrections": np.zeros(2, np.int32)},  # corrections without updates
     ],
 )
 def test_damaged_paths_are_refused(changes):
@@ -1204,13 +1209,13 @@ def test_damaged_paths_are_refused(changes):
     "changes",
     [
         {"choices": np.full(2, -1, np.int32), "updates": np.zeros(0)},  # nothing was chosen
-        {"switched_after": 1, "rewound_to": 2},  # rewound to the future
+        {"switched_after": 1, "rewound_to": 2},  # rewound to a later iteration
         {"switched_after": 1, "rewound_to": -1},
         {"halvings": np.full(2, -2000, np.int32)},
     ],
 )
 def test_replay_of_a_damaged_path_does_no_harm(optimizer, changes):
-    """It may be refused or mean nothing, but it must not read outside the arrays (sanitizers)."""
+    """It may fail or return nonsense, but must not read outside the arrays (sanitizers)."""
     try:
         path = core.Path(**{**path_arrays(), **changes})
         core.replay(core.ReplayProblem(optimizer, [3]), path, 2)
@@ -1218,7 +1223,7 @@ def test_replay_of_a_damaged_path_does_no_harm(optimizer, changes):
         pass
 
 
-def test_replay_refuses_iterations_that_are_not_there():
+def test_replay_refuses_unknown_iterations():
     path = core.Path(**path_arrays())
     for m in (-1, 3):
         with pytest.raises(ValueError, match="no such iteration"):

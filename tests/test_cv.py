@@ -1,4 +1,4 @@
-"""cv: the same numbers as fits one by one, the choices made of them, and how they are shown."""
+"""Tests of cv: its risks equal separate fits, its choice of the iteration, and its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:cv. the best iteration, ")  # sh
 
 N = 300
 RNG = np.random.default_rng(4)
-# So few values that every training part has them all: bins and knots are those of one fit.
+# Every training part contains all of the few values, so all fits have the same bins and knots.
 TABLE = {
     "x": RNG.integers(0, 20, N) / 20,
     "z": RNG.integers(0, 15, N) / 15,
@@ -53,7 +53,7 @@ class Logcosh:
         return np.average(y, weights=weights)
 
 
-# --- the same numbers as fits one by one ----------------------------------------------------------
+# --- the same numbers as separate fits ------------------------------------------------------------
 
 CASES = {
     "squared": (Y, {"weights": W}),
@@ -67,7 +67,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_risks_are_those_of_fits_with_validation_rows(case):
+def test_risks_equal_fits_with_validation_rows(case):
     y, options = CASES[case]
     found = cb.cv(TABLE, y, n_iter=30, folds=PAIRS, extend=False, keep_models=True, **options)
     assert found.risk.shape == found.training_risk.shape == (4, 31)
@@ -75,7 +75,7 @@ def test_risks_are_those_of_fits_with_validation_rows(case):
         model = cb.fit(TABLE, y, n_iter=30, validation=mask, patience=None, **options)
         np.testing.assert_allclose(found.risk[k], model.validation_risk, rtol=1e-9)
         np.testing.assert_allclose(found.training_risk[k], model.risk, rtol=1e-9)
-        for name, term in model.terms.items():  # lambda is the fold's own
+        for name, term in model.terms.items():  # lambda is chosen per fold
             assert found.models[k].terms[name].smoothing == pytest.approx(term.smoothing, rel=1e-8)
 
 
@@ -101,7 +101,7 @@ def test_the_risk_is_the_weighted_mean_loss_of_predictions():
 
 
 @pytest.mark.parametrize("optimizer", [cb.Plain(), cb.Hybrid(momentum=0.1)], ids=repr)
-def test_test_rows_have_no_say_in_the_fit(optimizer):
+def test_test_rows_do_not_influence_the_fit(optimizer):
     folds = PAIRS[:2]
     options = {"folds": folds, "optimizer": optimizer, "n_iter": 60, "extend": False}
     found = cb.cv(TABLE, Y, keep_models=True, **options)
@@ -112,7 +112,7 @@ def test_test_rows_have_no_say_in_the_fit(optimizer):
 
 
 @pytest.mark.parametrize("then", ["training", "all"])
-def test_hybrid_watches_a_share_of_the_training_rows(then):
+def test_hybrid_holds_out_a_share_of_the_training_rows(then):
     optimizer = cb.Hybrid(0.1, 0.2, then=then)
     options = {"optimizer": optimizer, "n_iter": 150, "validation": 0.3, "extend": False}
     found = cb.cv(TABLE, Y, folds=PAIRS[:1], keep_models=True, metric=["risk", "rmse"], **options)
@@ -150,10 +150,10 @@ def test_a_formula_and_names_of_columns():
     assert np.array_equal(found.risk, arrays.risk)
 
 
-# --- the choices ----------------------------------------------------------------------------------
+# --- choice of the iteration ----------------------------------------------------------------------
 
 
-def made(values, greater=False, ended=True):
+def make_cv(values, greater=False, ended=True):
     values = np.asarray(values, float)
     name = "score" if greater else "risk"
     grid = np.arange(values.shape[1])
@@ -162,23 +162,23 @@ def made(values, greater=False, ended=True):
 
 
 def test_best_and_one_standard_error():
-    found = made([[9, 6, 4, 3, 5], [9, 4, 3, 3, 5], [9, 8, 5, 3.5, 5]])
+    found = make_cv([[9, 6, 4, 3, 5], [9, 4, 3, 3, 5], [9, 8, 5, 3.5, 5]])
     np.testing.assert_allclose(found.mean, [9, 6, 4, 9.5 / 3, 5])
     np.testing.assert_allclose(found.standard_error[1], 2 / np.sqrt(3))
     assert found.best_iteration == 3
     assert found.best == pytest.approx(9.5 / 3)
     assert found.best_iteration_1se == 3  # se 0.17
-    wide = made([[9, 6, 4, 3, 5], [9, 4, 3, 1, 5], [9, 8, 5, 6, 5]])
+    wide = make_cv([[9, 6, 4, 3, 5], [9, 4, 3, 1, 5], [9, 8, 5, 6, 5]])
     assert (wide.best_iteration, wide.best_iteration_1se) == (3, 2)
-    up = made(-wide.values, greater=True)
+    up = make_cv(-wide.values, greater=True)
     assert (up.best_iteration, up.best_iteration_1se) == (3, 2)
-    alone = made([[9, 6, 4, 3, 5]])
+    alone = make_cv([[9, 6, 4, 3, 5]])
     assert np.isnan(alone.standard_error).all()
     assert (alone.best_iteration, alone.best_iteration_1se) == (3, 3)
-    assert made([[3, 3, 3.0]] * 2).best_iteration == 0
+    assert make_cv([[3, 3, 3.0]] * 2).best_iteration == 0
 
 
-def test_more_draws_of_the_same_rows_do_not_make_the_error_smaller():
+def test_repeated_draws_do_not_reduce_the_standard_error():
     for folds, distinct in [
         (5, 5),
         (cb.Folds("kfold", 5, repeats=4), 5),
@@ -192,8 +192,8 @@ def test_more_draws_of_the_same_rows_do_not_make_the_error_smaller():
         np.testing.assert_allclose(found.standard_error, spread / np.sqrt(found.distinct))
 
 
-def test_a_path_that_ran_away_is_not_chosen():
-    found = made([[9, 6, 4, np.inf], [9, 6, 3, 2]])
+def test_a_diverging_path_is_not_chosen():
+    found = make_cv([[9, 6, 4, np.inf], [9, 6, 3, 2]])
     assert found.best_iteration == 2
     assert found.best_iteration_1se == 2
     fits = cb.cv(TABLE, Y, optimizer=cb.Accelerated(1.9, 2.0), n_iter=80, folds=2, extend=False)
@@ -202,17 +202,17 @@ def test_a_path_that_ran_away_is_not_chosen():
 
 def test_at_edge():
     fall = 1 / np.arange(1.0, 102.0)
-    assert made([fall, fall], ended=False).at_edge
-    assert not made([fall, fall], ended=True).at_edge
+    assert make_cv([fall, fall], ended=False).at_edge
+    assert not make_cv([fall, fall], ended=True).at_edge
     early = np.where(np.arange(101) < 90, fall, fall + 1)
-    assert not made([early, early], ended=False).at_edge
+    assert not make_cv([early, early], ended=False).at_edge
     flat = np.maximum(1 - 0.1 * np.arange(101), 0.05)
-    still = flat - 1e-7 * np.arange(101)  # falls to the end, but by next to nothing
-    assert made([still, still]).best_iteration == 100
-    assert not made([still, still], ended=False).at_edge
+    still = flat - 1e-7 * np.arange(101)  # falls to the end, but by a negligible amount
+    assert make_cv([still, still]).best_iteration == 100
+    assert not make_cv([still, still], ended=False).at_edge
 
 
-def test_paths_go_on_while_the_best_is_among_the_last():
+def test_paths_are_extended_while_the_best_iteration_is_among_the_last():
     slow = {"optimizer": cb.Plain(0.05), "folds": 3, "metric": ["risk", "rmse"]}
     with pytest.warns(UserWarning, match=r"best of n_iter=40 .* continued to \d+; the best"):
         found = cb.cv(TABLE, Y, n_iter=40, **slow)
@@ -227,11 +227,11 @@ def test_paths_go_on_while_the_best_is_among_the_last():
     assert short.n_iter == 45
     with pytest.warns(UserWarning, match="is among the last of 40"):
         assert cb.cv(TABLE, Y, n_iter=40, extend=False, **slow).n_iter == 40
-    asked_for = cb.cv(TABLE, Y, n_iter=40, extend=2000, **slow)  # said beforehand: no warning
-    assert asked_for.best_iteration == found.best_iteration
+    explicit = cb.cv(TABLE, Y, n_iter=40, extend=2000, **slow)  # extend is set, so no warning
+    assert explicit.best_iteration == found.best_iteration
 
 
-def test_paths_that_cannot_go_on_stay_as_they_ended():
+def test_paths_that_cannot_be_extended_keep_their_length():
     x = np.repeat([0.0, 1.0], 50)
     found = cb.cv({"x": x}, 2 * x, [cb.Linear("x")], n_iter=1500, optimizer=cb.Plain(0.5), folds=2)
     assert found.ended
@@ -243,7 +243,7 @@ def test_paths_that_cannot_go_on_stay_as_they_ended():
 
 
 def fold_scores(y, function, m, **options):
-    """A metric of the test rows, one fit after the other."""
+    """Return the metric on the test rows of every fold, from separate fits."""
     out = []
     for mask in MASKS:
         model = cb.fit(TABLE, y, n_iter=m, weights=np.where(mask, 0.0, W), **options)
@@ -251,13 +251,13 @@ def fold_scores(y, function, m, **options):
     return np.array(out)
 
 
-OF_NUMBERS = {
+REGRESSION_METRICS = {
     "rmse": lambda y, p, w: np.sqrt(sk.mean_squared_error(y, p, sample_weight=w)),
     "mae": lambda y, p, w: sk.mean_absolute_error(y, p, sample_weight=w),
     "r2": lambda y, p, w: sk.r2_score(y, p, sample_weight=w),
     "neg_mean_absolute_error": lambda y, p, w: -sk.mean_absolute_error(y, p, sample_weight=w),
 }
-OF_TWO = {
+BINARY_METRICS = {
     "auc": lambda y, p, w: sk.roc_auc_score(y == "yes", p, sample_weight=w),
     "log_loss": lambda y, p, w: sk.log_loss(y == "yes", p, sample_weight=w),
     "accuracy": lambda y, p, w: np.average((p > 0.5) == (y == "yes"), weights=w),
@@ -268,7 +268,7 @@ OF_TWO = {
     ),
     "neg_log_loss": lambda y, p, w: -sk.log_loss(y == "yes", p, sample_weight=w),
 }
-OF_THREE = {
+MULTICLASS_METRICS = {
     "auc": lambda y, p, w: sk.roc_auc_score(y, p, multi_class="ovr", sample_weight=w),
     "log_loss": lambda y, p, w: sk.log_loss(y, p, sample_weight=w),
     "accuracy": lambda y, p, w: np.average(
@@ -278,11 +278,15 @@ OF_THREE = {
         ((p - (y[:, None] == ["high", "low", "mid"])) ** 2).sum(axis=1), weights=w
     ),
 }
-KINDS = {"squared": (Y, OF_NUMBERS), "binomial": (LABEL, OF_TWO), "multinomial": (KIND, OF_THREE)}
+KINDS = {
+    "squared": (Y, REGRESSION_METRICS),
+    "binomial": (LABEL, BINARY_METRICS),
+    "multinomial": (KIND, MULTICLASS_METRICS),
+}
 
 
 @pytest.mark.parametrize("loss", KINDS)
-def test_metrics_are_those_of_scikit_learn(loss):
+def test_metrics_equal_scikit_learn(loss):
     y, known = KINDS[loss]
     found = cb.cv(
         TABLE, y, loss=loss, n_iter=12, folds=PAIRS, weights=W, metric=list(known), extend=False
@@ -335,7 +339,7 @@ def test_metrics_on_a_grid():
     assert len(some.risk[0]) == 41
 
 
-def test_large_test_parts_are_judged_less_often():
+def test_metrics_on_large_test_parts_are_computed_less_often():
     n = 30_000
     x = np.random.default_rng(0).integers(0, 50, n) / 50
     found = cb.cv({"x": x}, x > 0.3, loss="binomial", n_iter=100, folds=2, metric="auc",
@@ -343,7 +347,7 @@ def test_large_test_parts_are_judged_less_often():
     assert found.grid.tolist() == list(range(0, 101, 2))
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refused arguments ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -374,7 +378,7 @@ def test_bad_input_is_refused(options, message):
         cb.cv(TABLE, Y, **options)
 
 
-def test_metrics_that_are_no_numbers_are_refused():
+def test_metrics_that_are_not_numbers_are_refused():
     only = np.flatnonzero(LABEL == "yes")[:20]
     folds = [(np.setdiff1d(np.arange(N), only), only)]
     with pytest.raises(ValueError, match="metric 'auc' is not a number on the test rows"):
@@ -383,7 +387,7 @@ def test_metrics_that_are_no_numbers_are_refused():
         cb.cv(TABLE, Y, weights=W, metric=lambda y, p: 0.0, greater_is_better=True, n_iter=5)
 
 
-# --- shown, stored, drawn -------------------------------------------------------------------------
+# --- printing, pickling and plotting --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -416,7 +420,7 @@ def test_table(found):
     np.testing.assert_allclose(table["auc_se"], found.metrics["auc"].std(axis=0, ddof=1) / 5**0.5)
 
 
-def test_models_are_kept_if_asked_for():
+def test_models_are_kept_on_request():
     kept = cb.cv(TABLE, Y, n_iter=60, folds=PAIRS, keep_models=True, extend=False)
     assert [m.n_iter for m in kept.models] == [kept.best_iteration] * 4
     mask = MASKS[2]
@@ -520,13 +524,13 @@ def file(tmp_path, monkeypatch):
 LEFT_OUT = ["--exclude", "label", "who", "w"]
 
 
-def test_the_command_says_and_writes_what_cv_finds(file, capsys, tmp_path):
+def test_the_command_prints_and_writes_the_result_of_cv(file, capsys, tmp_path):
     arguments = ["--target", "y", "--folds", "4", "--iterations", "60", *LEFT_OUT, "--rate", "0.2"]
     assert main(["cv", file, *arguments, "-o", "path.csv", "--plot", "cv.svg"]) == 0
     found = cb.cv(TABLE, Y, "auto", n_iter=60, folds=4, optimizer=cb.Plain(0.2))
-    said = capsys.readouterr().out
-    assert f"--iterations {found.best_iteration}" in said
-    assert "within one se" in said
+    output = capsys.readouterr().out
+    assert f"--iterations {found.best_iteration}" in output
+    assert "within one se" in output
     written = np.genfromtxt("path.csv", delimiter=",", names=True)
     np.testing.assert_allclose(written["risk"], found.mean, rtol=1e-12)
     assert (tmp_path / "cv.svg").read_text().startswith("<?xml")
@@ -552,9 +556,9 @@ def test_the_command_says_and_writes_what_cv_finds(file, capsys, tmp_path):
 )  # fmt: skip
 def test_options_of_the_command(file, capsys, more, options):
     roles = [a for a in more[1:] if a in ("who", "w")]
-    apart = [name for name in ("label", "who", "w") if name not in roles]
+    excluded = [name for name in ("label", "who", "w") if name not in roles]
     code = main(["cv", file, "--target", "y", "--folds", "3", "--iterations", "15", "--exclude",
-                 *apart, "--no-extension", "-o", "-", *more])  # fmt: skip
+                 *excluded, "--no-extension", "-o", "-", *more])  # fmt: skip
     assert code == 0
     lines = capsys.readouterr().out.splitlines()
     found = cb.cv(TABLE, Y, **{"learners": "auto", "folds": 3} | options, n_iter=15, extend=False)
@@ -566,9 +570,9 @@ def test_options_of_the_command(file, capsys, more, options):
 def test_classes_and_formulas_of_the_command(file, capsys):
     options = ["--folds", "3", "--iterations", "15", "--no-extension"]
     assert main(["cv", file, "--formula", "label ~ s(x) + g", *options, "--metric", "auc"]) == 0
-    said = capsys.readouterr().out
-    assert "Binomial() loss" in said
-    assert "auc_se" in said
+    output = capsys.readouterr().out
+    assert "Binomial() loss" in output
+    assert "auc_se" in output
 
 
 @pytest.mark.parametrize(
@@ -593,3 +597,4 @@ def test_errors_of_the_command(file, capsys):
     assert main(["cv", file, "--target", "y", "--metric", "auc"]) == 1
     assert "metric 'auc' is for classes" in capsys.readouterr().err
     assert main(["cv", file, "--target", "nobody"]) == 1
+    assert "'nobody'" in capsys.readouterr().err

@@ -1,8 +1,7 @@
-"""Rows on a cluster give the model of rows in this process: `cwboost.dask`, its estimators, and
-what they refuse.
+"""Tests of `cwboost.dask` and its estimators: a fit on a cluster equals the fit in this process.
 
-Knows: that choices are equal and coefficients to 1e-10. Does not know: what happens when parts of
-the cluster are lost (test_dask_faults.py). By default workers are threads; real ones are slow.
+Choices must be equal, and coefficients must agree to 1e-10. Lost parts of the cluster are tested in
+test_dask_faults.py. Most tests use threads as workers, because worker processes are slow.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def client():
 
 def frame(n=N, loss="squared", seed=0):
     columns = make_table(seed, n)
-    table = pd.DataFrame(columns).drop(columns="k")  # whose spline has more coefficients than data
+    table = pd.DataFrame(columns).drop(columns="k")  # its spline has more coefficients than data
     table["y"] = make_target(seed, columns, loss)
     table["w"] = make_weights(seed, n, zeros=True)
     table["held"] = np.random.default_rng(5).uniform(size=n) < 0.3
@@ -63,7 +62,7 @@ def spread(table, n=5):
 
 
 def parts_of(table, ends):
-    """Partitions with given ends, empty ones too."""
+    """Return the table in partitions that end at `ends`; some may be empty."""
     cuts = zip([0, *ends], [*ends, len(table)], strict=True)
     return dd.from_delayed([delayed(table.iloc[a:b]) for a, b in cuts], meta=table.iloc[:0])
 
@@ -79,11 +78,11 @@ def assert_same(remote, local, tolerance=1e-10):
     np.testing.assert_allclose(remote.risk, local.risk, rtol=1e-10)
 
 
-def compare(client, remote, given, loss="squared", optimizer=None, n_iter=30, **more):
-    """The fit on a cluster is that of the same rows here."""
-    given = {"loss": make_loss(loss), "optimizer": optimizer, "n_iter": n_iter, **given}
-    local = cb.fit(remote.compute().reset_index(drop=True), "y", **given)
-    assert_same(cd.fit(client, remote, "y", **given, **more), local)
+def compare(client, remote, arguments, loss="squared", optimizer=None, n_iter=30, **more):
+    """Check that the fit on a cluster equals the local fit of the same rows."""
+    arguments = {"loss": make_loss(loss), "optimizer": optimizer, "n_iter": n_iter, **arguments}
+    local = cb.fit(remote.compute().reset_index(drop=True), "y", **arguments)
+    assert_same(cd.fit(client, remote, "y", **arguments, **more), local)
 
 
 # --- the same model -------------------------------------------------------------------------------
@@ -138,8 +137,8 @@ def test_arrays(client, known):
     np.testing.assert_allclose(predicted.compute(), own.predict(X), atol=1e-10)
 
 
-def columns_apart(table):
-    """Table, y and weights, here and on the cluster."""
+def split_columns(table):
+    """Return table, y and weights, first local and then on the cluster, and the held-out mask."""
     X = table.drop(columns=["y", "w", "held"])
     remote = spread(table)
     return (
@@ -151,7 +150,7 @@ def columns_apart(table):
 
 def test_regressor(client):
     table = frame()
-    local, remote, _ = columns_apart(table)
+    local, remote, _ = split_columns(table)
     own = cb.CWBRegressor().fit(*local)
     regressor = cd.DaskCWBRegressor().fit(*remote)
     assert_same(regressor.model_, own.model_)
@@ -168,11 +167,11 @@ def test_regressor(client):
 
 
 def test_validation_rows_of_an_estimator(client):
-    (X, y, w), (dX, dy, dw), held = columns_apart(frame())
+    (X, y, w), (dX, dy, dw), held = split_columns(frame())
     mask = held.compute().to_numpy()
     own = cb.CWBRegressor(n_iter=40).fit(X, y, w, validation=mask)
     assert_same(cd.DaskCWBRegressor(n_iter=40).fit(dX, dy, dw, validation=held).model_, own.model_)
-    (hX, hy, _), (dhX, dhy, _), _ = columns_apart(frame(300, seed=3))
+    (hX, hy, _), (dhX, dhy, _), _ = split_columns(frame(300, seed=3))
     own = cb.CWBRegressor(n_iter=40)
     regressor = cd.DaskCWBRegressor(n_iter=40)
     own.fit(X, y, validation=(hX, hy))
@@ -180,8 +179,8 @@ def test_validation_rows_of_an_estimator(client):
 
 
 def test_weighted_validation_table(client):
-    (X, y, w), (dX, dy, dw), _ = columns_apart(frame())
-    (hX, hy, hw), (dhX, dhy, dhw), _ = columns_apart(frame(300, seed=3))
+    (X, y, w), (dX, dy, dw), _ = split_columns(frame())
+    (hX, hy, hw), (dhX, dhy, dhw), _ = split_columns(frame(300, seed=3))
     own = cb.CWBRegressor(n_iter=40).fit(X, y, w, validation=(hX, hy, hw))
     regressor = cd.DaskCWBRegressor(n_iter=40)
     assert_same(regressor.fit(dX, dy, dw, validation=(dhX, dhy, dhw)).model_, own.model_)
@@ -197,15 +196,15 @@ def test_offsets_of_an_estimator(client):
     np.testing.assert_allclose(
         regressor.predict(remote[list(X.columns)]).compute(), own.predict(X), atol=1e-10
     )
-    beside = cd.DaskCWBRegressor(loss="poisson", n_iter=30)
-    beside.fit(remote[list(X.columns[:-1])], remote["y"], exposure=remote["o"])
+    by_column = cd.DaskCWBRegressor(loss="poisson", n_iter=30)
+    by_column.fit(remote[list(X.columns[:-1])], remote["y"], exposure=remote["o"])
     own = cb.CWBRegressor(loss="poisson", n_iter=30).fit(X.iloc[:, :-1], table["y"], exposure=X.o)
-    assert_same(beside.model_, own.model_)
+    assert_same(by_column.model_, own.model_)
 
 
 @pytest.mark.parametrize("loss", ["binomial", "multinomial"])
 def test_classifier(client, loss):
-    (X, y, w), (dX, dy, dw), _ = columns_apart(frame(loss=loss))
+    (X, y, w), (dX, dy, dw), _ = split_columns(frame(loss=loss))
     for weight in ("balanced", {c: 1.0 + k for k, c in enumerate(sorted(set(y)))}):
         own = cb.CWBClassifier(class_weight=weight, n_iter=10).fit(X, y, w)
         classifier = cd.DaskCWBClassifier(class_weight=weight, n_iter=10).fit(dX, dy, dw)
@@ -220,15 +219,15 @@ def test_classifier(client, loss):
 
 
 def test_predictions_of_empty_partitions(client):
-    (X, y, _), _, _ = columns_apart(frame())
+    (X, y, _), _, _ = split_columns(frame())
     own = cb.CWBRegressor(n_iter=20).fit(X, y)
     remote = cd.DaskCWBRegressor(n_iter=20).fit(spread(X), spread(y.to_frame())["y"])
     predicted = remote.predict(parts_of(X, [0, 5, 5])).compute()
     np.testing.assert_allclose(predicted, own.predict(X), atol=1e-10)
 
 
-def test_estimators_are_copied(client):
-    (X, _, _), (dX, dy, _), _ = columns_apart(frame())
+def test_estimators_can_be_cloned_and_pickled(client):
+    (X, _, _), (dX, dy, _), _ = split_columns(frame())
     regressor = cd.DaskCWBRegressor(n_iter=15, random_state=3).fit(dX, dy)
     again = clone(regressor)
     assert type(again) is cd.DaskCWBRegressor
@@ -243,7 +242,7 @@ def test_estimators_are_copied(client):
 
 
 def left_behind(client, before=0):
-    """Tasks that the scheduler has more than before, when it has heard of all that was released."""
+    """Return how many more tasks than `before` the scheduler holds; wait until it releases them."""
     gc.collect()
     deadline = time.monotonic() + 5
     while (more := client.run_on_scheduler(_n_tasks) - before) > 0 and time.monotonic() < deadline:
@@ -265,7 +264,7 @@ def test_nothing_is_left_on_the_workers(client):
     assert left_behind(client, before) == 0
 
 
-def test_fits_of_two_threads(client):
+def test_fits_in_two_threads(client):
     table = frame()
     local, found = cb.fit(table, "y", n_iter=20), {}
 
@@ -295,26 +294,26 @@ def test_the_client_need_not_be_the_current_one(client):
 
 
 def test_progress_counts_partitions(client):
-    told = []
+    totals = []
 
-    class Told(Progress):
+    class RecordingProgress(Progress):
         def begin(self, total, what="", **more):
-            told.append((total, what))
+            totals.append((total, what))
             super().begin(total, what, **more)
 
-    cd.fit(client, spread(frame()), "y", n_iter=5, progress=Told())
-    assert told == [(5, "partition"), (5, "iteration")]
+    cd.fit(client, spread(frame()), "y", n_iter=5, progress=RecordingProgress())
+    assert totals == [(5, "partition"), (5, "iteration")]
 
 
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def refused(error, message, client, *given, **options):
+def refused(error, message, client, *arguments, **options):
     with pytest.raises(error, match=message):
-        cd.fit(client, *given, **{"n_iter": 3, **options})
+        cd.fit(client, *arguments, **{"n_iter": 3, **options})
 
 
-def test_what_is_no_collection(client):
+def test_arguments_that_are_not_dask_collections(client):
     table = frame()
     remote = spread(table)
     refused(TypeError, "the table: expected a dask .* got DataFrame; .* cwboost.fit", client, table)
@@ -352,7 +351,7 @@ def test_partitions_that_do_not_match(client):
     refused(ValueError, "partition 1: expected the columns", client, broken, "y")
 
 
-def test_clients_that_cannot_be_asked(client):
+def test_clients_that_cannot_be_used(client):
     remote = spread(frame())
     refused(TypeError, "client: expected a distributed.Client, got str", "tcp://x:1", remote, "y")
     for timeout in (0, -1.0, float("nan"), "1s"):
@@ -362,8 +361,8 @@ def test_clients_that_cannot_be_asked(client):
     refused(ConnectionError, "client was closed", other, remote, "y")
 
 
-def test_client_that_is_closed_meanwhile(client, monkeypatch):
-    """Whatever error distributed has then."""
+def test_client_that_is_closed_during_the_fit(client, monkeypatch):
+    """The error is the same, whichever error distributed raises."""
     other = Client(client.scheduler.address, set_as_default=False)
 
     def closed(future, timeout=None):
@@ -374,8 +373,8 @@ def test_client_that_is_closed_meanwhile(client, monkeypatch):
     refused(ConnectionError, r"client was closed .* client\.restart", other, spread(frame()), "y")
 
 
-def test_partition_that_is_computed_again(client):
-    """Lost for now is not lost; forgotten by the scheduler is."""
+def test_partition_that_is_lost(client):
+    """A lost partition is computed again, unless the scheduler has forgotten it."""
     shards = DaskShards(client, None, 10.0)
     shards.partitions = {"partition 0": client.submit(time.sleep, 0, pure=False)}
     shards.partitions["partition 0"].result()
@@ -434,8 +433,8 @@ def test_partition_that_cannot_be_computed(client):
     assert left_behind(client, before) == 0
 
 
-def test_settings_that_need_rows_in_one_place(client):
-    (_, y, _), (dX, dy, _), _ = columns_apart(frame())
+def test_settings_that_are_not_supported_on_a_cluster(client):
+    (_, y, _), (dX, dy, _), _ = split_columns(frame())
     for settings, message in (
         ({"bags": 3}, "bags: not supported for rows on a cluster"),
         ({"warm_start": True}, "warm_start: not supported for rows on a cluster"),
@@ -484,16 +483,16 @@ def processes(request):
 def test_lossless(processes, loss, optimizer):
     table = frame(2000, loss)
     remote = spread(table, 6)
-    small, watched = remote.drop(columns=["w", "held"]), OPTIMIZERS[optimizer]
-    compare(processes, small, {"validation": 0.3, "patience": None}, loss, watched)
-    compare(processes, remote, {"weights": "w", "validation": "held"}, loss, watched)
+    small, method = remote.drop(columns=["w", "held"]), OPTIMIZERS[optimizer]
+    compare(processes, small, {"validation": 0.3, "patience": None}, loss, method)
+    compare(processes, remote, {"weights": "w", "validation": "held"}, loss, method)
     if optimizer not in HYBRIDS:
-        compare(processes, remote.drop(columns="held"), {"weights": "w"}, loss, watched)
+        compare(processes, remote.drop(columns="held"), {"weights": "w"}, loss, method)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4], indirect=True)
-def test_unequal_partitions_of_processes(processes):
+def test_unequal_partitions_on_worker_processes(processes):
     table = frame(2000, "binomial")
     remote = parts_of(table, [0, 3, 3, 1800, 1999, 1999])
     compare(processes, remote, {"validation": 0.3}, "binomial")
@@ -507,5 +506,7 @@ def test_without_dask():
         "try:\n    import cwboost.dask\n"
         "except ModuleNotFoundError as error:\n    print(error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'cwboost[dask]'" in told.stdout
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'cwboost[dask]'" in result.stdout

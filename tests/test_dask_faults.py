@@ -1,7 +1,7 @@
-"""A fit on a cluster whose parts are lost: workers, the scheduler, the client, the network.
+"""Tests of a distributed fit that loses workers, the scheduler, the client or the network.
 
-Knows: that a lost worker changes nothing in the model, and that all else is a clear error, in
-bounded time: what hangs fails. Workers are processes of their own, so all of it is slow.
+A lost worker must not change the model. Every other failure must raise a clear error in bounded
+time; a fit that hangs fails its test. Workers are separate processes, so these tests are slow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from problems import make_table, make_target
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this file
 pytestmark = pytest.mark.slow
-LIMIT = 60.0  # seconds after which a fit hangs
+LIMIT = 60.0  # seconds after which a fit counts as hanging
 OPTIMIZERS = {
     "plain": cb.Plain(0.1),
     "accelerated": cb.Accelerated(0.1),
@@ -48,7 +48,7 @@ def frame(loss="binomial", n=2000):
 
 
 TABLE = frame()
-GIVEN = {"loss": "binomial", "n_iter": 40, "validation": 0.3, "patience": None}
+OPTIONS = {"loss": "binomial", "n_iter": 40, "validation": 0.3, "patience": None}
 
 
 def spread(table=TABLE, n=6):
@@ -56,7 +56,7 @@ def spread(table=TABLE, n=6):
 
 
 def within(work, limit=LIMIT):
-    """What some work returns or raises, if it ends within seconds."""
+    """Return or raise what `work` returns or raises; fail if it takes more than `limit` seconds."""
     out = {}
 
     def run():
@@ -94,7 +94,7 @@ def local(n, **options):
 
 
 class Shared:
-    """A cluster whose nannies bring back what is killed, and another one if they do not."""
+    """A cluster whose nannies restart killed workers. If they do not, a new cluster replaces it."""
 
     def __init__(self):
         self.stack = ExitStack()
@@ -108,7 +108,7 @@ class Shared:
         return self.client
 
     def close(self):
-        with suppress(Exception):  # what is broken need not close
+        with suppress(Exception):  # a broken cluster may fail to close
             self.stack.close()
 
 
@@ -131,7 +131,7 @@ def pids(client):
 
 
 def once(at, *events):
-    """A callback: after iteration `at` the first event, after the next the second, and so on."""
+    """Return a callback that runs one event per iteration, starting after iteration `at`."""
 
     def callback(iteration):
         if 0 <= iteration - at < len(events):
@@ -148,41 +148,41 @@ def kill(pid, number=signal.SIGKILL):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_killed_in_the_middle(client, optimizer):
-    given = {**GIVEN, "optimizer": OPTIMIZERS[optimizer]}
+def test_worker_killed_in_the_middle(client, optimizer):
+    options = {**OPTIONS, "optimizer": OPTIMIZERS[optimizer]}
     callback = once(20, kill(pids(client)[0]))
-    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **given))
-    assert_same(remote, cb.fit(TABLE, "y", **given))
+    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **options))
+    assert_same(remote, cb.fit(TABLE, "y", **options))
 
 
 @pytest.mark.parametrize("optimizer", ["plain", "accelerated"])
-def test_killed_while_rows_are_not_needed(client, optimizer):
+def test_worker_killed_while_rows_are_not_needed(client, optimizer):
     table = frame("squared")
-    given = {"n_iter": 60, "optimizer": OPTIMIZERS[optimizer]}
+    options = {"n_iter": 60, "optimizer": OPTIMIZERS[optimizer]}
     callback = once(30, kill(pids(client)[0]))
-    remote = within(lambda: cd.fit(client, spread(table), "y", callback=callback, **given))
-    assert_same(remote, cb.fit(table, "y", **given))
+    remote = within(lambda: cd.fit(client, spread(table), "y", callback=callback, **options))
+    assert_same(remote, cb.fit(table, "y", **options))
 
 
-def test_killed_one_after_the_other(client):
+def test_workers_killed_one_after_the_other(client):
     first, second = pids(client)
     callback = once(15, kill(first), lambda: None, lambda: None, kill(second))
-    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **OPTIONS))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
-def test_all_are_killed(client):
-    def all_of_them():
+def test_all_workers_killed(client):
+    def kill_all():
         for pid in pids(client):
             os.kill(pid, signal.SIGKILL)
 
-    callback = once(15, all_of_them)
-    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    callback = once(15, kill_all)
+    remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **OPTIONS))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
 @pytest.mark.parametrize("at", [1, 3, 9])
-def test_killed_during_set_up(client, monkeypatch, at):
+def test_worker_killed_during_set_up(client, monkeypatch, at):
     calls, victim, call = [], pids(client)[0], DaskShards.call
 
     def counted(self, method, arguments):
@@ -192,12 +192,12 @@ def test_killed_during_set_up(client, monkeypatch, at):
         return call(self, method, arguments)
 
     monkeypatch.setattr(DaskShards, "call", counted)
-    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **OPTIONS))
     assert calls.index("begin_rows") > at
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
-def test_killed_between_partitions_and_shards(client, monkeypatch):
+def test_worker_killed_between_partitions_and_shards(client, monkeypatch):
     victim, by_worker = pids(client)[0], DaskShards._by_worker
 
     def deadly(self, futures):
@@ -206,13 +206,13 @@ def test_killed_between_partitions_and_shards(client, monkeypatch):
         return found
 
     monkeypatch.setattr(DaskShards, "_by_worker", deadly)
-    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **OPTIONS))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
 @pytest.mark.parametrize("after", [0.1, 0.35])
-def test_all_are_killed_while_partitions_are_computed(client, after):
-    """Those that were there are lost, and computed again."""
+def test_all_workers_killed_while_partitions_are_computed(client, after):
+    """Partitions that were already computed are lost and computed again."""
 
     def slow(part):
         time.sleep(0.1)
@@ -221,12 +221,12 @@ def test_all_are_killed_while_partitions_are_computed(client, after):
     victims, table = pids(client), spread().map_partitions(slow, meta=TABLE.iloc[:0])
     killer = threading.Timer(after, lambda: [os.kill(pid, signal.SIGKILL) for pid in victims])
     killer.start()
-    remote = within(lambda: cd.fit(client, table, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, table, "y", **OPTIONS))
     killer.join()
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
-def test_killed_while_partitions_are_computed(client, tmp_path):
+def test_worker_killed_while_partitions_are_computed(client, tmp_path):
     flag = tmp_path / "once"
 
     def die_once(part, file):
@@ -235,26 +235,26 @@ def test_killed_while_partitions_are_computed(client, tmp_path):
         return part
 
     table = spread().map_partitions(die_once, str(flag), meta=TABLE.iloc[:0])
-    remote = within(lambda: cd.fit(client, table, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, table, "y", **OPTIONS))
     assert flag.exists()
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
-def test_workers_that_come_are_harmless(client):
+def test_a_new_worker_does_not_change_the_model(client):
     def one_more():
         client.cluster.scale(3)
         client.wait_for_workers(3, timeout=LIMIT)
 
     try:
         callback = once(10, one_more)
-        remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+        remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **OPTIONS))
     finally:
         client.cluster.scale(2)
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
 def test_rows_that_cannot_be_read_again(client, tmp_path):
-    """Files that are gone when they are needed once more."""
+    """The files are gone when they must be read again."""
     files = [tmp_path / f"part-{k}.pickle" for k in range(4)]
     for k, file in enumerate(files):
         TABLE.iloc[k * 500 : (k + 1) * 500].to_pickle(file)
@@ -268,20 +268,20 @@ def test_rows_that_cannot_be_read_again(client, tmp_path):
     victim = pids(client)[0]
     callback = once(15, lose)
     with pytest.raises(ValueError, match=r"partition \d could not be computed: FileNotFoundError"):
-        within(lambda: cd.fit(client, table, "y", callback=callback, **GIVEN))
+        within(lambda: cd.fit(client, table, "y", callback=callback, **OPTIONS))
 
 
-def test_rows_that_were_sent_from_here(client):
+def test_lost_rows_that_the_client_scattered(client):
     cuts = [TABLE.iloc[k * 500 : (k + 1) * 500] for k in range(4)]
     workers = list(client.nthreads())
     sent = [client.scatter(part, workers=[workers[k % 2]]) for k, part in enumerate(cuts)]
     table = dd.from_delayed(sent, meta=TABLE.iloc[:0], verify_meta=False)
     callback = once(15, kill(pids(client)[0]))
     with pytest.raises(ConnectionError, match=r"partition \d is lost and cannot be computed again"):
-        within(lambda: cd.fit(client, table, "y", callback=callback, **GIVEN))
+        within(lambda: cd.fit(client, table, "y", callback=callback, **OPTIONS))
 
 
-# --- workers that are not heard of ----------------------------------------------------------------
+# --- workers that do not answer -------------------------------------------------------------------
 
 
 def test_frozen_worker_is_reported(client):
@@ -289,23 +289,23 @@ def test_frozen_worker_is_reported(client):
     callback = once(15, kill(victim, signal.SIGSTOP))
     try:
         with pytest.raises(TimeoutError, match="has not answered for 4 seconds"):
-            within(lambda: cd.fit(client, spread(), "y", callback=callback, timeout=4, **GIVEN))
+            within(lambda: cd.fit(client, spread(), "y", callback=callback, timeout=4, **OPTIONS))
     finally:
         os.kill(victim, signal.SIGCONT)
-    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))  # the cluster is usable
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **OPTIONS))  # the cluster is still usable
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
-def test_frozen_worker_that_the_scheduler_gives_up():
+def test_frozen_worker_that_the_scheduler_removes():
     with dask.config.set({"distributed.scheduler.worker-ttl": "3s"}), local(2) as client:
         victim = pids(client)[0]
         callback = once(15, kill(victim, signal.SIGSTOP))
         try:
-            remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
+            remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **OPTIONS))
         finally:
             with suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
-        assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+        assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
 def test_slow_worker_is_waited_for(client):
@@ -314,12 +314,12 @@ def test_slow_worker_is_waited_for(client):
         return part
 
     table = spread().map_partitions(slow, meta=TABLE.iloc[:0])
-    remote = within(lambda: cd.fit(client, table, "y", timeout=60, **GIVEN))
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, table, "y", timeout=60, **OPTIONS))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
 def _cut_off():
-    """Closes all connections of a worker, and takes no more."""
+    """Close all connections of a worker and accept no new ones."""
     worker = get_worker()
 
     def cut():
@@ -341,8 +341,8 @@ def test_network_cut():
                 time.sleep(0.05)
 
         callback = once(15, cut)
-        remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **GIVEN))
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+        remote = within(lambda: cd.fit(client, spread(), "y", callback=callback, **OPTIONS))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
 # --- scheduler and client -------------------------------------------------------------------------
@@ -379,7 +379,9 @@ def test_scheduler_is_lost(tmp_path, number):
             client.wait_for_workers(2, timeout=LIMIT)
             callback = once(15, kill(scheduler.pid, number))
             with pytest.raises(ConnectionError, match="scheduler cannot be reached"):
-                within(lambda: cd.fit(client, spread(), "y", callback=callback, timeout=5, **GIVEN))
+                within(
+                    lambda: cd.fit(client, spread(), "y", callback=callback, timeout=5, **OPTIONS)
+                )
             scheduler.kill()
     finally:
         for process in (scheduler, *workers):
@@ -387,8 +389,8 @@ def test_scheduler_is_lost(tmp_path, number):
             process.wait(LIMIT)
 
 
-def elsewhere(work):
-    """Begins work in another thread; it may fail when the client is gone."""
+def in_background(work):
+    """Return a callable that starts `work` in a thread and ignores its errors."""
 
     def run():
         with suppress(Exception):
@@ -398,7 +400,7 @@ def elsewhere(work):
 
 
 @pytest.mark.parametrize("what", ["close", "cancel", "restart"])
-def test_client_is_taken_away(client, what):
+def test_client_is_closed_cancelled_or_restarted(client, what):
     address = client.scheduler.address
     with Client(address, set_as_default=False) as other:
 
@@ -406,15 +408,15 @@ def test_client_is_taken_away(client, what):
             other.cancel([Future(key, other) for key in list(other.futures)])
 
         work = {"close": other.close, "cancel": cancel, "restart": other.restart}[what]
-        callback = once(15, elsewhere(work), lambda: time.sleep(1))
+        callback = once(15, in_background(work), lambda: time.sleep(1))
         with pytest.raises(ConnectionError, match="client was closed or its work cancelled"):
-            within(lambda: cd.fit(other, spread(), "y", callback=callback, **GIVEN))
+            within(lambda: cd.fit(other, spread(), "y", callback=callback, **OPTIONS))
     client.wait_for_workers(2, timeout=LIMIT)
-    remote = within(lambda: cd.fit(client, spread(), "y", **GIVEN))
-    assert_same(remote, cb.fit(TABLE, "y", **GIVEN))
+    remote = within(lambda: cd.fit(client, spread(), "y", **OPTIONS))
+    assert_same(remote, cb.fit(TABLE, "y", **OPTIONS))
 
 
-# --- processes of their own: Ctrl-C and kill -9 ---------------------------------------------------
+# --- separate processes: Ctrl-C and kill -9 -------------------------------------------------------
 
 SCRIPT = """
 import os, signal, sys
@@ -428,22 +430,22 @@ if __name__ == "__main__":
     table["y"] = (np.sin(6 * table.x) + rng.normal(size=2000) > 0).astype(int)
     client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     remote = dd.from_pandas(table, npartitions=4, sort=False)
-    given = dict(loss="binomial", optimizer=cb.Accelerated(0.1))
+    options = dict(loss="binomial", optimizer=cb.Accelerated(0.1))
 """
 CTRL_C = """
     def stop(iteration):
         if iteration == 20:
             INTERRUPT
     try:
-        cd.fit(client, remote, "y", n_iter=100_000, callback=stop, **given)
+        cd.fit(client, remote, "y", n_iter=100_000, callback=stop, **options)
     except cb.Interrupted as stopped:
         model = stopped.model
     assert model.stopped == "interrupted" and 20 <= model.n_iter < 1000, model.n_iter
-    assert model.choices == cb.fit(table, "y", n_iter=model.n_iter, **given).choices
+    assert model.choices == cb.fit(table, "y", n_iter=model.n_iter, **options).choices
 """
 USABLE = """
-    again = cd.fit(client, remote, "y", n_iter=30, **given)
-    assert again.choices == cb.fit(table, "y", n_iter=30, **given).choices
+    again = cd.fit(client, remote, "y", n_iter=30, **options)
+    assert again.choices == cb.fit(table, "y", n_iter=30, **options).choices
 """
 END = """
     client.close()
@@ -455,8 +457,8 @@ KILLED = """
     def stop(iteration):
         if iteration == int(sys.argv[1]):
             os.killpg(0, signal.SIGKILL)
-    model = cd.fit(client, remote, "y", n_iter=60, checkpoint="kept", callback=stop, **given)
-    local = cb.fit(table, "y", n_iter=60, **given)
+    model = cd.fit(client, remote, "y", n_iter=60, checkpoint="kept", callback=stop, **options)
+    local = cb.fit(table, "y", n_iter=60, **options)
     assert model.choices == local.choices
     for name, term in local.terms.items():
         assert np.abs(model.terms[name].coef - term.coef).max() < 1e-10
@@ -464,7 +466,7 @@ KILLED = """
 
 
 def run(script, folder, *words):
-    """A script in a session of its own; nothing of it is left."""
+    """Run a script in its own session, kill what is left, and return its exit code and output."""
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
     process = subprocess.Popen(
@@ -476,38 +478,38 @@ def run(script, folder, *words):
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=LIMIT)
+        output, _ = process.communicate(timeout=LIMIT)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    return process.returncode, said
+    return process.returncode, output
 
 
 def test_ctrl_c(tmp_path):
     stop = CTRL_C.replace("INTERRUPT", "os.kill(os.getpid(), signal.SIGINT)")
-    code, said = run(SCRIPT + stop + USABLE + END, tmp_path)
-    assert code == 0, said[-3000:]
-    assert "fine" in said
+    code, output = run(SCRIPT + stop + USABLE + END, tmp_path)
+    assert code == 0, output[-3000:]
+    assert "fine" in output
 
 
 def test_ctrl_c_on_a_terminal(tmp_path):
-    """Workers of a LocalCluster hear it too, and go; what was fitted is kept."""
+    """The workers of a LocalCluster get the signal too and exit; the fitted model is kept."""
     stop = CTRL_C.replace("INTERRUPT", "os.killpg(0, signal.SIGINT)")
     gone = """
     print("fine", flush=True)
     os._exit(0)  # the cluster has nothing left that could be closed
 """
-    code, said = run(SCRIPT + stop + gone, tmp_path)
-    assert code == 0, said[-3000:]
-    assert "fine" in said
+    code, output = run(SCRIPT + stop + gone, tmp_path)
+    assert code == 0, output[-3000:]
+    assert "fine" in output
 
 
 def test_checkpoint_after_kill_9(tmp_path):
-    code, said = run(SCRIPT + KILLED + END, tmp_path, "37")
-    assert code == -signal.SIGKILL, said[-3000:]
+    code, output = run(SCRIPT + KILLED + END, tmp_path, "37")
+    assert code == -signal.SIGKILL, output[-3000:]
     kept = (tmp_path / "kept").read_bytes()
-    code, said = run(SCRIPT + KILLED + END, tmp_path, "-1")
-    assert code == 0, said[-3000:]
-    assert "fine" in said
+    code, output = run(SCRIPT + KILLED + END, tmp_path, "-1")
+    assert code == 0, output[-3000:]
+    assert "fine" in output
     assert kept != (tmp_path / "kept").read_bytes()

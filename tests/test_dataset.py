@@ -1,7 +1,7 @@
-"""Datasets: rows larger than memory give the model of the same rows in memory, bit by bit; bad
-files are named; nothing is half-written.
+"""Tests of Dataset: fits equal in-memory fits bit for bit, errors name bad files, and no Dataset is
+left half-written.
 
-Some tests damage files of the folder format on purpose.
+Some tests damage files of a saved Dataset on purpose.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ N = 3000
 
 @pytest.fixture(scope="module")
 def frame():
-    """Numbers with missing cells, integers, text, booleans, dates, weights and two targets."""
+    """Return numbers with missing cells, integers, text, booleans, dates, weights, two targets."""
     rng = np.random.default_rng(1)
     out = pd.DataFrame(
         {
@@ -68,7 +68,7 @@ def frame():
 
 @pytest.fixture(scope="module")
 def folder(frame, tmp_path_factory):
-    """The frame as four files of unequal length, with row groups of 400 rows."""
+    """Write the frame to four files of unequal length, with row groups of 400 rows."""
     out = tmp_path_factory.mktemp("rows")
     for k, (begin, end) in enumerate(pairwise([0, 100, 900, 1700, N])):
         frame.iloc[begin:end].to_parquet(out / f"part-{k}.parquet", row_group_size=400)
@@ -76,8 +76,8 @@ def folder(frame, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_kept(monkeypatch):
-    """Small tables behave like large ones."""
+def no_columns_in_memory(monkeypatch):
+    """Keep no columns in memory, so that small tables behave like large ones."""
     monkeypatch.setattr(dataset_module, "KEPT_BYTES", 0)
 
 
@@ -98,7 +98,7 @@ SOURCES = {
     ),
     "batches": lambda frame, folder, roles: cb.Dataset.from_batches(batches(frame), **roles),
 }
-HOW = {
+FIT_OPTIONS = {
     "hybrid": {"loss": "binomial", "optimizer": cb.Hybrid(), "validation": 0.3},
     "weighted": {"loss": "binomial", "weights": "w", "learners": "auto", "validation": 0.2},
     "components": {"loss": "binomial", "optimizer": cb.Accelerated(), "learners": "components"},
@@ -107,7 +107,7 @@ HOW = {
 
 
 def assert_same(a, b):
-    """Two models, bit by bit."""
+    """Assert that two models are equal bit for bit."""
     assert a.choices == b.choices
     np.testing.assert_array_equal(a.start, b.start)
     for name in ("risk", "validation_risk", "shares"):
@@ -126,74 +126,74 @@ def assert_same(a, b):
 # --- the same model -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("case", FIT_OPTIONS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_fit_is_that_of_the_table_in_memory(frame, folder, source, how):
-    options = HOW[how]
+def test_a_fit_equals_the_fit_in_memory(frame, folder, source, case):
+    options = FIT_OPTIONS[case]
     roles = {"y": "y", "columns": FEATURES, "weights": options.get("weights")}
     dataset = SOURCES[source](frame, folder, roles)
     assert (dataset.n_rows, set(dataset.features)) == (N, set(FEATURES))
     columns = frame[list(dataset.names)]
-    asked = {key: value for key, value in options.items() if key != "weights"}
+    fit_options = {key: value for key, value in options.items() if key != "weights"}
     in_memory = cb.fit(columns, "y", n_iter=25, **options)
-    assert_same(in_memory, cb.fit(dataset, n_iter=25, **asked))
+    assert_same(in_memory, cb.fit(dataset, n_iter=25, **fit_options))
     np.testing.assert_array_equal(in_memory.predict(columns), in_memory.predict(dataset))
 
 
-@pytest.mark.parametrize("how", HOW)
-def test_a_saved_dataset_gives_the_same_model_at_first_and_from_its_bins(
-    frame, folder, tmp_path, how
+@pytest.mark.parametrize("case", FIT_OPTIONS)
+def test_a_saved_dataset_gives_the_same_model_before_and_after_bins_are_stored(
+    frame, folder, tmp_path, case
 ):
-    options = HOW[how]
+    options = FIT_OPTIONS[case]
     roles = {"y": "y", "columns": FEATURES, "weights": options.get("weights")}
     saved = cb.Dataset.from_parquet(folder, **roles).save(tmp_path / "saved")
-    asked = {key: value for key, value in options.items() if key != "weights"}
+    fit_options = {key: value for key, value in options.items() if key != "weights"}
     in_memory = cb.fit(frame[list(saved.names)], "y", n_iter=25, **options)
-    assert_same(in_memory, cb.fit(saved, n_iter=25, **asked))
+    assert_same(in_memory, cb.fit(saved, n_iter=25, **fit_options))
     again = cb.Dataset.open(tmp_path / "saved")
     assert repr(again).endswith(f"in {tmp_path / 'saved'}>")
     assert again.roles == {role: name for role, name in roles.items() if role != "columns" and name}
-    assert_same(in_memory, cb.fit(again, n_iter=25, **asked))
+    assert_same(in_memory, cb.fit(again, n_iter=25, **fit_options))
 
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
 def test_bins_of_a_saved_dataset_are_made_once(folder, tmp_path, monkeypatch):
     from cwboost.fitting import axis_binning
 
-    made = []
+    calls = []
     original = axis_binning.bin_by_rule
-    monkeypatch.setattr(axis_binning, "bin_by_rule", lambda *a: made.append(1) or original(*a))
+    monkeypatch.setattr(axis_binning, "bin_by_rule", lambda *a: calls.append(1) or original(*a))
     saved = cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]).save(tmp_path / "saved")
     cb.fit(saved, n_iter=3)
-    assert len(made) == 2
+    assert len(calls) == 2
     cb.cv(saved, n_iter=3, folds=2, extend=False, loss="poisson")
     cb.fit(cb.Dataset.open(tmp_path / "saved"), n_iter=3, learners=[cb.Spline("x", df=4)])
-    assert len(made) == 2
-    for seed in (1, 2, 2):  # of splits the bins of the last are kept
+    assert len(calls) == 2
+    for seed in (1, 2, 2):  # only the bins of the last split are stored
         cb.fit(saved, n_iter=3, validation=0.2, random_state=seed)
-    assert len(made) == 2 + 2 + 2
+    assert len(calls) == 2 + 2 + 2
     assert len(list((tmp_path / "saved" / "bins").iterdir())) == 2
 
 
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
-def test_cv_and_tune_are_those_of_the_table(frame, folder):
+def test_cv_and_tune_equal_those_in_memory(frame, folder):
     columns = [*FEATURES, "e", "n"]
     roles = {"y": "n", "exposure": "e", "columns": FEATURES}
     dataset = cb.Dataset.from_parquet(folder, **roles)
-    how = {"loss": "poisson", "folds": 3, "random_state": 4}
-    a = cb.cv(dataset, n_iter=20, extend=50, **how)
-    b = cb.cv(frame[columns], "n", exposure="e", n_iter=20, extend=50, **how)
+    options = {"loss": "poisson", "folds": 3, "random_state": 4}
+    a = cb.cv(dataset, n_iter=20, extend=50, **options)
+    b = cb.cv(frame[columns], "n", exposure="e", n_iter=20, extend=50, **options)
     np.testing.assert_array_equal(a.risk, b.risk)
     more = {"space": {"rate": cb.LogUniform(0.05, 0.5)}, "schedule": cb.RandomSearch(3, 20)}
-    a = cb.tune(dataset, **more, **how)
-    b = cb.tune(frame[columns], "n", exposure="e", **more, **how)
+    a = cb.tune(dataset, **more, **options)
+    b = cb.tune(frame[columns], "n", exposure="e", **more, **options)
     assert a.best.parameters == b.best.parameters
     assert a.best.scores == b.best.scores
     assert_same(a.fit(), b.fit())
 
 
-def test_a_classifier_takes_classes_of_text(frame, tmp_path):
-    """In an order of their own, with one that no row has; and only those that it knows."""
+def test_a_classifier_takes_text_classes(frame, tmp_path):
+    """Ordered categories with an unused level are accepted; unknown classes are refused."""
     job = pd.Categorical(frame.job.fillna("pilot"), ["pilot", "nurse", "été", "cook"], ordered=True)
     table = frame[["x", "i"]].assign(job=job)
     table.to_parquet(tmp_path / "f.parquet")
@@ -247,10 +247,10 @@ def test_a_dataset_can_be_sent_to_other_processes(folder, frame, tmp_path):
         pickle.dumps(stream)
 
 
-def test_what_is_said_counts_more_than_what_the_dataset_knows(frame, folder):
+def test_arguments_override_the_roles_of_the_dataset(frame, folder):
     dataset = cb.Dataset.from_parquet(folder, y="y", columns=["x", "i", "n"])
     model = cb.fit(dataset, "n", n_iter=5)
-    assert_same(model, cb.fit(frame[["x", "i", "n"]], "n", n_iter=5))  # y is no feature
+    assert_same(model, cb.fit(frame[["x", "i", "n"]], "n", n_iter=5))  # y is not a feature
     formula = cb.fit(dataset, "n ~ s(x, df=4)", n_iter=5)
     assert list(formula.terms) == ["x"]
     with pytest.raises(TypeError, match="y is missing; give an array"):
@@ -274,7 +274,7 @@ def test_levels_are_unified_across_files(tmp_path):
     assert found.codes.tolist() == [1, 3, 0, -1, -1, -1, 1, 2]
 
 
-def test_a_column_without_values_is_numbers_as_in_memory(tmp_path):
+def test_a_column_without_values_is_numeric_as_in_memory(tmp_path):
     tables = [{"x": [1.0, 2.0], "g": [None, None]}] * 2
     found = cb.Dataset.from_batches(tables, folder=tmp_path / "d").table["g"]
     assert isinstance(found, Numbers)
@@ -295,12 +295,12 @@ def test_a_column_without_values_is_numbers_as_in_memory(tmp_path):
     ],
     ids=["ordered", "numbers", "huge", "polars", "booleans", "floats", "dates", "integers"],
 )
-def test_a_column_is_read_as_the_whole_one(cells, tmp_path):
+def test_a_column_in_batches_equals_the_whole_column(cells, tmp_path):
     whole = read({"x": cells})["x"]
     tables = [{"x": cells[i : i + 3]} for i in range(0, 20, 3)]
-    made = cb.Dataset.from_batches(tables, folder=tmp_path / "d")
-    assert_same_column(made.table["x"], whole)
-    again = made.save(tmp_path / "e")
+    dataset = cb.Dataset.from_batches(tables, folder=tmp_path / "d")
+    assert_same_column(dataset.table["x"], whole)
+    again = dataset.save(tmp_path / "e")
     assert_same_column(again.table["x"], whole)
 
 
@@ -331,7 +331,7 @@ def assert_same_column(found, expected):
     piece=st.integers(1, 12),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_cells_in_any_batches_and_pieces_are_the_whole_column(
+def test_any_cells_in_any_batches_and_pieces_equal_the_whole_column(
     tmp_path_factory, cells, text, size, piece
 ):
     n = min(len(cells), len(text))
@@ -346,12 +346,12 @@ def test_any_cells_in_any_batches_and_pieces_are_the_whole_column(
         assert_same_column(found.table[name], read(table)[name])
 
 
-# --- what is read ---------------------------------------------------------------------------------
+# --- which columns and row groups are read --------------------------------------------------------
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """The (columns, row groups) that are read."""
+def reads(monkeypatch):
+    """Record the columns and the row group of every read."""
     found = []
     original = parquet.ParquetFiles._batches_of
 
@@ -363,16 +363,16 @@ def asked(monkeypatch):
     return found
 
 
-def test_only_needed_columns_are_read(folder, asked):
+def test_only_needed_columns_are_read(folder, reads):
     dataset = cb.Dataset.from_parquet(folder, y="n")
-    assert not asked  # footers only
+    assert not reads  # only footers were read
     cb.fit(dataset, learners=[cb.Spline("x")], n_iter=3)
-    assert {name for names, _ in asked for name in names} == {"n", "x"}
+    assert {name for names, _ in reads for name in names} == {"n", "x"}
 
 
-def test_a_default_fit_reads_a_column_of_numbers_twice_and_its_first_rows(folder, asked):
+def test_a_default_fit_reads_a_column_of_numbers_twice_and_its_first_rows(folder, reads):
     cb.fit(cb.Dataset.from_parquet(folder, y="n", columns=["x"]), n_iter=3)
-    times = Counter(group for names, group in asked if names == ("x",))
+    times = Counter(group for names, group in reads if names == ("x",))
     first = min(times)
     assert times.pop(first) == 3
     assert set(times.values()) == {2}
@@ -380,8 +380,8 @@ def test_a_default_fit_reads_a_column_of_numbers_twice_and_its_first_rows(folder
 
 @pytest.mark.parametrize("sort", [True, False])
 @pytest.mark.parametrize("kind", ["parquet", "saved"])
-def test_columns_that_name_rows_are_warned_of(tmp_path, sort, kind):
-    """Also where the first rows alone do not tell; a number that comes twice tells."""
+def test_identifier_columns_give_a_warning(tmp_path, sort, kind):
+    """All rows count, not only the first ones; a single repeated number prevents the warning."""
     n = 3000
     rng = np.random.default_rng(1)
     order = np.arange(n) if sort else rng.permutation(n)
@@ -400,7 +400,7 @@ def test_columns_that_name_rows_are_warned_of(tmp_path, sort, kind):
         assert_same(cb.fit(table, "y", n_iter=3), model)
 
 
-def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
+def test_only_needed_row_groups_are_read(frame, tmp_path, reads):
     ordered = frame.sort_values("i", ignore_index=True)
     ordered.to_parquet(tmp_path / "f.parquet", row_group_size=300)
     wanted = ordered.i >= 30
@@ -409,7 +409,7 @@ def test_only_needed_row_groups_are_read(frame, tmp_path, asked):
     )
     assert dataset.n_rows == wanted.sum()
     assert_same(cb.fit(ordered.loc[wanted, ["x", "n"]], "n", n_iter=5), cb.fit(dataset, n_iter=5))
-    groups = {group for _, (_, group) in asked}
+    groups = {group for _, (_, group) in reads}
     assert min(groups) == np.flatnonzero(wanted)[0] // 300
     with pytest.raises(ValueError, match=r"filters: expected a list of \(column, operator, value"):
         cb.Dataset.from_parquet(tmp_path, filters="i > 3")
@@ -431,8 +431,9 @@ def test_filters_take_files_in_which_all_cells_are_missing(tmp_path):
 
 
 def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
-    """20 columns of floats are 160 bytes per row; what Python keeps of a fit is 2 per cell, y and
-    marks, and at its peak two columns."""
+    """The 20 columns of floats take 160 bytes per row. In Python's memory, a fit keeps 2 bytes per
+    cell, y and row marks, and two columns at its peak.
+    """
     n, k = 60_000, 20
     rng = np.random.default_rng(0)
     table = {f"x{j}": rng.normal(size=n) for j in range(k)}
@@ -441,7 +442,7 @@ def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
     del table
     dataset = cb.Dataset.from_parquet(tmp_path / "f.parquet", y="y")
     gc.collect()
-    monkeypatch.setattr(memory, "BLOCK", 1)  # of room that need not be used
+    monkeypatch.setattr(memory, "BLOCK", 1)  # allocate no spare room
     tracemalloc.start()
     cb.fit(dataset, n_iter=2, validation=0.2, bins="sqrt", n_threads=1)
     peak = tracemalloc.get_traced_memory()[1]
@@ -449,8 +450,8 @@ def test_a_fit_never_has_the_table_in_memory(tmp_path, monkeypatch):
     assert peak / n < 2 * k + 56
 
 
-def test_observers_hear_of_columns_that_are_read(folder):
-    class Told(progress.Progress):
+def test_progress_reports_the_columns_that_are_read(folder):
+    class Recorder(progress.Progress):
         every = 0.0
         seen: list = []  # noqa: RUF012
 
@@ -458,11 +459,13 @@ def test_observers_hear_of_columns_that_are_read(folder):
             if self.tasks[-1].what == "column":
                 self.seen.append(self.tasks[-1].facts.get("column"))
 
-    cb.fit(cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]), n_iter=2, progress=Told())
-    assert {"n", "x", "i"} <= set(Told.seen)
+    cb.fit(
+        cb.Dataset.from_parquet(folder, y="n", columns=["x", "i"]), n_iter=2, progress=Recorder()
+    )
+    assert {"n", "x", "i"} <= set(Recorder.seen)
 
 
-def test_a_stream_lives_as_long_as_its_dataset(frame):
+def test_the_folder_of_a_stream_is_removed_with_its_dataset(frame):
     dataset = cb.Dataset.from_batches(batches(frame), y="n", columns=["x"])
     home = dataset._source.folder
     assert home.is_dir()
@@ -476,12 +479,12 @@ def test_a_stream_lives_as_long_as_its_dataset(frame):
 # --- bad files ------------------------------------------------------------------------------------
 
 
-def copied(folder, tmp_path):
+def copy_folder(folder, tmp_path):
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
-def test_a_file_that_is_cut_off_is_named(folder, tmp_path):
-    rows = copied(folder, tmp_path)
+def test_a_truncated_file_is_named(folder, tmp_path):
+    rows = copy_folder(folder, tmp_path)
     whole = (rows / "part-2.parquet").read_bytes()
     (rows / "part-2.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"part-2\.parquet: not a Parquet file, or cut off"):
@@ -494,7 +497,7 @@ def test_a_file_that_is_cut_off_is_named(folder, tmp_path):
 def test_a_file_is_read_only_once(tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     pd.DataFrame({"x": [1.0, 2.0]}).to_parquet(tmp_path / "a" / "b" / "part.parquet")
-    # glob finds a file once for every way in which ** fits its path
+    # glob lists a file once for every way in which ** matches its path
     assert cb.Dataset.from_parquet(tmp_path / "**" / "**" / "part.parquet").n_rows == 2
     files = [tmp_path / "a", tmp_path / "a" / "b" / "part.parquet"]
     with pytest.raises(ValueError, match=r"part\.parquet: the file is listed more than once"):
@@ -502,7 +505,7 @@ def test_a_file_is_read_only_once(tmp_path):
 
 
 def test_a_damaged_column_is_named_with_file_and_row_group(folder, tmp_path):
-    rows = copied(folder, tmp_path)
+    rows = copy_folder(folder, tmp_path)
     file = rows / "part-3.parquet"
     where = pq.ParquetFile(file).metadata.row_group(1).column(0)
     raw = bytearray(file.read_bytes())
@@ -516,7 +519,8 @@ def test_a_damaged_column_is_named_with_file_and_row_group(folder, tmp_path):
     with pytest.raises(ValueError, match=message):
         dataset.save(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
-    assert cb.fit(dataset, learners=[cb.Spline("i")], n_iter=2).n_iter == 2  # others are fine
+    # Other columns can be used.
+    assert cb.fit(dataset, learners=[cb.Spline("i")], n_iter=2).n_iter == 2
 
 
 def test_a_footer_that_contradicts_itself_is_refused(tmp_path):
@@ -548,7 +552,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_anywhere_is_named_or_harmless(frame, tmp_path, damage):
-    """In files with checksums: never a crash, another table, or an error that names no file."""
+    """With checksums there is no crash, no changed table and no error without the file's name."""
     whole_rows = cb.Dataset.from_batches([frame])
     good = frame.iloc[2000:]
     frame.iloc[:2000].to_parquet(tmp_path / "a.parquet")
@@ -568,7 +572,7 @@ def test_damage_anywhere_is_named_or_harmless(frame, tmp_path, damage):
 
 
 def test_files_that_do_not_fit_together_are_named(frame, folder, tmp_path):
-    rows = copied(folder, tmp_path)
+    rows = copy_folder(folder, tmp_path)
     frame.iloc[:10].drop(columns="i").to_parquet(rows / "part-9.parquet")
     with pytest.raises(ValueError, match=r"part-9\.parquet: column 'i' is not in the file; it has"):
         cb.Dataset.from_parquet(rows)
@@ -577,7 +581,8 @@ def test_files_that_do_not_fit_together_are_named(frame, folder, tmp_path):
     with pytest.raises(TypeError, match=r"part-9.*column 'i' is text \(.*\), but numbers \(int16"):
         cb.Dataset.from_parquet(rows)
     frame.iloc[:10].assign(i=0.5).to_parquet(rows / "part-9.parquet")
-    assert cb.Dataset.from_parquet(rows).table["i"].values[-1] == 0.5  # numbers are numbers
+    # Integers in one file and floats in another are compatible.
+    assert cb.Dataset.from_parquet(rows).table["i"].values[-1] == 0.5
 
 
 def test_batches_that_do_not_fit_together_are_named(tmp_path):
@@ -592,7 +597,7 @@ def test_batches_that_do_not_fit_together_are_named(tmp_path):
 
 
 def test_a_file_that_changes_is_refused(frame, folder, tmp_path):
-    rows = copied(folder, tmp_path)
+    rows = copy_folder(folder, tmp_path)
     dataset = cb.Dataset.from_parquet(rows, y="n", columns=["x"])
     frame.iloc[:50].to_parquet(rows / "part-1.parquet")
     with pytest.raises(ValueError, match=r"part-1\.parquet: the file has changed since"):
@@ -652,18 +657,18 @@ def test_roles_must_be_columns(folder):
         cb.Dataset.from_duckdb(relation, columns=["z"])
 
 
-# --- on disk --------------------------------------------------------------------------------------
+# --- saved datasets -------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def saved(frame, tmp_path):
-    """A saved Dataset with bins of a fit."""
+    """Return a saved Dataset that stores the bins of a fit."""
     out = cb.Dataset.from_batches(batches(frame), y="n", columns=["x", "i"], folder=tmp_path / "d")
     cb.fit(out, n_iter=2)
     return out
 
 
-def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_old_dataset_and_leaves_no_other_files(saved, tmp_path, monkeypatch):
     before = {path: path.read_bytes() for path in (tmp_path / "d").rglob("*") if path.is_file()}
     original, written = store.ColumnWriter.flush, []
 
@@ -684,13 +689,13 @@ def test_a_full_disk_leaves_nothing_and_keeps_what_was_there(saved, tmp_path, mo
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_a_place_that_cannot_be_written_to_is_named(saved, tmp_path, monkeypatch):
+def test_a_read_only_folder_is_named(saved, tmp_path, monkeypatch):
     original = Path.mkdir
 
-    def refused(self, *given, **options):
+    def refused(self, *arguments, **options):
         if self.suffix == ".tmp":
             raise OSError(errno.EROFS, "Read-only file system", str(self))
-        original(self, *given, **options)
+        original(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", refused)
     message = r"cannot be written there \(Read-only file system\); .*: '.*other'$"
@@ -725,10 +730,10 @@ cb.Dataset.from_batches([{"x": [1.0, 2.0]}], folder=sys.argv[1])
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize("renames", [0, 1])
-def test_kill_9_while_saving_keeps_what_was_there(
+def test_kill_9_while_saving_keeps_the_old_dataset(
     saved, tmp_path, tmp_path_factory, renames, monkeypatch
 ):
-    """Before the old folder is moved away, and between that and the new one taking its place."""
+    """Kill before the old folder is moved away, or before the new folder takes its place."""
     before = (tmp_path / "d" / "dataset.json").read_bytes()
     command = [sys.executable, "-c", KILLED, str(tmp_path / "d"), str(renames)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -738,7 +743,7 @@ def test_kill_9_while_saving_keeps_what_was_there(
     assert (tmp_path / "d" / "dataset.json").read_bytes() == before
     left = {path.suffix for path in tmp_path.iterdir()} - {""}
     assert left == {".tmp"}
-    # Or it is saved again: what was left goes, but what may still be written to.
+    # Saving again removes temporary folders, except recent ones that may still be in use.
     for abandoned in (False, True):
         monkeypatch.setattr(atomic_files, "ABANDONED", -1.0 if abandoned else 60.0)
         assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
@@ -765,7 +770,7 @@ def test_other_folders_are_not_overwritten(saved, tmp_path):
         saved.save(tmp_path / "mine" / "letter.txt")
     with pytest.raises(FileNotFoundError, match="this folder does not exist; create it first"):
         saved.save(tmp_path / "no" / "d")
-    assert saved.save(tmp_path / "d").n_rows == N  # itself is replaced
+    assert saved.save(tmp_path / "d").n_rows == N  # a saved Dataset may replace itself
 
 
 def flip(path, at):
@@ -790,7 +795,7 @@ def test_damage_is_noticed(saved, tmp_path):
 def test_damaged_text_is_noticed(frame, tmp_path):
     cb.Dataset.from_batches([frame[["job", "n"]]], y="n", folder=tmp_path / "d")
     column = tmp_path / "d" / "columns" / "0.bin"
-    column.write_bytes(column.read_bytes()[:-1] + b"\x63")  # a level that there is not
+    column.write_bytes(column.read_bytes()[:-1] + b"\x63")  # a level that does not exist
     with pytest.raises(ValueError, match=r"0\.bin: damaged: the cells of column 'job'"):
         cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2)
 
@@ -822,20 +827,20 @@ def test_damaged_bins_are_made_again(frame, saved, tmp_path):
     assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
 
 
-def test_bins_of_which_something_else_is_said_are_made_again(frame, saved, tmp_path):
+def test_bins_with_a_wrong_description_are_made_again(frame, saved, tmp_path):
     in_memory = cb.fit(frame[["x", "i", "n"]], "n", n_iter=2)
-    said = sorted((tmp_path / "d" / "bins").rglob("*.json"))
-    good = [json.loads(path.read_text()) for path in said]
+    descriptions = sorted((tmp_path / "d" / "bins").rglob("*.json"))
+    good = [json.loads(path.read_text()) for path in descriptions]
     for key, bad in {"n_bins": 3, "dtype": "<u4", "n_rows": N - 1, "key": "", "crc32": 0}.items():
-        for path, each in zip(said, good, strict=True):
+        for path, each in zip(descriptions, good, strict=True):
             path.write_text(json.dumps(each | {key: bad}))
         assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
     for text in "[]", "3", "{}":
-        said[0].write_text(text)
+        descriptions[0].write_text(text)
         assert_same(in_memory, cb.fit(cb.Dataset.open(tmp_path / "d"), n_iter=2))
 
 
-def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeypatch):
+def test_bins_that_cannot_be_stored_stay_in_memory(frame, saved, tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "d" / "bins")
 
     def full(*_):
@@ -853,7 +858,7 @@ def test_bins_that_cannot_be_kept_stay_in_memory(frame, saved, tmp_path, monkeyp
 def test_predict_writes_a_folder_for_a_folder(frame, folder, tmp_path, capsys):
     model = cb.fit(frame[[*FEATURES, "y"]], "y", loss="binomial", n_iter=20)
     model.save(tmp_path / "m.json")
-    rows = copied(folder, tmp_path)
+    rows = copy_folder(folder, tmp_path)
     changed = frame.iloc[:100].assign(job="unknown")
     changed.to_parquet(rows / "part-0.parquet", row_group_size=40)
     out = tmp_path / "out"
@@ -877,7 +882,7 @@ def test_predict_writes_a_folder_for_a_folder(frame, folder, tmp_path, capsys):
 def test_predict_takes_a_pattern_and_writes_files_without_rows(frame, folder, tmp_path, capsys):
     model = cb.fit(frame[[*FEATURES, "y"]], "y", loss="binomial", n_iter=5)
     model.save(tmp_path / "m.json")
-    rows = copied(folder, tmp_path)
+    rows = copy_folder(folder, tmp_path)
     frame.iloc[:0].to_parquet(rows / "part-0.parquet")
     for k, pattern in enumerate(["part-[01].parquet", "part-0*"]):
         out = tmp_path / f"out-{k}"
@@ -893,7 +898,7 @@ def test_predict_takes_a_pattern_and_writes_files_without_rows(frame, folder, tm
 
 def test_a_bad_file_leaves_no_predictions(frame, folder, tmp_path, capsys):
     cb.fit(frame[["x", "n"]], "n", n_iter=2).save(tmp_path / "m.json")
-    rows = copied(folder, tmp_path)
+    rows = copy_folder(folder, tmp_path)
     (rows / "part-3.parquet").write_bytes(b"PAR1")
     arguments = ["predict", str(tmp_path / "m.json"), str(rows), "-o", str(tmp_path / "out")]
     assert main(arguments) == 1

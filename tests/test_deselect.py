@@ -1,4 +1,4 @@
-"""Deselection: what goes and what stays, and that the second fit is that of what stays."""
+"""Tests of deselection: which terms are dropped, and that the second fit uses only the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shares_of(model):
     return {name: value / sum(found.values()) for name, value in found.items()}
 
 
-def test_terms_below_the_threshold_go(problem):
+def test_terms_below_the_threshold_are_dropped(problem):
     table, y = problem
     model = cb.fit(table, y)
     shares = shares_of(model)
@@ -35,14 +35,14 @@ def test_terms_below_the_threshold_go(problem):
     names = ", ".join(small.dropped)
     assert f"dropped before this fit for their small shares: {names}" in small.summary()
     assert small.at(3).dropped == small.dropped
-    # a second time, what went before is still told
+    # a second deselection still lists the terms dropped by the first
     again = cb.deselect(small, table, y, threshold=0.3)
     assert again.dropped == (*small.dropped, *(set(small.terms) - set(again.terms)))
 
 
 @pytest.mark.parametrize("optimizer", [cb.Plain(0.1), cb.Accelerated(0.1, 0.03)], ids=repr)
 @pytest.mark.parametrize("loss", ["squared", "binomial", "multinomial"])
-def test_the_second_fit_is_that_of_what_stays(problem, loss, optimizer):
+def test_the_second_fit_equals_a_fit_of_the_kept_terms(problem, loss, optimizer):
     table, y = problem
     y = y if loss == "squared" else np.digitize(y, [0.3] if loss == "binomial" else [0, 0.6])
     w = np.random.default_rng(0).integers(1, 4, len(y))
@@ -58,7 +58,7 @@ def test_the_second_fit_is_that_of_what_stays(problem, loss, optimizer):
 
 
 @pytest.mark.parametrize("optimizer", [cb.Plain(0.1), cb.Hybrid(0.1, 0.03, then="training")])
-def test_early_stopping_as_in_the_first_fit(problem, optimizer):
+def test_early_stopping_works_as_in_the_first_fit(problem, optimizer):
     table, y = problem
     options = {"optimizer": optimizer, "validation": 0.3, "patience": 20, "random_state": 3}
     model = cb.fit(table, y, n_iter=1000, **options)
@@ -73,11 +73,11 @@ def test_early_stopping_as_in_the_first_fit(problem, optimizer):
     assert short.n_iter == 7
 
 
-def test_columns_are_judged_as_a_whole(problem):
+def test_by_column_adds_up_the_shares_of_a_column(problem):
     table, y = problem
     model = cb.fit(table, y, "components", n_iter=400)
     shares = shares_of(model)
-    # above one of the two terms of a column, and below the other
+    # between the shares of the two terms of x3
     threshold = 1.01 * min(shares[f"{kind}(x3)"] for kind in ("linear", "centered"))
     small = cb.deselect(model, table, y, threshold=threshold, by="column")
     for column in table:
@@ -89,7 +89,7 @@ def test_columns_are_judged_as_a_whole(problem):
     assert set(one_by_one.terms) < set(small.terms)
 
 
-def test_cumulative_drops_what_has_little_together(problem):
+def test_cumulative_drops_terms_with_a_small_total_share(problem):
     table, y = problem
     model = cb.fit(table, y, n_iter=400)
     shares = shares_of(model)
@@ -103,7 +103,7 @@ def test_cumulative_drops_what_has_little_together(problem):
         )
 
 
-def test_levels_go_one_by_one(problem):
+def test_levels_are_dropped_one_by_one(problem):
     table, y = problem
     model = cb.fit(table, y, [cb.Category("g", kind="binary"), cb.Spline("x3")], n_iter=100)
     small = cb.deselect(model, table, y, threshold=0.05)
@@ -112,14 +112,14 @@ def test_levels_go_one_by_one(problem):
     assert small.predict(table).shape == y.shape
 
 
-def test_rows_by_name_and_other_iterates(problem):
+def test_columns_given_by_name_and_earlier_iterates(problem):
     table, y = problem
     data = {**table, "y": y, "w": np.arange(len(y)) % 3, "o": table["x5"]}
     model = cb.fit(data, "y", weights="w", offset="o", n_iter=100)
     small = cb.deselect(model, data, threshold=0.05)
     assert small.settings.weights == "w"
     assert small.settings.offset == "o"
-    # the importance of an earlier iterate is not stored: it is that on the rows given
+    # the importance of an earlier iterate is not stored; it is computed on the rows passed
     early = model.at(60)
     assert early.shares is None
     found = cb.deselect(early, data, threshold=0.05)
@@ -129,7 +129,7 @@ def test_rows_by_name_and_other_iterates(problem):
     assert set(found.terms) == {name for name, share in shares.items() if share >= least}
 
 
-def test_files_and_copies_tell_what_went(problem, tmp_path):
+def test_files_and_pickles_keep_the_dropped_terms(problem, tmp_path):
     import pickle
 
     table, y = problem
@@ -139,7 +139,7 @@ def test_files_and_copies_tell_what_went(problem, tmp_path):
     assert pickle.loads(pickle.dumps(small)).dropped == small.dropped
 
 
-def test_what_cannot_be(problem):
+def test_invalid_arguments_are_refused(problem):
     table, y = problem
     model = cb.fit(table, y, n_iter=30)
     for options, message in (

@@ -1,6 +1,5 @@
-"""Every example in the documentation runs: docstrings, the README, and pages with their outputs.
-
-The reference has every public name.
+"""Tests of the documentation: all examples run (docstrings, README, and pages with their outputs),
+and the reference lists every public name.
 """
 
 import doctest
@@ -42,7 +41,7 @@ MODULES = ["cwboost"] + [
 
 
 def load(name):
-    """Import a module; skip the test if an extra that it stands on is not installed."""
+    """Import a module; skip the test if an optional dependency is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -75,7 +74,7 @@ def test_page_shows_what_its_code_prints(name):
     page = ROOT / "docs" / f"{name}.md"
     _, pairs = tool["run"](page.read_text(encoding="utf-8"), str(page))
     assert pairs
-    if name == "start":  # thousands of iterations with momentum: counts are the machine's
+    if name == "start":  # after thousands of iterations with momentum, counts depend on the machine
         return
     for shown, printed in pairs:
         assert tool["alike"](shown, printed), f"{page} shows\n{shown}\nthe code prints\n{printed}"

@@ -1,6 +1,6 @@
-"""Edited models: consistent in all they say, recorded, reversible; and each edit's own promise.
+"""Tests of edited models: they are consistent, recorded and reversible, and each edit does its job.
 
-Every kind of learner of `problems.KINDS` goes through every edit that takes it.
+Every kind of learner in `problems.KINDS` is tested with every edit that accepts it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def scores(model: cb.Model, table=TABLE) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("kind", "what", "parameters"), CASES)
-def test_consistent(kind, what, parameters, tmp_path):
+def test_edited_models_are_consistent(kind, what, parameters, tmp_path):
     model, name, edited = apply(kind, what, parameters)
     before = scores(fitted(kind))
     parts = edited.contributions(TABLE)
@@ -87,23 +87,24 @@ def test_consistent(kind, what, parameters, tmp_path):
         )  # 300 values in 255 bins
         assert abs(WEIGHTS @ part) / WEIGHTS.sum() < (1e-3 if merged else 1e-12)
     assert set(parts) == {n for n, t in edited.terms.items() if t.chosen}
-    # the model itself is as it was, the other terms too
+    # the original model and the other terms are unchanged
     np.testing.assert_array_equal(scores(model), before)
     assert model.edits == ()
     changed = [n for n in model.terms if edited.terms[n] is not model.terms[n]]
     assert len(changed) == 1
-    # the record
+    # the edit is recorded
     (record,) = edited.edits
     assert (record.what, record.term) == (what, name)
     assert record.words in edited.summary()
     assert "edited" not in model.summary()
     moved = np.abs(scores(edited) - scores(model)).max()
-    said = re.search(r"up to (\S+)$", record.words)  # on a grid; of a pair without missing cells
+    # The largest change is searched on a grid, which for pairs has no missing cells.
+    said = re.search(r"up to (\S+)$", record.words)
     if kind not in ("tensor, missing", "pair, missing"):
         assert moved <= (float(said[1]) * 1.05 if said else 1e-12)
     again = model.edit(record.what, record.term, **dict(record.parameters))
     np.testing.assert_array_equal(scores(again), scores(edited))
-    # files
+    # pickles and files keep the edits
     copy = pickle.loads(pickle.dumps(edited))
     assert copy.edits == edited.edits
     np.testing.assert_array_equal(scores(copy), scores(edited))
@@ -111,7 +112,7 @@ def test_consistent(kind, what, parameters, tmp_path):
     loaded = cb.load(tmp_path / "m.json")
     assert loaded.edits == edited.edits
     np.testing.assert_array_equal(scores(loaded), scores(edited))
-    # the way back
+    # the edit can be undone
     np.testing.assert_allclose(scores(edit.unedited(edited)), before, atol=1e-12)
 
 
@@ -125,7 +126,7 @@ def test_consistent(kind, what, parameters, tmp_path):
         ("category, missing", "set_level", {"level": "q", "effect": None}),
     ],
 )
-def test_other_losses(loss, kind, what, parameters):
+def test_edits_with_other_losses(loss, kind, what, parameters):
     q = 3 if loss == "multinomial" else 1
     if "effect" in parameters:
         parameters = parameters | {"effect": [0.5, -0.5, 0.0][:q]}
@@ -159,7 +160,7 @@ def test_zero_keeps_the_intercept(kind):
 
 
 @pytest.mark.parametrize("kind", ["centered", "category, binary", "linear, missing"])
-def test_zero_of_a_column_takes_all_its_terms(kind):
+def test_zero_of_a_column_removes_all_its_terms(kind):
     model = fitted(kind)
     column = next(iter(model.terms.values())).columns[0]
     np.testing.assert_allclose(scores(edit.zero(model, column)), model.intercept, atol=1e-12)
@@ -170,7 +171,7 @@ def test_zero_of_a_column_takes_all_its_terms(kind):
 
 @pytest.mark.parametrize("digits", [-1, 0, 1, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_rounded_moves_by_half_a_unit(kind, digits):
+def test_rounded_moves_scores_by_at_most_half_a_unit(kind, digits):
     model, name, edited = apply(kind, "rounded", {"digits": digits})
     term, basis = edited.terms[name], edited.terms[name].plan.basis
     moved = np.abs(scores(edited) - scores(model)).max()
@@ -184,7 +185,7 @@ def test_rounded_slope():
     for name, slope in (("linear", 1), ("linear, no intercept", 0)):
         model, term, edited = apply(name, "rounded", {"digits": 2})
         old, new = model.terms[term].coef[slope], edited.terms[term].coef[slope]
-        scale = model.terms[term].plan.basis.scale  # 0.99 and 1.02: one digit more for the latter
+        scale = model.terms[term].plan.basis.scale  # 0.99 and 1.02; above 1, one more digit is kept
         assert new == pytest.approx(round(old, 2 if scale <= 1 else 3), abs=1e-12)
 
 
@@ -204,7 +205,7 @@ def test_smoothed_is_smoother_and_keeps_its_mean(kind):
 
 
 def test_smoothed_steps_by_dense_algebra():
-    """For steps the mean row is the exact Gram matrix: weighted least squares on the rows."""
+    """The mean row of steps is the exact Gram matrix, so this is weighted least squares on rows."""
     model, name, edited = apply("step", "smoothed", {"df": 3.0})
     term = model.terms[name]
     B = term.plan.basis.matrix(_encoded(model, name)).toarray()
@@ -220,7 +221,7 @@ def test_smoothed_steps_by_dense_algebra():
     np.testing.assert_allclose(edited.contributions(TABLE)[name], expected, atol=5e-3)
 
 
-def test_smoothed_with_all_df_changes_nothing():
+def test_smoothed_with_the_largest_df_changes_nothing():
     model, _, edited = apply("step", "smoothed", {"df": 100})
     np.testing.assert_allclose(scores(edited), scores(model), atol=1e-6)
 
@@ -288,7 +289,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("kind", LEVELS)
-def test_set_level_moves_its_rows_alone(kind):
+def test_set_level_changes_only_its_rows(kind):
     name, level = LEVELS[kind]
     model = fitted(kind)
     rows = ROWS[kind]
@@ -309,11 +310,11 @@ def test_set_level_copies_another_level():
     assert a == pytest.approx(d, abs=1e-12)
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- invalid edits --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("kind", "what", "term", "parameters", "error", "words"),
+    ("kind", "what", "term", "parameters", "error", "message"),
     [
         ("spline", "erase", "u", {}, ValueError, "expected one of 'zero', 'rounded'"),
         ("spline", "zero", "w", {}, ValueError, "no term or column 'w'"),
@@ -339,17 +340,17 @@ def test_set_level_copies_another_level():
         ("step", "set_level", "z", {"level": "a", "effect": 1}, ValueError, "within a step"),
     ],
 )
-def test_refused(kind, what, term, parameters, error, words):
-    with pytest.raises(error, match=words):
+def test_invalid_edits_are_refused(kind, what, term, parameters, error, message):
+    with pytest.raises(error, match=message):
         fitted(kind).edit(what, term, **parameters)
 
 
-def test_refused_with_several_scores():
+def test_monotone_refuses_several_scores_per_row():
     with pytest.raises(ValueError, match="3 scores per row"):
         edit.monotone(fitted("spline", "multinomial"), "u")
 
 
-def test_the_path_no_longer_leads_there():
+def test_an_edited_model_has_no_path_until_the_edit_is_undone():
     model = fitted("spline")
     edited = edit.zero(model, "u")
     y = make_target(5, TABLE, "squared")
@@ -370,7 +371,7 @@ def test_the_path_no_longer_leads_there():
     assert edit.unedited(model) is model
 
 
-def test_edits_add_up():
+def test_several_edits_in_a_row():
     y = make_target(5, TABLE, "squared")
     steps = ["monotone", "smoothed", "zero", "set_level", "rounded"]
     model = cb.fit(TABLE, y, weights=WEIGHTS, n_iter=150)
@@ -397,15 +398,17 @@ def test_edits_add_up():
     assert "e" not in shares
 
 
-def test_docs(tmp_path, monkeypatch):
+def test_code_of_the_docs_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", DOCS.read_text("utf-8"), re.M | re.S)
+    assert blocks
     scope = {}
-    for block in re.findall(r"^```python\n(.*?)^```", DOCS.read_text("utf-8"), re.M | re.S):
+    for block in blocks:
         exec(compile(block, str(DOCS), "exec"), scope)
 
 
-def test_an_edit_of_ones_own(tmp_path, monkeypatch):
-    """A function and a line in the registry: it is applied, recorded, stored and loaded."""
+def test_a_user_defined_edit(tmp_path, monkeypatch):
+    """A function in the registry EDITS is applied, recorded, saved and loaded like other edits."""
     model = fitted("spline")
 
     def halved(model, term):

@@ -1,7 +1,7 @@
-"""The scikit-learn face, inside scikit-learn's tools.
+"""Tests of the scikit-learn estimators, alone and inside scikit-learn's tools.
 
-Knows small simulated tables with a known truth; knows nothing of the engine, which has its own
-tests: here its models are only compared with each other.
+The tables are small and simulated from a known truth. The engine has its own tests; here its models
+are only compared with each other.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ BIG_Y = (np.sin(6 * BIG["a"]) + 0.3 * np.random.default_rng(0).normal(size=LARGE
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_blas_thread():
-    """Systems are small here; on busy cores BLAS threads would only wait for each other."""
+    """The linear systems are small; on busy cores BLAS threads would only wait for each other."""
     with threadpool_limits(1):
         yield
 
@@ -98,7 +98,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_checks_that_need_the_array_api():
-    """The one check that scikit-learn skips unless the environment is set before the import."""
+    """Run the check that scikit-learn skips unless SCIPY_ARRAY_API is set before the import."""
     script = (
         "import cwboost as cb\n"
         "from sklearn.utils.estimator_checks import check_estimator as check\n"
@@ -110,7 +110,7 @@ def test_checks_that_need_the_array_api():
     )
 
 
-def test_import_leaves_scikit_learn_alone():
+def test_import_does_not_load_scikit_learn():
     script = (
         "import sys, cwboost as cb; assert 'sklearn' not in sys.modules; "
         "assert 'CWBRegressor' in dir(cb); cb.CWBRegressor; assert 'sklearn' in sys.modules"
@@ -238,27 +238,27 @@ def test_classes_that_are_refused():
 # --- defaults -------------------------------------------------------------------------------------
 
 
-def test_small_tables_are_fitted_whole():
+def test_small_tables_are_fitted_without_validation_rows():
     small = cb.CWBRegressor().fit(TABLE, Y)
     assert small.model_.validation_risk is None
     assert isinstance(small.model_.optimizer, cb.Plain)
     assert small.n_iter_ == 200
 
 
-def test_large_tables_are_watched():
+def test_large_tables_are_fitted_with_validation_rows():
     large = cb.CWBRegressor().fit(BIG, BIG_Y)
     assert large.model_.settings.fraction == 0.2
     assert isinstance(large.model_.optimizer, cb.Hybrid)
     off = cb.CWBRegressor(validation=None).fit(BIG, BIG_Y)
     assert isinstance(off.model_.optimizer, cb.Plain)
     assert off.n_iter_ == 200
-    weights = np.r_[np.ones(900), np.zeros(LARGE - 900)]  # rows of weight zero are absent
+    weights = np.r_[np.ones(900), np.zeros(LARGE - 900)]  # rows of weight zero are ignored
     absent = cb.CWBRegressor().fit(BIG, BIG_Y, sample_weight=weights)
     whole = cb.CWBRegressor().fit(BIG[:900], BIG_Y[:900])
     np.testing.assert_allclose(absent.predict(BIG), whole.predict(BIG), rtol=1e-9)
 
 
-def test_hybrid_that_nobody_watches():
+def test_hybrid_without_validation_rows():
     assert isinstance(
         cb.CWBRegressor(optimizer=cb.Hybrid(0.05)).fit(TABLE, Y).model_.optimizer, cb.Plain
     )
@@ -266,24 +266,24 @@ def test_hybrid_that_nobody_watches():
         cb.CWBRegressor(optimizer=cb.Hybrid(), validation=None).fit(TABLE, Y)
 
 
-def test_own_splits():
+def test_user_defined_validation_rows():
     mask = np.arange(LARGE) >= 1200
     settings = {"optimizer": cb.Hybrid(then="training"), "n_iter": 200}
     regressor = cb.CWBRegressor(**settings)
     by_mask = clone(regressor).fit(BIG, BIG_Y, validation=mask).predict(BIG)
-    further = (BIG[mask], BIG_Y[mask])
-    by_rows = clone(regressor).fit(BIG[~mask], BIG_Y[~mask], validation=further).predict(BIG)
+    held_out = (BIG[mask], BIG_Y[mask])
+    by_rows = clone(regressor).fit(BIG[~mask], BIG_Y[~mask], validation=held_out).predict(BIG)
     in_time = clone(regressor).set_params(validation="last").fit(BIG, BIG_Y).predict(BIG)
     np.testing.assert_allclose(by_mask, by_rows, rtol=1e-9)
     assert np.array_equal(by_mask, in_time)
-    share = clone(regressor).fit(BIG, BIG_Y)
-    assert not np.array_equal(by_mask, share.predict(BIG))
+    by_fraction = clone(regressor).fit(BIG, BIG_Y)
+    assert not np.array_equal(by_mask, by_fraction.predict(BIG))
     again = clone(regressor).set_params(random_state=1).fit(BIG, BIG_Y)
-    assert not np.array_equal(share.predict(BIG), again.predict(BIG))
+    assert not np.array_equal(by_fraction.predict(BIG), again.predict(BIG))
     labels = BIG_Y > 0
-    further = (BIG[mask], labels[mask])
+    held_out = (BIG[mask], labels[mask])
     a = cb.CWBClassifier(**settings).fit(BIG, labels, validation=mask)
-    b = cb.CWBClassifier(**settings).fit(BIG[~mask], labels[~mask], validation=further)
+    b = cb.CWBClassifier(**settings).fit(BIG[~mask], labels[~mask], validation=held_out)
     np.testing.assert_allclose(a.decision_function(BIG), b.decision_function(BIG), rtol=1e-9)
 
 
@@ -361,7 +361,7 @@ def test_exposure_by_name_equals_exposure_by_array():
     assert 0.1 < scores[0] < 1.0
 
 
-def test_offset_of_classes():
+def test_offset_of_a_classifier():
     prior = 0.5 * RNG.normal(size=N)
     binary = cb.CWBClassifier().fit(TABLE, LABEL, offset=prior)
     with pytest.raises(ValueError, match="or offset=0"):
@@ -380,7 +380,7 @@ def test_offset_of_classes():
         cb.CWBClassifier().fit(TABLE, LABEL, exposure=TABLE["years"])
 
 
-# --- what comes out -------------------------------------------------------------------------------
+# --- scores, probabilities and contributions ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -396,13 +396,14 @@ def test_offset_of_classes():
 def test_score_is_deviance_explained(loss, y, metric):
     fitted = cb.CWBRegressor(loss, n_iter=50).fit(TABLE, y)
     w = RNG.integers(0, 3, N).astype(float)
-    tolerance = 1e-2 if isinstance(loss, cb.Quantile) else 1e-9  # quantiles between two values
+    # A quantile may lie anywhere between two values.
+    tolerance = 1e-2 if isinstance(loss, cb.Quantile) else 1e-9
     for weights in (None, w):
         expected = metric(y, fitted.predict(TABLE), sample_weight=weights)
         assert fitted.score(TABLE, y, weights) == pytest.approx(expected, rel=tolerance)
 
 
-def test_score_of_a_constant():
+def test_score_of_a_constant_target():
     fitted = cb.CWBRegressor(n_iter=5).fit(TABLE, np.ones(N))
     assert fitted.score(TABLE, np.ones(N)) == 1.0
     assert fitted.score(TABLE, np.zeros(N)) == 0.0
@@ -479,7 +480,7 @@ STARTS = [
 
 
 @pytest.mark.parametrize(("estimator", "X", "y"), STARTS)
-def test_warm_start_is_a_longer_fit(estimator, X, y):
+def test_warm_start_equals_a_longer_fit(estimator, X, y):
     long = clone(estimator).set_params(n_iter=80).fit(X, y)
     warm = clone(estimator).set_params(warm_start=True).fit(X, y)
     warm.set_params(n_iter=80).fit(X, y)
@@ -501,7 +502,7 @@ def test_warm_start_after_early_stopping():
         assert warm.set_params(n_iter=n_iter).fit(BIG, BIG_Y).model_ is model
 
 
-def test_warm_start_with_own_split_and_groups():
+def test_warm_start_with_groups_and_a_validation_mask():
     groups = np.arange(LARGE) // 10
     for extra in ({"groups": groups}, {"validation": np.arange(LARGE) < 300}):
         warm = cb.CWBRegressor(n_iter=20, warm_start=True).fit(BIG, BIG_Y, **extra)
@@ -520,7 +521,7 @@ def test_time_limit_and_threads():
 # --- weights --------------------------------------------------------------------------------------
 
 
-def test_class_weight_is_a_weight_of_rows():
+def test_class_weight_equals_sample_weight():
     weights = {"yes": 3.0, "no": 0.5}
     rows = np.where(LABEL == "yes", 3.0, 0.5)
     by_class = cb.CWBClassifier(class_weight=weights).fit(TABLE, LABEL)
@@ -614,7 +615,7 @@ def test_routing():
     assert search.best_params_ == {"n_iter": 20}
 
 
-def test_column_by_name_needs_no_routing():
+def test_exposure_by_name_needs_no_routing():
     by_name = cb.CWBRegressor("poisson", exposure="years", n_iter=30)
     found = cross_val_score(by_name, TABLE, COUNT, cv=3, scoring="neg_mean_poisson_deviance")
     assert np.isfinite(found).all()

@@ -1,4 +1,4 @@
-"""Estimators that choose the number of iterations by folds, inside scikit-learn's tools."""
+"""Tests of the estimators that choose the number of iterations by cross-validation."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ WHO = np.arange(N) // 4
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_blas_thread():
-    """Systems are small here; on busy cores BLAS threads would only wait for each other."""
+    """Use one BLAS thread: systems are small, and threads on busy cores wait for each other."""
     with threadpool_limits(1):
         yield
 
 
-# Scikit-learn's data are easy, and it sets n_iter: the best iteration may well be the last.
+# scikit-learn's data are easy and it sets n_iter, so the best iteration may be the last.
 @pytest.mark.filterwarnings("ignore:cv. the best iteration, ")
 @parametrize_with_checks(
     [
@@ -66,7 +66,7 @@ def test_the_best_iterations_are_fitted_to_all_rows():
     np.testing.assert_allclose(found.risk, same.risk, rtol=1e-12)
 
 
-def test_one_standard_error_takes_fewer():
+def test_one_standard_error_takes_fewer_iterations():
     chosen = cb.CWBRegressorCV(one_se=True).fit(TABLE, Y)
     found = chosen.cv_result_
     assert chosen.n_iter_ == found.best_iteration_1se < found.best_iteration
@@ -74,7 +74,7 @@ def test_one_standard_error_takes_fewer():
 
 
 @pytest.mark.parametrize(("y", "scoring"), [(LABEL, "auc"), (KIND, "log_loss"), (LABEL, "roc_auc")])
-def test_classes_are_judged_by_scoring(y, scoring):
+def test_scoring_chooses_the_iterations_of_classifiers(y, scoring):
     chosen = cb.CWBClassifierCV(scoring=scoring, class_weight="balanced").fit(TABLE, y)
     found = chosen.cv_result_
     assert found.chosen_by == scoring
@@ -127,7 +127,7 @@ def test_clones_copies_and_pipelines():
     assert cross_val_score(pipe, TABLE[["a", "b"]], Y, cv=3).mean() > 0.3
 
 
-def test_rows_and_weights_are_those_of_the_estimators():
+def test_rows_of_weight_zero_are_absent():
     w = RNG.integers(0, 3, N).astype(float)
     weighed = cb.CWBRegressorCV(n_iter=400).fit(TABLE, Y, sample_weight=w)
     absent = cb.CWBRegressorCV(n_iter=400).fit(TABLE[w > 0], Y[w > 0], sample_weight=w[w > 0])

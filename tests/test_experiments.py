@@ -1,7 +1,7 @@
-"""The experiments run at tiny scale, keep what they found, and tell it.
+"""Tests of the experiments: they run at tiny scale, store their results, and report them.
 
-Knows the shape of the results and figures whose truth is known; what the experiments find is not
-judged here, for tiny settings mean nothing.
+Checks the form of the results and figures with a known true value. The findings are not checked,
+because results at tiny scale mean nothing.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from experiments import (
 from experiments.__main__ import NAMES, main, modules
 from experiments.found import Table, judged, listed, number
 
-# --- all of them, tiny ----------------------------------------------------------------------------
+# --- all experiments at tiny scale ----------------------------------------------------------------
 
 
-def finished(words):
+def exit_code(arguments):
     with pytest.raises(SystemExit) as end:
-        main(words)
+        main(arguments)
     return end.value.code
 
 
 @pytest.mark.filterwarnings("ignore")  # tiny tables: constant columns, levels never seen
 @pytest.mark.parametrize("name", NAMES)
-def test_experiment_runs_and_tells(name, tmp_path, capsys):
+def test_experiment_runs_and_reports(name, tmp_path, capsys):
     tiny = [name, "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
-    assert finished(tiny) == 0
+    assert exit_code(tiny) == 0
     module, out = modules([name])[0], tmp_path / "tiny"
     results = pd.read_parquet(out / f"{name}.parquet")
     assert len(results) >= len(module.tasks("tiny"))
     assert (results.status == "done").all()
     assert (out / f"{name}.svg").read_text().count("<path") > 5
-    told = capsys.readouterr().out
-    assert module.TITLE in told
-    assert "**The claim " in told
-    assert "| " in told
+    printed = capsys.readouterr().out
+    assert module.TITLE in printed
+    assert "**The claim " in printed
+    assert "| " in printed
     before = (out / f"{name}.jsonl").read_text()
-    assert finished(tiny) == 0
+    assert exit_code(tiny) == 0
     assert (out / f"{name}.jsonl").read_text() == before  # nothing was run twice
     check_page(module, tmp_path, out)
 
 
 def check_page(module, tmp_path, out):
-    """The page has the section, the command and the figure."""
+    """Check that the page has the command, the figure and the deviations."""
     docs = tmp_path / "docs"
     report.write([module], out, "tiny", docs)
     page, name = (docs / "paper.md").read_text(), runner.short_name(module)
@@ -85,21 +85,21 @@ def test_tasks_are_distinct_and_larger_scales_have_more(name):
         keys = [runner.key(task) for task in module.tasks(scale)]
         assert len(set(keys)) == len(keys)
         sizes.append(len(keys))
-    if name not in ("eq1", "outliers", "big_data"):  # the same fits; more repeats; larger ones
+    if name not in ("eq1", "outliers", "big_data"):  # equally many tasks
         assert sizes[1] < sizes[2]
 
 
-def test_unknown_names_are_told(capsys):
+def test_unknown_names_are_reported(capsys):
     with pytest.raises(SystemExit):
         main(["h5"])
     assert "expected h1, h2" in capsys.readouterr().err
 
 
-def test_what_fails_is_told_and_the_others_go_on(tmp_path, capsys):
-    assert finished(["h2", "h3", "--redraw", "-o", str(tmp_path)]) == 1
-    told = capsys.readouterr().err
-    assert "run python -m experiments h2 first" in told
-    assert "run python -m experiments h3 first" in told
+def test_a_failed_experiment_is_reported_and_the_others_run(tmp_path, capsys):
+    assert exit_code(["h2", "h3", "--redraw", "-o", str(tmp_path)]) == 1
+    stderr = capsys.readouterr().err
+    assert "run python -m experiments h2 first" in stderr
+    assert "run python -m experiments h3 first" in stderr
 
 
 def test_report_without_results_says_what_to_run(tmp_path):
@@ -108,44 +108,44 @@ def test_report_without_results_says_what_to_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
         (["h4", "report"], "report cannot be combined with experiments"),
         (["h4", "--jobs", "-1"], "--jobs: expected at least 1, got -1"),
         (["h4", "--scale", "huge"], "'huge' is neither small nor paper"),
     ],
 )
-def test_wrong_words_are_told(words, told, capsys):
-    assert finished(words) == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert "tiny" not in said
+def test_invalid_arguments_are_reported(arguments, message, capsys):
+    assert exit_code(arguments) == 2
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert "tiny" not in stderr
 
 
-def test_what_is_not_installed_is_told_before_anything_runs(monkeypatch, tmp_path):
+def test_missing_packages_are_reported_before_anything_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(eq2, "REQUIRES", ("no_such_module",))
-    words = ["eq2", "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
-    assert "no_such_module not installed; in the clone, pip install '.[exp" in finished(words)
+    arguments = ["eq2", "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
+    assert "no_such_module not installed; in the clone, pip install '.[exp" in exit_code(arguments)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_folder_of_data_is_looked_at_first(tmp_path, capsys):
-    words = ["eq2", "-o", str(tmp_path / "out"), "--data"]
-    assert "there is no folder" in finished([*words, str(tmp_path / "none")])
+def test_the_data_folder_is_checked_first(tmp_path, capsys):
+    arguments = ["eq2", "-o", str(tmp_path / "out"), "--data"]
+    assert "there is no folder" in exit_code([*arguments, str(tmp_path / "none")])
     for name in ("spam", "hiva", "nomao"):
         (tmp_path / f"{name}.parquet").touch()
-    told = finished([*words, str(tmp_path)])
-    assert "has no file of Adult, MiniBooNE, Albert; it needs spam.parquet" in told
-    assert "paper_folds.parquet" in told
+    message = exit_code([*arguments, str(tmp_path)])
+    assert "has no file of Adult, MiniBooNE, Albert; it needs spam.parquet" in message
+    assert "paper_folds.parquet" in message
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interrupt_is_one_sentence(monkeypatch, tmp_path, capsys):
+def test_an_interrupt_prints_one_sentence(monkeypatch, tmp_path, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "run_all", interrupted)
-    assert finished(["h4", "-o", str(tmp_path)]) == 130
+    assert exit_code(["h4", "-o", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "interrupted; run again to resume\n"
 
 
@@ -158,7 +158,7 @@ QUICK = [{"kind": "quick", "n": n} for n in (1, 2)]
 
 @pytest.fixture
 def stub(monkeypatch):
-    """An experiment that remembers what it ran."""
+    """An experiment that records which tasks it ran."""
     module = types.ModuleType("stub_experiment")
     module.ran = []
 
@@ -172,31 +172,31 @@ def stub(monkeypatch):
     return module
 
 
-def test_a_rerun_does_what_is_missing_in_the_order_of_the_tasks(stub, tmp_path):
+def test_a_rerun_runs_missing_tasks_and_keeps_the_order_of_results(stub, tmp_path):
     whole = stub.tasks
     stub.tasks = lambda _: QUICK[1:]
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     stub.tasks = whole
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
-    assert stub.ran == [2, 1, 3]  # those that are timed last
+    assert stub.ran == [2, 1, 3]  # timed tasks run last
     found = runner.results(stub, "tiny", tmp_path)
     assert found[["n", "square"]].to_numpy().tolist() == [[3, 9], [1, 1], [2, 4]]
     assert "core" in runner.measured_on(stub, tmp_path)
 
 
-def test_wall_time_is_that_of_tasks_side_by_side():
+def test_wall_time_counts_parallel_tasks_once():
     done = [{"ended": end, "seconds": took} for end, took in ((10, 5), (12, 5), (30, 2))]
     assert runner.wall_seconds(done) == 9
-    assert runner.wall_seconds([*done, {"seconds": 1}]) is None  # an older journal
+    assert runner.wall_seconds([*done, {"seconds": 1}]) is None  # an entry of an older version
 
 
-def test_results_of_tasks_that_are_no_longer_asked_for_are_left_out(stub, tmp_path):
+def test_results_of_removed_tasks_are_left_out(stub, tmp_path):
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     stub.tasks = lambda _: QUICK[:1]
     assert runner.results(stub, "tiny", tmp_path).n.tolist() == [1]
 
 
-def test_a_line_cut_off_by_the_end_of_a_run_is_run_again(stub, tmp_path, capsys):
+def test_a_task_whose_line_was_cut_off_is_run_again(stub, tmp_path, capsys):
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     path = runner.journal_path(stub, tmp_path)
     path.write_text(path.read_text()[:-30] + "\n")
@@ -206,8 +206,8 @@ def test_a_line_cut_off_by_the_end_of_a_run_is_run_again(stub, tmp_path, capsys)
     assert len(runner.results(stub, "tiny", tmp_path)) == 3
 
 
-def test_failed_tasks_are_told_and_tried_again(stub, tmp_path, monkeypatch):
-    """In processes of their own, which do not have the stub: all fail."""
+def test_failed_tasks_are_reported_and_retried(stub, tmp_path, monkeypatch):
+    """All tasks fail in separate processes, where the stub module does not exist."""
     with pytest.raises(ValueError, match="3 tasks failed"):
         runner.run_all(stub, "tiny", tmp_path, jobs=3)
     with pytest.raises(ValueError, match="no results yet"):
@@ -216,8 +216,8 @@ def test_failed_tasks_are_told_and_tried_again(stub, tmp_path, monkeypatch):
     assert len(runner.results(stub, "tiny", tmp_path)) == 3
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to it")
-def test_a_task_that_needs_more_memory_than_it_may_have_is_a_result(tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the memory limit")
+def test_a_task_that_exceeds_its_memory_limit_is_recorded(tmp_path):
     task = {"n": 3_000_000, "columns": 29, "bins": "binning", "threads": 1, "memory": 6e8}
     big = modules(["big_data"])[0]
     ((_, outcome),) = runner.ended(big, [task], None, 1)
@@ -231,13 +231,13 @@ def test_a_task_that_takes_too_long_is_ended(tmp_path):
     assert outcome.status == "late"
 
 
-def test_child_is_heard_once_it_has_ended():
+def test_outcome_of_a_child_process():
     child = process.Child("json:dumps", {"obj": 1})
     outcome = child.outcome()
     assert (outcome.status, outcome.value, child.running()) == ("done", "1", False)
 
 
-# --- what was found -------------------------------------------------------------------------------
+# --- reported results -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_tables_are_markdown():
     assert table.markdown() == "Title:\n\n| a | b |\n|---|--:|\n| x | 1.50 |\n| y |  |"
 
 
-def test_verdicts():
+def test_verdicts_and_lists_in_words():
     assert judged({"a": True, "b": True}) == "holds"
     assert judged({"a": True, "b": False}) == "holds in part"
     assert judged({"a": False}) == "does not hold"
@@ -284,7 +284,7 @@ def test_draws_share_columns_and_differ_in_noise():
 
 
 class Shifted:
-    """A model whose effects are the true ones, moved by as much."""
+    """A model whose effects are the true effects plus a constant."""
 
     def __init__(self, data, by):
         self.data, self.by = data, by
@@ -311,12 +311,12 @@ def test_tables_are_prepared_as_in_the_paper():
     numbers[3] = np.nan
     text = pd.Series(["a", None, *["b"] * (n - 2)])
     frame = pd.DataFrame({"x": numbers, "t": text, "many": levels, "same": np.ones(n)})
-    made = datasets.prepare(frame)
-    assert list(made) == ["x", "t", "many"]
-    assert made.x[3] == np.nanmedian(numbers)
-    assert made.t[1] == "b"
-    assert len(made.many.cat.categories) == 10
-    assert (made.many == "other").sum() == sum(range(1, 7))
+    prepared = datasets.prepare(frame)
+    assert list(prepared) == ["x", "t", "many"]
+    assert prepared.x[3] == np.nanmedian(numbers)
+    assert prepared.t[1] == "b"
+    assert len(prepared.many.cat.categories) == 10
+    assert (prepared.many == "other").sum() == sum(range(1, 7))
 
 
 def test_stand_ins_and_folds_come_from_the_folder(tmp_path):
@@ -339,23 +339,23 @@ def test_stand_ins_and_folds_come_from_the_folder(tmp_path):
 
 @pytest.mark.parametrize("name", datasets.PAPER)
 def test_without_a_folder_tables_come_from_openml(name, monkeypatch):
-    source, asked = datasets.PAPER[name], []
+    source, requested = datasets.PAPER[name], []
 
     def fetch_openml(data_id, **_):
-        asked.append(data_id)
+        requested.append(data_id)
         frame = pd.DataFrame({"x1": np.r_[-999.0, np.arange(39.0)], "V81": np.arange(40.0)})
         frame["target"] = np.array(["no", "yes"])[np.arange(40) % 2]
         return types.SimpleNamespace(frame=frame, target=frame.target)
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
     problem = datasets.load(name, None)
-    assert asked == [source.openml]
+    assert requested == [source.openml]
     assert list(problem.X) == (["x1"] if "V81" in source.drop else ["x1", "V81"])
     assert problem.X.x1[0] == (-999 if source.missing is None else 19)
     assert problem.y.tolist() == [0, 1] * 20
 
 
-def test_without_a_network_the_folder_is_asked_for(monkeypatch):
+def test_without_a_network_the_error_asks_for_a_folder(monkeypatch):
     def fetch_openml(**_):
         raise OSError("no route")
 
@@ -368,14 +368,14 @@ def test_learners_by_kind_of_column():
     X = pd.DataFrame(
         {"a": np.arange(9.0), "b": np.arange(9) % 2, "c": pd.Categorical(list("xyz") * 3)}
     )
-    made = variants.learners(X, 5, 10)
-    assert [type(x).__name__ for x in made] == ["Spline", "Linear", "Category"]
-    assert made[2].df == 3  # no more than it has levels
+    learners = variants.learners(X, 5, 10)
+    assert [type(x).__name__ for x in learners] == ["Spline", "Linear", "Category"]
+    assert learners[2].df == 3  # at most the number of levels
     assert variants.optimizer("HCWB (b)", 0.2).momentum == 0.037
     assert variants.bins_of("ACWB (nb)") == "exact"
 
 
-# --- figures with a known truth -------------------------------------------------------------------
+# --- figures with a known true value --------------------------------------------------------------
 
 
 def test_power_law_finds_the_exponents():
@@ -388,7 +388,7 @@ def test_power_law_finds_the_exponents():
     assert law.at(found) == pytest.approx(found.loop.to_numpy())
 
 
-def test_beta_regression_tells_an_effect_from_none():
+def test_beta_regression_detects_only_the_true_effect():
     rng = np.random.default_rng(1)
     rows = []
     for k, table in enumerate("abcdef"):
@@ -409,14 +409,14 @@ def test_search_keeps_the_best_settings_and_budget(monkeypatch):
 
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
-    y = ((X.a > 0) ^ (X.b > 0)).to_numpy().astype(int)  # a tree of depth 2 or more
+    y = ((X.a > 0) ^ (X.b > 0)).to_numpy().astype(int)  # needs a tree of depth 2 or more
     drawn = iter([{"min_samples_leaf": 140}, {"min_samples_leaf": 5}, {"min_samples_leaf": 149}])
     rungs = types.SimpleNamespace
     bracket = (rungs(budget=1, n=3), rungs(budget=6, n=2))
     monkeypatch.setattr(eq3, "schedule", lambda _: (bracket,))
 
     def make(settings, budget, n_jobs):
-        assert n_jobs in (1, 2)  # one while fits run side by side
+        assert n_jobs in (1, 2)  # 1 while fits run in parallel
         return DecisionTreeClassifier(max_depth=budget, random_state=0, **settings)
 
     settings, fit = eq3.searched(X, y, make, lambda _: next(drawn), "any", 2)
@@ -432,8 +432,8 @@ def test_schedule_of_the_paper():
     assert [tuple(rung) for rung in small] == [(62, 16), (250, 4), (1000, 1)]
 
 
-def test_rivals_are_compared_by_the_same_work():
-    """By their jobs if tuned alike, by one fit if not."""
+def test_rivals_are_compared_by_the_time_of_the_same_work():
+    """Compare whole jobs if both were tuned the same way, otherwise single fits."""
     jobs = {"ACWB (b)": (10, 1), "HCWB (b)": (30, 3), "XGBoost": (40, 1), "EBM": (50, 5)}
     done = pd.DataFrame(
         {"table": "a", "learner": who, "seconds_of_job": job, "seconds_of_fit": fit,
@@ -445,7 +445,7 @@ def test_rivals_are_compared_by_the_same_work():
 
 
 def jobs(learners, tables=("Spam", "Adult", "Nomao"), folds=(1, 2, 3, 4, 5), untuned=()):
-    """Results of EQ3: all predict alike, and rivals take 4, 4 and 40 times as long."""
+    """Return results of EQ3: all AUCs are equal, and rivals take 4, 4 and 40 times as long."""
     return pd.DataFrame(
         {"table": table, "found": table, "fold": fold, "learner": who, "status": "done",
          "schedule": None if who in untuned else "paper", "auc": 0.9,
@@ -455,7 +455,7 @@ def jobs(learners, tables=("Spam", "Adult", "Nomao"), folds=(1, 2, 3, 4, 5), unt
     )  # fmt: skip
 
 
-def test_eq3_holds_only_where_all_were_tuned_alike():
+def test_eq3_holds_only_if_all_were_tuned_the_same_way():
     assert eq3.table(jobs(eq3.LEARNERS)).verdict == "holds"
     untuned = eq3.table(jobs(eq3.LEARNERS, folds=(1,), untuned=("EBM",)))
     assert untuned.verdict == "holds in part"
@@ -465,7 +465,7 @@ def test_eq3_holds_only_where_all_were_tuned_alike():
     assert eq3.table(stand_in).verdict == "holds in part"
 
 
-def test_eq3_tells_what_rivals_are_missing(monkeypatch, capsys):
+def test_eq3_reports_missing_rivals(monkeypatch, capsys):
     alone = eq3.table(jobs(eq3.LEARNERS[:2]))
     assert "holds" not in alone.markdown().splitlines()[0]
     assert "EBM was not run" in alone.why
@@ -481,7 +481,10 @@ def test_eq3_tells_what_rivals_are_missing(monkeypatch, capsys):
 
 
 def stopped_fits(stand_in, run):
-    """Results of EQ2: CWB runs so long, the others stop at 100 and are twice as fast."""
+    """Return results of EQ2: CWB runs `run` iterations, the others stop at 100.
+
+    The base variant takes 2 s, the others 1 s, or 0.1 s on stand-in tables.
+    """
     rng = np.random.default_rng(3)
     return pd.DataFrame(
         {"kind": "stopped", "table": table, "found": stand_in.get(table, table), "fold": 1,
@@ -498,15 +501,15 @@ def test_eq2_compares_means_on_the_tables_of_the_paper():
     stand_in = {"Christine": "hiva (for Christine)", "Albert": "census (for Albert)"}
     found = eq2.table(stopped_fits(stand_in, 5000))
     row = {r[0]: r for r in found.tables[0].rows}["ACWB (b)"]
-    told = [x[0] for x in eq2.PAPER_TABLE["ACWB (b)"]]
-    assert row[1] == pytest.approx(np.mean(told[:1] + told[2:5]))
+    published = [x[0] for x in eq2.PAPER_TABLE["ACWB (b)"]]
+    assert row[1] == pytest.approx(np.mean(published[:1] + published[2:5]))
     assert row[2] == pytest.approx(2)
     assert row[3] == pytest.approx((4 * 2 + 2 * 20) / 6)
     assert f"loss of AUC is {number(-row[5])} (ACWB (b)" in found.why
     assert "paper (Spam, Nomao, Adult, MiniBooNE)" in found.tables[0].head[1]
 
 
-def test_eq2_tells_fits_that_were_cut_off():
+def test_eq2_reports_fits_that_reached_the_cap():
     cut = eq2.table(stopped_fits({}, 5000))
     assert "cap of 5,000 iterations was reached in 100% of CWB's, 0% of ACWB's" in cut.why
     assert "speed-ups of ACWB and HCWB are lower bounds" in cut.why
@@ -514,7 +517,7 @@ def test_eq2_tells_fits_that_were_cut_off():
     assert "No fit reached the cap." in eq2.table(stopped_fits({}, 400)).why
 
 
-def test_journal_is_readable_by_others(tmp_path, stub):
+def test_the_log_of_tasks_is_json_lines(tmp_path, stub):
     runner.run_all(stub, "tiny", tmp_path, jobs=0)
     lines = Path(runner.journal_path(stub, tmp_path)).read_text().splitlines()
     entry = json.loads(lines[0])
@@ -522,8 +525,8 @@ def test_journal_is_readable_by_others(tmp_path, stub):
     assert {"processor", "date", "load"} <= set(entry["machine"])
 
 
-def test_parameters_of_levels_are_found_by_name():
-    """L10 is sorted before L2, which is not the order of the truth."""
+def test_parameters_of_levels_are_matched_by_name():
+    """L10 sorts before L2, which is not the order of the true parameters."""
     data = categorical.draw(3000, 2, 1.0, 10.0, 12)
     for coding in ("ridge", "binary"):
         estimates = categorical.parameters(categorical.fit(data, coding, 3000), data)
@@ -539,21 +542,21 @@ def test_noisy_times_are_not_judged():
     assert "named below" in h4.sure("holds", 0.5, results.head(1))
 
 
-def test_words_follow_the_numbers():
+def test_sentences_agree_with_the_numbers():
     assert h3.how_much(pd.Series({1.0: 0.9})) == "nowhere worse"
     assert "slightly worse, at most 20%" in h3.how_much(pd.Series({1.0: 1.2}))
     assert "67 times as large at signal to noise 10" in h3.how_much(pd.Series({1.0: 2, 10.0: 67}))
     assert "2.00 times fewer at 1, as many at 10" in h3.fewer(pd.Series({1.0: 2.0, 10.0: 1.0}))
     paper = {("ridge", snr): 1.0 for snr in simulated.SNR} | {("binary", 0.1): 0.5}
     mse = pd.DataFrame({"mse": pd.Series({("binary", s): 0.3 for s in (1.0, 10.0)} | paper)})
-    told = categorical.order(mse, list(simulated.SNR))
-    assert told.count("reversed") == 1
-    assert "At signal to noise 0.1" in told
+    sentence = categorical.order(mse, list(simulated.SNR))
+    assert sentence.count("reversed") == 1
+    assert "At signal to noise 0.1" in sentence
 
 
-def test_limits_are_those_that_were_set():
-    asked = [big_data.LIMIT, big_data.LIMIT, big_data.TIGHT]
-    found = pd.DataFrame({"memory": asked})
+def test_recorded_memory_limits_replace_the_requested_ones():
+    requested = [big_data.LIMIT, big_data.LIMIT, big_data.TIGHT]
+    found = pd.DataFrame({"memory": requested})
     assert big_data.limits(found) == {big_data.LIMIT: 25.28e9, big_data.TIGHT: 8e9}
     found["limit_set"] = [16e9, np.nan, np.nan]
     assert big_data.limits(found)[big_data.LIMIT] == 16e9

@@ -1,5 +1,5 @@
-"""Model files: they round-trip bit for bit, are written whole or not at all, and whatever a file
-holds, loading it gives a model that predicts or a ModelFileError."""
+"""Tests of model files: they round-trip bit for bit and are written completely or not at all.
+Loading any file returns a model that can predict or raises a ModelFileError."""
 
 import base64
 import copy
@@ -209,12 +209,12 @@ def test_python_loss_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# --- kinds that users add -------------------------------------------------------------------------
+# --- user-defined classes -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Bent(cb.Spline):
-    """A learner of a user's own."""
+    """A user-defined learner."""
 
     strength: float = 1.0
     labels: tuple[str, ...] = ()
@@ -233,18 +233,18 @@ class Halved(cb.Huber):
     name = "halved"
 
 
-def test_kinds_of_users_round_trip(monkeypatch, tmp_path):
-    """Classes that are registered after the import of cwboost are stored with their type."""
+def test_user_defined_classes_round_trip(monkeypatch, tmp_path):
+    """Classes registered after the import of cwboost are stored with their type."""
     monkeypatch.setitem(learners.LEARNERS, "Bent", Bent)
     monkeypatch.setitem(learners.LEARNERS, "Cosine", Cosine)
     monkeypatch.setitem(BASES, "cosine", CosineBasis)
     monkeypatch.setitem(optimizers.OPTIMIZERS, "Slow", Slow)
     monkeypatch.setitem(losses.LOSSES, "halved", Halved)
     table, y = make_table(), target("squared")
-    given = [Bent("x", strength=2.0, labels=("a", "b")), Cosine("z")]
-    model = cb.fit(table, y, given, loss=Halved(0.7), optimizer=Slow(0.2), n_iter=9)
+    specs = [Bent("x", strength=2.0, labels=("a", "b")), Cosine("z")]
+    model = cb.fit(table, y, specs, loss=Halved(0.7), optimizer=Slow(0.2), n_iter=9)
     back = saved(model, tmp_path)
-    assert back.terms["x"].learner == given[0]
+    assert back.terms["x"].learner == specs[0]
     assert type(back.terms["z"].plan.basis) is CosineBasis
     assert [type(back.loss), type(back.optimizer)] == [Halved, Slow]
     np.testing.assert_array_equal(back.predict(table), model.predict(table))
@@ -257,7 +257,7 @@ def refused(model, tmp_path, message):
     assert not list(tmp_path.iterdir())
 
 
-def test_kinds_that_cannot_be_loaded_are_refused_when_they_are_saved(monkeypatch, tmp_path):
+def test_classes_that_cannot_be_loaded_are_refused_when_saving(monkeypatch, tmp_path):
     table, y = make_table(), target("squared")
     model = cb.fit(table, y, [Bent("x")], n_iter=3)
     refused(
@@ -311,7 +311,7 @@ def test_newer_version_is_refused():
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_files_of_version_1_are_read(counted):
-    """They know nothing of how the rows spread over the columns; the first of them did not count
+    """These files do not store the spread of the columns, and the earliest do not count
     evaluations."""
     model = fit()
     data = {**to_dict(model), "version": 1}
@@ -349,7 +349,7 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
     assert file.read_bytes() != before
 
 
-def test_places_that_cannot_be_written(tmp_path):
+def test_paths_that_cannot_be_written(tmp_path):
     model = fit("linear")
     with pytest.raises(FileNotFoundError, match="nowhere: this folder does not exist"):
         model.save(tmp_path / "nowhere" / "m.json")
@@ -400,14 +400,14 @@ def test_no_such_file(tmp_path):
         (b"\x80\x04\x95\x00cposix\nsystem\n", "not UTF-8"),  # a pickle
     ],
 )
-def test_other_files(content, message, tmp_path):
+def test_files_that_are_not_models(content, message, tmp_path):
     (tmp_path / "m.json").write_bytes(content)
     with pytest.raises(ModelFileError, match=message) as caught:
         cb.load(tmp_path / "m.json")
     assert "m.json: " in str(caught.value)
 
 
-def test_truncated_anywhere(tmp_path):
+def test_truncated_files_are_refused(tmp_path):
     fit("tensor").save(tmp_path / "m.json")
     raw = (tmp_path / "m.json").read_bytes()
     cuts = {*range(0, len(raw) - 1, max(1, len(raw) // 150)), *range(len(raw) - 40, len(raw) - 1)}
@@ -468,7 +468,7 @@ def changed(data, path, value):
         (("path", "updates"), "€", "path.updates: damaged"),
     ],
 )  # fmt: skip
-def test_messages_say_where(where, value, message):
+def test_messages_name_the_damaged_field(where, value, message):
     data = to_dict(
         cb.fit(make_table(), target("squared"), [cb.Spline("x"), cb.Spline("z")], n_iter=12)
     )
@@ -477,8 +477,8 @@ def test_messages_say_where(where, value, message):
         from_dict(changed(data, where, value))
 
 
-def test_replay_needs_corrections_that_fit():
-    """Paths that the compiled replay would not expect."""
+def test_inconsistent_paths_are_refused():
+    """Paths that the compiled replay cannot handle are refused."""
     plain, fast = to_dict(fit("linear")), to_dict(fit("linear", optimizer=cb.Accelerated()))
     hybrid = to_dict(fit("linear", optimizer=OPTIMIZERS[2]))
     assert hybrid["path"]["switched_after"] > 1
@@ -498,7 +498,7 @@ def test_replay_needs_corrections_that_fit():
             from_dict(data)
 
 
-# Any change of any node: the model predicts, or the file is refused.
+# Whatever part of a file changes, the model predicts or the file is refused.
 
 
 def nodes(data, path=()):
@@ -515,7 +515,7 @@ def nodes(data, path=()):
 
 
 def use(model):
-    """Whatever may go wrong later, on a table that fits the model."""
+    """Call everything that may fail after loading, on a table that fits the model."""
     table = {
         name: np.linspace(-3, 3, 7)
         if facts.kind == "numbers"
@@ -573,7 +573,7 @@ def test_every_field_deleted_or_replaced():
     loaded = 0
     for path in list(nodes(data))[1:]:
         if len(path) > 4 and isinstance(path[-1], int) and path[-1] > 1:
-            continue  # the first two of many numbers tell enough
+            continue  # the first two numbers of a list are enough
         at = data
         for key in path[:-1]:
             at = at[key]
@@ -602,22 +602,22 @@ def test_random_mutations(seed):
         mutant = data
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             path = rng.choice(paths if rng.random() < 0.4 else shallow)
-            how = rng.random()
+            draw = rng.random()
             try:
-                if how < 0.6:
+                if draw < 0.6:
                     value = rng.choice(WRONG)
-                elif how < 0.8:  # what stands elsewhere in the file
+                elif draw < 0.8:  # a value from elsewhere in the file
                     value = mutant
                     for key in rng.choice(paths):
                         value = value[key]
-                else:  # the same, a little longer, shorter or larger
+                else:  # the old value, slightly longer, shorter or larger
                     value = mutant
                     for key in path:
                         value = value[key]
                     value = alter(value, rng)
                 mutant = changed(mutant, path, value)
             except (KeyError, IndexError, TypeError):
-                continue  # an earlier change took the place away
+                continue  # an earlier change removed this path
         outcomes.append(survives(mutant))
     assert 0 < sum(outcomes) < len(outcomes)
 
@@ -647,7 +647,7 @@ def test_deep_nesting_of_learners():
 
 
 def test_loading_imports_and_runs_nothing(tmp_path):
-    """No file makes Python import what it names."""
+    """A file cannot make Python import the modules it names."""
     data = to_dict(fit("linear"))
     file = tmp_path / "m.json"
     file.write_text(json.dumps(changed(data, ("terms", 0, "learner", "type"), "os.system")))

@@ -1,4 +1,4 @@
-"""Folds: what each way of giving them means, and which are refused."""
+"""Tests of folds: every way to specify them, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def matrices(folds):
     return np.array([f.training for f in folds]), np.array([f.test for f in folds])
 
 
-# --- what the kinds mean --------------------------------------------------------------------------
+# --- kinds of folds -------------------------------------------------------------------------------
 
 
 @given(
@@ -54,7 +54,7 @@ def test_kfold_tests_every_row_once_with_its_share_of_each_class(n, k, seed, sha
 
 @given(seed=st.integers(0, 99), k=st.integers(2, 5))
 @settings(max_examples=30)
-def test_groups_stay_together_and_folds_are_of_like_size(seed, k):
+def test_groups_stay_together_and_folds_have_similar_sizes(seed, k):
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(20), rng.integers(1, 9, 20))
     data = rows(len(groups))
@@ -64,7 +64,7 @@ def test_groups_stay_together_and_folds_are_of_like_size(seed, k):
     assert np.ptp(test.sum(axis=1)) <= np.bincount(groups).max()
 
 
-def test_repeats_divide_the_rows_anew():
+def test_repeats_divide_the_rows_differently():
     data = rows()
     _, test = matrices(as_folds(cb.Folds("kfold", 3, repeats=2), data))
     assert test.shape == (6, 60)
@@ -73,7 +73,7 @@ def test_repeats_divide_the_rows_anew():
 
 
 @pytest.mark.parametrize("groups", [None, "g"])
-def test_bootstrap_draws_as_many_as_there_are_and_tests_the_others(groups):
+def test_bootstrap_draws_n_rows_and_tests_the_others(groups):
     data = rows(400, "binomial")
     training, test = matrices(as_folds(cb.Folds("bootstrap", 20), data, groups))
     assert np.array_equal(test, training == 0)
@@ -92,7 +92,7 @@ def test_subsampling_draws_a_fraction(fraction, expected):
     assert np.array_equal(test, 1 - training)
 
 
-def test_time_windows_are_those_of_scikit_learn():
+def test_time_windows_equal_scikit_learn():
     found = matrices(as_folds(cb.Folds("time", 5), rows()))
     expected = matrices(as_folds(TimeSeriesSplit(5), rows()))
     for ours, theirs in zip(found, expected, strict=True):
@@ -103,14 +103,14 @@ def test_time_windows_are_those_of_scikit_learn():
         assert a.sum() % 4 == 0 == b.sum() % 4
 
 
-def test_the_seed_decides():
+def test_the_seed_determines_the_folds():
     data = rows()
     one, same, other = (matrices(as_folds(5, data, seed=s))[1] for s in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
-# --- given row by row -----------------------------------------------------------------------------
+# --- explicit rows --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_splitters_pairs_masks_and_weights_mean_the_same(splitter):
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_splitters_are_given_the_groups():
+def test_splitters_receive_the_groups():
     data = rows()
     _, test = matrices(as_folds(GroupKFold(3), data, "g"))
     assert np.all(np.ptp(test.reshape(3, -1, 4), axis=2) == 0)
@@ -136,13 +136,13 @@ def test_splitters_are_given_the_groups():
         as_folds(halves, data, "g")
 
 
-def test_rows_drawn_more_than_once_count_so_often():
+def test_rows_drawn_more_than_once_have_larger_weights():
     (fold,) = as_folds([([0, 0, 1, 5], [2, 3])], rows(6))
     assert fold.training.tolist() == [2, 1, 0, 0, 0, 1]
     assert fold.test.tolist() == [0, 0, 1, 1, 0, 0]
 
 
-def test_rows_of_weight_zero_are_counted_in_arrays_and_are_in_no_fold():
+def test_rows_of_weight_zero_keep_their_row_numbers_but_are_in_no_fold():
     w = np.ones(12)
     w[[0, 5]] = 0
     data = rows(12, weights=w)
@@ -157,7 +157,7 @@ def test_rows_of_weight_zero_are_counted_in_arrays_and_are_in_no_fold():
     assert len(as_folds(5, data)[0].training) == 10
 
 
-def test_a_split_weighs_the_rows():
+def test_a_split_multiplies_counts_and_weights():
     data = rows(8, weights=np.arange(1.0, 9.0))
     (fold,) = as_folds([([0, 0, 1], [2, 3])], data)
     split = fold.split(data.weights)
@@ -165,10 +165,10 @@ def test_a_split_weighs_the_rows():
     assert split.validation.tolist() == [0, 0, 3, 4, 0, 0, 0, 0]
 
 
-# --- rows to watch inside of a fold ---------------------------------------------------------------
+# --- validation rows inside a fold ----------------------------------------------------------------
 
 
-def test_rows_are_held_out_of_the_training_rows_only():
+def test_validation_rows_come_from_the_training_rows_only():
     data = rows(90, "binomial")
     (fold, *_) = as_folds(3, data)
     held = fold_validation_rows(fold, data, 0.2)
@@ -184,7 +184,7 @@ def test_rows_are_held_out_of_the_training_rows_only():
         fold_validation_rows(as_folds([([0, 2], [1])], rows(6))[0], rows(6), 0.1)
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refused arguments ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_rows_are_held_out_of_the_training_rows_only():
         ({"kind": "time", "stratified": True}, "time order cannot be stratified"),
     ],
 )
-def test_wrong_ways_are_refused(options, message):
+def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         cb.Folds(**options)
 
@@ -245,10 +245,10 @@ def test_wrong_folds_are_refused(folds, message):
         as_folds(folds, rows(12))
 
 
-def test_a_class_that_is_not_trained_on_is_refused():
+def test_a_class_without_training_rows_is_refused():
     data = rows(12, "multinomial", y=["c"] + ["a", "b"] * 5 + ["a"])
     for folds in (3, cb.Folds("subsampling", 5, fraction=0.2), cb.Folds("bootstrap", 5)):
-        assert matrices(as_folds(folds, data))[0][:, 0].min() > 0  # trained on in all
+        assert matrices(as_folds(folds, data))[0][:, 0].min() > 0  # in every training part
     with pytest.raises(ValueError, match=r"class 'c' does not occur in its training rows \(1 in"):
         as_folds(cb.Folds(n=3, stratified=False), data)
     with pytest.raises(ValueError, match="class 'b' does not occur"):
@@ -270,12 +270,12 @@ def test_wrong_groups_are_refused(groups, message):
         as_folds(3, rows(12), groups)
 
 
-def test_groups_in_time_order_must_stand_together():
+def test_groups_in_time_order_must_be_adjacent():
     with pytest.raises(ValueError, match="rows of a group must be adjacent"):
         as_folds(cb.Folds("time", 2), rows(12), np.resize([0, 1, 2], 12))
 
 
-def test_splitters_of_any_kind_are_checked():
+def test_any_splitter_is_accepted():
     assert len(as_folds(ShuffleSplit(7, test_size=0.3, random_state=0), rows())) == 7
 
 

@@ -1,4 +1,4 @@
-"""Formulas: what they mean, where their errors point, and that nothing else is ever raised."""
+"""Tests of formulas: their meaning, where errors point, and that only FormulaError is raised."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_meaning(formula, learners):
     assert found == learners
 
 
-# The caret of the second line stands under the character; then a piece of the reason.
+# A formula, a caret under the position of its error, and part of the reason.
 ERRORS = [
     ("",
      "^", "expected the target"),
@@ -199,7 +199,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("formula", "caret", "reason"), ERRORS)
-def test_errors_point(formula, caret, reason):
+def test_errors_point_at_their_position(formula, caret, reason):
     with pytest.raises(FormulaError) as caught:
         parse(formula, TABLE)
     error = caught.value
@@ -219,12 +219,12 @@ def test_long_formulas_are_shown_in_part():
     assert (shown, pointer) == ("     x ! z", "       ^")
 
 
-def test_nothing_left():
+def test_a_formula_without_columns_is_refused():
     with pytest.raises(FormulaError, match="no column is left"):
         parse("y ~ .", {"y": [1.0]})
 
 
-def test_fit():
+def test_fit_with_a_formula():
     model = cb.fit(TABLE, "y ~ s(age, df=4) + . - `a``b`", weights="s", n_iter=5)
     assert list(model.terms) == ["age", "job", "boss", "lon", "lat", "capital-gain"]
     assert model.settings.target == "y"
@@ -234,12 +234,12 @@ def test_fit():
     assert model.extend(2, TABLE).n_iter == 7
 
 
-def test_fit_refuses_both():
+def test_fit_refuses_a_formula_with_learners():
     with pytest.raises(ValueError, match="mutually exclusive"):
         cb.fit(TABLE, "y ~ age", [S("age")])
 
 
-def test_a_column_may_have_such_a_name():
+def test_the_name_of_a_column_may_look_like_a_formula():
     table = {"y ~ x": [1.0, 2.0, 3.0], "x": [1.0, 5.0, 2.0]}
     assert cb.fit(table, "y ~ x", [cb.Linear("x")], n_iter=2).settings.target == "y ~ x"
 
@@ -278,7 +278,7 @@ def test_any_text_parses_or_is_a_formula_error(formula):
         assert all(isinstance(learner, Learner) for learner in learners)
 
 
-def test_docs(tmp_path, monkeypatch):
+def test_the_examples_in_the_docs_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope = {}
     for block in re.findall(r"^```python\n(.*?)^```", DOCS.read_text("utf-8"), re.M | re.S):

@@ -1,4 +1,4 @@
-"""Bugs that users found, each as a test. Knows nothing but what went wrong once."""
+"""Regression tests: one for each bug that users found."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def test_a_python_loss_cannot_change_the_callers_y():
     np.testing.assert_array_equal(y, Y)
 
 
-def test_a_level_called_missing_beside_missing_cells():
+def test_a_level_called_missing_differs_from_missing_cells():
     level = np.where(X < 0.3, "missing", "b").astype(object)
     level[::10] = None
     model = cb.fit({"k": level}, Y, [cb.Category("k", kind="binary")], n_iter=5)
     assert list(model.terms) == ["k=b", "k=missing", "k=(missing)"]
 
 
-def test_rows_of_weight_zero_are_absent_whatever_they_hold():
+def test_rows_of_weight_zero_are_ignored_whatever_they_contain():
     w = np.ones(N)
     w[[3, 7]] = 0.0
     x, y = X.copy(), Y.copy()
@@ -100,13 +100,13 @@ def test_rows_of_weight_zero_are_absent_whatever_they_hold():
         cb.fit({"x": x, "z": Z}, y, weights=w)
 
 
-def test_a_number_of_minus_one_is_no_unseen_level():
+def test_minus_one_is_not_an_unseen_level():
     grid = np.linspace(-2, 2, 81)
     model = cb.fit({"x": grid}, grid**2, n_iter=20)
     assert np.isfinite(model.predict({"x": [-1.0]})).all()
 
 
-def test_a_named_validation_column_is_no_feature():
+def test_a_named_validation_column_is_not_a_feature():
     table = {**TABLE, "held": X < 0.2}
     model = cb.fit(table, Y, validation="held", n_iter=20)
     assert set(model.terms) == {"x", "z"}
@@ -118,7 +118,7 @@ def test_the_time_limit_counts_the_set_up():
     assert (model.n_iter, model.stopped) == (1, "time limit")
 
 
-def test_divergence_is_not_reported_of_the_best_iterate():
+def test_divergence_is_not_reported_if_the_best_iterate_is_earlier():
     model = cb.fit(
         TABLE, Y, optimizer=cb.Accelerated(0.1, 0.5), n_iter=500, validation=0.3, patience=None
     )
@@ -146,12 +146,12 @@ def test_noise_in_the_last_digit_does_not_move_a_row_to_another_step():
     np.testing.assert_array_equal(model.predict({"x": 1 - (1 - x)}), exact)
 
 
-def test_the_target_is_no_term():
+def test_the_target_cannot_be_a_term():
     with pytest.raises(ValueError, match="column 'y' is excluded"):
         cb.fit({**TABLE, "y": Y}, "y", [cb.Spline("y")])
 
 
-def test_class_weight_weighs_further_validation_rows_too():
+def test_class_weight_also_applies_to_a_validation_table():
     x = rng.normal(size=(3000, 3))
     y = (x[:, 0] + 2 * rng.normal(size=3000) > 2).astype(int)
     held = np.arange(3000) >= 2000
@@ -180,7 +180,7 @@ def test_warm_start_refuses_other_rows_and_other_parameters():
         estimator.set_params(loss="absolute").fit(table, Y)
 
 
-def test_columns_that_only_name_their_rows_are_told():
+def test_identifier_columns_cause_a_warning():
     n = 1500
     y = rng.normal(size=n)
     names = np.array([f"row {i}" for i in range(n)], dtype=object)
@@ -188,10 +188,10 @@ def test_columns_that_only_name_their_rows_are_told():
         cb.fit({"name": names, "x": y + 1}, y, n_iter=2)
     with pytest.warns(UserWarning, match="'id' has a different whole number in every row"):
         cb.fit({"id": np.arange(n)[::-1], "x": y + 1}, y, n_iter=2)
-    cb.fit({"id": np.arange(n)}, y, [cb.Linear("id")], n_iter=2)  # asked for: no word
+    cb.fit({"id": np.arange(n)}, y, [cb.Linear("id")], n_iter=2)  # requested explicitly: no warning
 
 
-def test_extending_can_be_drawn_as_a_longer_fit(monkeypatch):
+def test_an_extended_fit_has_the_same_spreads_as_a_longer_fit(monkeypatch):
     monkeypatch.setattr(importlib.import_module("cwboost.fitting.problem"), "MANY_COLUMNS", 2)
     rng = np.random.default_rng(0)
     table = {name: rng.normal(size=150) for name in "abcd"}
@@ -204,7 +204,7 @@ def test_extending_can_be_drawn_as_a_longer_fit(monkeypatch):
         )
 
 
-def test_arrow_integers_beyond_the_exact_ones_are_floats():
+def test_arrow_integers_too_large_to_be_exact_become_floats():
     arrow = pytest.importorskip("pyarrow")
     x = np.linspace(0, 1, 100)
     big = np.array([2**60 + 5, 3] * 50)
@@ -214,12 +214,12 @@ def test_arrow_integers_beyond_the_exact_ones_are_floats():
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_an_infinite_y_is_told_as_y(value):
+def test_an_infinite_y_is_reported_as_y(value):
     with pytest.raises(ValueError, match="y, row 1: the value is infinite; leave such rows out"):
         cb.fit({"x": [1.0, 2.0, 3.0]}, [0.0, value, 1.0])
 
 
-# --- choosing and trusting a model ----------------------------------------------------------------
+# --- model selection and uncertainty --------------------------------------------------------------
 
 
 def numbers(n=120):
@@ -235,22 +235,22 @@ def test_an_average_of_bags_is_refused_where_a_path_is_needed(what):
         getattr(cb, what)(cb.fit(table, y, bags=2, n_iter=20), table, y)
 
 
-def test_quantiles_of_positive_values_have_no_ends_below_zero():
+def test_intervals_of_a_positive_target_do_not_go_below_zero():
     table, y = numbers()
     found = cb.fit(table, y, loss="gamma", n_iter=20).intervals(table, y, kind="cqr", level=0.98)
     assert found.predict({"x": [-3.0, 0.5], "z": [0.0, 0.5]})["lower"].min() >= 0.0
 
 
-def test_a_tuning_file_is_of_one_metric(tmp_path):
+def test_a_tuning_file_belongs_to_one_metric(tmp_path):
     table, y = numbers()
-    how = {"space": {"rate": [0.1, 0.3]}, "schedule": cb.RandomSearch(2, 5), "folds": 2}
-    how |= {"file": tmp_path / "t.jsonl", "greater_is_better": False}
-    cb.tune(table, y, metric=lambda y, p: np.mean((y - p) ** 2), **how)
+    options = {"space": {"rate": [0.1, 0.3]}, "schedule": cb.RandomSearch(2, 5), "folds": 2}
+    options |= {"file": tmp_path / "t.jsonl", "greater_is_better": False}
+    cb.tune(table, y, metric=lambda y, p: np.mean((y - p) ** 2), **options)
     with pytest.raises(ValueError, match="metric"):
-        cb.tune(table, y, metric=lambda y, p: np.max(np.abs(y - p)), **how)
+        cb.tune(table, y, metric=lambda y, p: np.max(np.abs(y - p)), **options)
 
 
-def test_a_metric_that_is_no_number_is_refused_by_tune():
+def test_tune_refuses_a_metric_that_is_not_a_number():
     table, y = numbers()
     with pytest.raises(ValueError, match="not a number on the test rows"):
         cb.tune(

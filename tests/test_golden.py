@@ -1,6 +1,6 @@
-"""cwboost against R's compboost and mboost: every golden file, choices equal, numbers to rounding.
+"""Tests against R's compboost and mboost: equal choices, and numbers equal up to rounding.
 
-Knows nothing of the references' conventions; `golden_cases` does.
+The conventions of the references are described in `golden_cases`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import golden_cases
 
 TOLERANCE = golden_cases.TOLERANCE
 
-# One of the references' accelerated fits diverges, and cwboost says so.
+# One accelerated fit of the references diverges, and cwboost warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore:the fit diverges:RuntimeWarning")
 
 
@@ -31,10 +31,6 @@ def fitted(case):
         start=case.start,
         scale=case.scale,
     )
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE["scores"], atol=TOLERANCE["scores"])
 
 
 @pytest.mark.parametrize("name", golden_cases.case_names())

@@ -1,10 +1,10 @@
-"""Results of the whole package on small problems, held against stored ones.
+"""Tests that the results of the whole package on small problems equal the stored results.
 
     python tests/test_golden_master.py --record     writes tests/golden/master.json
 
-Only public names are used, so that any version can record. A change of results that is meant is
-recorded again and named in CHANGELOG.md; one that is not meant fails here. The stored file was
-recorded with the version before the packages of 0.1.0, which must not change results.
+Only public names are used, so that any version can record. Record an intended change of results
+again and name it in CHANGELOG.md; an unintended change fails here. The stored file was recorded
+before the code was divided into packages for 0.1.0, which must not change results.
 """
 
 import json
@@ -60,7 +60,7 @@ OPTIMIZERS = {
 
 
 def facts(model, t, **fixed):
-    """The numbers that a model stands for."""
+    """Return the numbers of a model that are compared."""
     return {
         "choices": model.choices[:40],
         "risk": model.risk[[0, len(model.risk) // 2, -1]],
@@ -83,11 +83,11 @@ def fits():
         q = 3 if loss == "multinomial" else 1
         offset = 0.2 * np.random.default_rng(3).normal(size=(150, q))
         for name, optimizer in OPTIMIZERS.items():
-            made = cb.fit(t, y, loss=loss, optimizer=optimizer, n_iter=40, validation=0.25)
-            yield f"{loss} {name}", facts(made, t)
-        given = offset[:, 0] if q == 1 else offset
-        made = cb.fit(t, y, loss=loss, n_iter=30, weights=w, offset=given)
-        yield f"{loss} weights and offset", facts(made, t, offset=given[:6])
+            model = cb.fit(t, y, loss=loss, optimizer=optimizer, n_iter=40, validation=0.25)
+            yield f"{loss} {name}", facts(model, t)
+        model_offset = offset[:, 0] if q == 1 else offset
+        model = cb.fit(t, y, loss=loss, n_iter=30, weights=w, offset=model_offset)
+        yield f"{loss} weights and offset", facts(model, t, offset=model_offset[:6])
 
 
 def learners():
@@ -107,20 +107,20 @@ def learners():
         "tensor": [cb.Tensor("x", "g", df=8), cb.Tensor("x", "z", df=7)],
         "pair": [cb.Spline("x"), cb.Category("g"), cb.Tensor("x", "g", orthogonal=True)],
     }
-    for name, given in kinds.items():
-        yield f"learner {name}", facts(cb.fit(t, y, given, n_iter=30), t)
+    for name, terms in kinds.items():
+        yield f"learner {name}", facts(cb.fit(t, y, terms, n_iter=30), t)
     for style in ("smooth", "auto", "linear", "step", "components"):
         yield f"style {style}", facts(cb.fit(t, y, style, n_iter=20), t)
     big = table(1500, 5)
     for rule in ("auto", "sqrt", "root4", "exact", 7, cb.Bins(9, "quantile")):
-        made = cb.fit(big, target(big, "numbers"), bins=rule, n_iter=15, validation=0.3)
-        yield f"bins {rule}", facts(made, big)
+        model = cb.fit(big, target(big, "numbers"), bins=rule, n_iter=15, validation=0.3)
+        yield f"bins {rule}", facts(model, big)
 
 
 def variants():
     t, y = table(), target(table(), "numbers")
-    made = cb.fit(t, y, n_iter=20, interactions=2)
-    yield "interactions", {**facts(made, t), "gain": made.interactions.gain[:4]}
+    paired = cb.fit(t, y, n_iter=20, interactions=2)
+    yield "interactions", {**facts(paired, t), "gain": paired.interactions.gain[:4]}
     yield "bags", facts(cb.fit(t, y, n_iter=30, bags=3), t)
     merged = cb.fit(t, y, n_iter=20, min_rows_per_bin=8)
     yield "min rows", facts(merged, t)
@@ -129,23 +129,23 @@ def variants():
     longer = cb.fit(t, y, n_iter=10).extend(10, t, y)
     yield "extend", facts(longer, t)
     model = cb.fit(t, y, n_iter=60)
-    for kind, term, given in (
+    for kind, term, options in (
         ("zero", "g", {}), ("rounded", "x", {"digits": 1}), ("smoothed", "x", {"df": 4}),
         ("monotone", "x", {"increasing": True}), ("set_level", "g", {"level": "b", "effect": 0.2}),
     ):  # fmt: skip
-        yield f"edit {kind}", {"predictions": model.edit(kind, term, **given).predict(t)[:8]}
+        yield f"edit {kind}", {"predictions": model.edit(kind, term, **options).predict(t)[:8]}
 
 
 def choosing():
     t, y = table(), target(table(), "numbers")
     groups = np.random.default_rng(6).integers(0, 30, 150)
-    for name, given in {
+    for name, options in {
         "kfold": {"folds": 4}, "repeated": {"folds": cb.Folds(n=3, repeats=2)},
         "bootstrap": {"folds": cb.Folds("bootstrap", n=4)},
         "subsampling": {"folds": cb.Folds("subsampling", n=4)},
         "time": {"folds": cb.Folds("time", n=4)}, "groups": {"folds": 4, "groups": groups},
     }.items():  # fmt: skip
-        found = cb.cv(t, y, n_iter=30, extend=False, **given)
+        found = cb.cv(t, y, n_iter=30, extend=False, **options)
         yield f"cv {name}", {
             "best": [found.best_iteration, found.best_iteration_1se],
             "mean": found.mean[[0, 15, 30]], "se": found.standard_error[[0, 15, 30]],
@@ -155,8 +155,10 @@ def choosing():
         "rmse": "numbers", "mae": "numbers", "r2": "numbers",
     }.items():  # fmt: skip
         loss = "binomial" if kind == "binary" else "squared"
-        made = cb.cv(t, target(t, kind), loss=loss, n_iter=12, folds=3, metric=metric, extend=False)
-        yield f"metric {metric}", {"mean": made.mean[[0, 6, 12]]}
+        scored = cb.cv(
+            t, target(t, kind), loss=loss, n_iter=12, folds=3, metric=metric, extend=False
+        )
+        yield f"metric {metric}", {"mean": scored.mean[[0, 6, 12]]}
     stable = cb.stability(t, y, q=2, cutoff=0.7, n_samples=6)
     yield "stability", {"frequencies": list(stable.frequency.values()), "pfer": stable.pfer}
     yield "probe", {"selected": sorted(cb.probe(t, y, n_iter=50).selected)}
@@ -187,11 +189,11 @@ def choosing():
     yield "classifier", facts(classifier.model_, large)
 
 
-def plain(value):
+def to_json(value):
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): to_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [plain(v) for v in value]
+        return [to_json(v) for v in value]
     if isinstance(value, float | np.floating):
         return None if np.isnan(value) else float(f"{value:.12g}")
     return value.item() if isinstance(value, np.generic) else value
@@ -203,7 +205,7 @@ def results():
         warnings.simplefilter("ignore")
         for make in (fits, learners, variants, choosing):
             for name, found in make():
-                yield name, json.loads(json.dumps(plain(found)))
+                yield name, json.loads(json.dumps(to_json(found)))
 
 
 def assert_same(now, then, where):
@@ -233,7 +235,7 @@ def first_difference():
     return f"missing: {sorted(stored)}" if stored else None
 
 
-def test_results_are_the_stored_ones():
+def test_results_equal_the_stored_ones():
     assert first_difference() is None
 
 

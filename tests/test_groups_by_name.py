@@ -1,5 +1,7 @@
-"""Groups are an array or the name of a column, in all that takes them: the result is the same, and
-the column is then no feature."""
+"""Tests of groups=, an array or the name of a column, in every function that takes it.
+
+The result is the same either way, and a column that is named as groups is not a feature.
+"""
 
 from __future__ import annotations
 
@@ -54,29 +56,29 @@ def continued(frame, y, groups):
 ALL = [stability, cv, tune, held_out, bags, folded, continued]
 
 
-@pytest.mark.parametrize("taken", ALL)
+@pytest.mark.parametrize("function", ALL)
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
-def test_by_name_and_as_an_array(rows, taken):
+def test_groups_by_name_equal_groups_as_an_array(rows, function):
     frame, y = rows
-    by_name = taken(frame, y, "year")
-    as_array = taken(frame.drop(columns="year"), y, frame["year"])
+    by_name = function(frame, y, "year")
+    as_array = function(frame.drop(columns="year"), y, frame["year"])
     np.testing.assert_array_equal(by_name, as_array)
 
 
-@pytest.mark.parametrize("taken", ALL)
-def test_bad_groups_are_told(rows, taken):
+@pytest.mark.parametrize("function", ALL)
+def test_bad_groups_are_refused(rows, function):
     frame, y = rows
     with pytest.raises(ValueError, match="column 'ward' is not in the table"):
-        taken(frame, y, "ward")
+        function(frame, y, "ward")
     with pytest.raises(ValueError, match="groups has 3 rows, the table has 120"):
-        taken(frame, y, [1, 2, 3])
+        function(frame, y, [1, 2, 3])
     with pytest.raises(ValueError, match=r"one group|needs at least 3 groups, got 1"):
-        taken(frame, y, np.ones(120))
+        function(frame, y, np.ones(120))
     with pytest.raises(ValueError, match="groups, row 119: the value is missing"):
-        taken(frame, y, [*"ab" * 59, "a", None])
+        function(frame, y, [*"ab" * 59, "a", None])
 
 
-def test_too_few_groups_and_what_estimators_do_not_take(rows):
+def test_too_few_groups_and_unsupported_arguments_are_refused(rows):
     frame, y = rows
     half = frame["year"] > 2003
     with pytest.raises(ValueError, match=r"2 groups; without 0\.9 of them no group is left"):

@@ -1,4 +1,5 @@
-"""Held-out rows: how many, of which classes, and the same on a cluster. When a fit diverges."""
+"""Tests of held-out rows (how many, from which classes, the same on a cluster), and of the warning
+about fits that diverge."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def test_a_fraction_is_rounded_half_up(fraction, n, expected):
     assert [len(rows) for rows in draw_held_out(fraction, [n], 0)] == [expected]
 
 
-def test_every_class_gives_its_own_fraction_and_absent_rows_none():
+def test_the_fraction_applies_to_each_class_without_rows_of_weight_zero():
     classes = np.repeat([-1.0, 1.0], [30, 10])
     w = np.ones(40)
     w[:10] = 0.0
@@ -32,7 +33,7 @@ def test_every_class_gives_its_own_fraction_and_absent_rows_none():
     assert held[30:].sum() == 3
 
 
-def test_rows_are_those_at_the_drawn_positions_of_their_class():
+def test_drawn_positions_count_the_rows_of_a_class():
     classes = np.tile([0.0, 1.0, 2.0], 20)
     held = hold_out(0.3, np.ones(60), classes, 7)
     drawn = draw_held_out(0.3, [20, 20, 20], 7)
@@ -43,31 +44,31 @@ def test_rows_are_those_at_the_drawn_positions_of_their_class():
         )
 
 
-def test_a_fraction_that_selects_no_rows():
+def test_a_fraction_that_selects_no_rows_is_refused():
     with pytest.raises(ValueError, match=r"bags: a fraction of 0\.1 selects no rows out of 4"):
         draw_held_out(0.1, [2, 2], 0, "bags")
 
 
-def test_a_validation_table_has_the_columns_of_the_fit():
-    given = FitInput({}, "y", "w", "o", "e", ({}, "y"))
-    held = validation_input(given, has_offset=False)
+def test_a_validation_table_uses_the_column_names_of_the_fit():
+    inputs = FitInput({}, "y", "w", "o", "e", ({}, "y"))
+    held = validation_input(inputs, has_offset=False)
     assert (held.weights, held.offset, held.exposure) == ("w", "o", "e")
-    own = validation_input(replace(given, validation=({}, "y", "v", "p")), has_offset=True)
+    own = validation_input(replace(inputs, validation=({}, "y", "v", "p")), has_offset=True)
     assert (own.weights, own.offset, own.exposure) == ("v", "p", None)
     with pytest.raises(ValueError, match="the validation rows have none"):
-        validation_input(given, has_offset=True)
+        validation_input(inputs, has_offset=True)
     with pytest.raises(ValueError, match="got a tuple of 1"):
-        validation_input(replace(given, validation=({},)), has_offset=False)
+        validation_input(replace(inputs, validation=({},)), has_offset=False)
 
 
-def test_a_validation_table_lacks_an_array_of_the_fit_though_it_has_a_column():
+def test_a_fit_with_an_exposure_array_needs_an_offset_of_the_validation_rows():
     table = {"x": np.arange(20.0), "o": np.full(20, 0.1)}
-    how = {"loss": "poisson", "offset": "o", "n_iter": 3}
+    options = {"loss": "poisson", "offset": "o", "n_iter": 3}
     rows = (table, np.ones(20))
     with pytest.raises(ValueError, match="the validation rows have none"):
-        cb.fit(*rows, exposure=np.full(20, 2.0), validation=rows, **how)
-    cb.fit(*rows, validation=rows, **how)
-    cb.fit(*rows, exposure=np.full(20, 2.0), validation=(*rows, None, np.full(20, 0.8)), **how)
+        cb.fit(*rows, exposure=np.full(20, 2.0), validation=rows, **options)
+    cb.fit(*rows, validation=rows, **options)
+    cb.fit(*rows, exposure=np.full(20, 2.0), validation=(*rows, None, np.full(20, 0.8)), **options)
 
 
 @pytest.mark.parametrize("as_list", [list, np.ndarray.tolist])

@@ -1,4 +1,4 @@
-"""Degrees of freedom and information criteria, against dense algebra with n x n matrices."""
+"""Tests of degrees of freedom and information criteria against dense n x n algebra."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LEARNERS = [
 
 
 @pytest.fixture(autouse=True)
-def _least_at_the_end_is_fine():
+def _ignore_a_minimum_at_the_last_iteration():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the .* is smallest at the last iteration")
         yield
 
 
 def smoother(term, table, w):
-    """H = Z M Z'W of a term, (n, n)."""
+    """Return the (n, n) smoother H = Z M Z'W of a term."""
     columns = read(table)
     basis = term.plan.basis
     values = term.plan.encode([columns[name] for name in term.columns])
@@ -49,7 +49,7 @@ def smoother(term, table, w):
     if basis.removed() is not None:
         g = basis.removed().T
         q = np.eye(len(m)) - g @ np.linalg.pinv(g.T @ gram @ g, 1e-10, hermitian=True) @ g.T @ gram
-        if getattr(basis, "orthogonal", False):  # it is what is left that is penalised
+        if getattr(basis, "orthogonal", False):  # the penalty applies to what is left
             own = q.T @ gram @ q
             m = np.linalg.pinv(own + term.smoothing * penalty, rcond=1e-12, hermitian=True)
         m = q @ m @ q.T
@@ -57,8 +57,11 @@ def smoother(term, table, w):
 
 
 def dense_operators(model, table, w, curvature=None):
-    """The matrices that make the scores of y (of z, if the loss is curved), after 0..M iterations,
-    by the recursions of the optimizers on n x n matrices."""
+    """Return the matrices that map y to the scores after 0..M iterations.
+
+    Follows the recursions of the optimizers on n x n matrices. With a curvature, the matrices map
+    the working response z instead of y.
+    """
     d = np.ones(len(w)) if curvature is None else curvature
     terms, n = list(model.terms.values()), len(w)
     used = set(model.path.choices) | set(model.path.corrections)
@@ -92,7 +95,7 @@ def held_out(optimizer, n):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_df_are_the_trace_of_what_makes_the_scores(optimizer, weighted):
+def test_df_are_the_trace_of_the_score_operator(optimizer, weighted):
     n = 150
     table, offset = make_table(3, n), make_offset(3, n, "squared")
     y, w = make_target(3, table, "squared"), make_weights(3, n) if weighted else None
@@ -108,7 +111,7 @@ def test_df_are_the_trace_of_what_makes_the_scores(optimizer, weighted):
     operators = dense_operators(model, table, training)
     scores = model.at(60).predict(table, offset=offset)
     expected = offset + model.start + operators[-1] @ (y - offset - model.start)
-    np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-8)  # these are the matrices
+    np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-8)  # the operators are correct
     np.testing.assert_allclose(found.df, np.trace(operators, axis1=1, axis2=2), rtol=1e-8)
 
 
@@ -124,7 +127,7 @@ def test_df_of_every_kind_of_term(kind):
 @pytest.mark.parametrize("loss", ["squared", "binomial"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS[:3], ids=repr)
 def test_df_of_pairs_among_other_terms(loss, optimizer):
-    """Tables with cells that no row of the training part has, and a surface of splines."""
+    """Interaction tables with cells that have no training rows, and a surface of splines."""
     n = 120
     table, w = make_table(9, n), make_weights(9, n)
     up = np.where(np.nan_to_num(table["v"]) > 0, 1.0, -1.0)
@@ -145,7 +148,7 @@ def test_df_of_pairs_among_other_terms(loss, optimizer):
 
 @pytest.mark.parametrize("loss", ["binomial", "poisson"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS[:3], ids=repr)
-def test_df_of_other_likelihoods_are_those_near_the_model(loss, optimizer):
+def test_df_of_other_likelihoods_use_the_curvature_at_the_model(loss, optimizer):
     n = 120
     table, w = make_table(8, n), make_weights(8, n)
     y, held = make_target(8, table, loss), held_out(optimizer, n)
@@ -160,8 +163,8 @@ def test_df_of_other_likelihoods_are_those_near_the_model(loss, optimizer):
     np.testing.assert_allclose(found.df, np.trace(operators, axis1=1, axis2=2), rtol=1e-8)
 
 
-def test_df_of_poisson_is_how_means_follow_their_counts():
-    """tr(dmean/dy) by finite differences, with the choices as they were."""
+def test_df_of_poisson_are_derivatives_of_the_means():
+    """tr(dmean/dy) by finite differences, with the choices held fixed."""
     n = 60
     table = make_table(11, n)
     y = make_target(11, table, "poisson")
@@ -196,7 +199,7 @@ def test_df_of_ties_and_few_rows(seed, n, rate):
 
 
 def test_df_of_moments():
-    """Columns with more values than bins pay for."""
+    """With many distinct values, moments replace bins; the df stay nearly the same."""
     rng = np.random.default_rng(0)
     table = {"x": rng.uniform(size=6000), "z": rng.uniform(size=6000)}
     y = np.sin(6 * table["x"]) + table["z"] + rng.normal(size=6000)
@@ -271,11 +274,11 @@ def test_active_terms_count_with_their_net_df():
         assert found.df[m] == pytest.approx(expected)
 
 
-def test_active_terms_that_a_rewind_left_behind_do_not_count():
+def test_active_terms_that_a_rewind_discards_do_not_count():
     n = 150
     table = make_table(3, n)
     y, held = make_target(3, table, "squared"), np.arange(n) % 4 == 0
-    optimizer = cb.Hybrid(0.3, 0.1, switch_after=2)  # goes on with all rows: no trace
+    optimizer = cb.Hybrid(0.3, 0.1, switch_after=2)  # continues on all rows, so 'trace' is refused
     model = cb.fit(table, y, LEARNERS, optimizer=optimizer, n_iter=60, validation=held)
     back, switch = model.path.rewound_to, model.path.switched_after
     assert 0 <= back < switch < 60
@@ -288,7 +291,7 @@ def test_active_terms_that_a_rewind_left_behind_do_not_count():
     assert len(cb.aic(model.at(switch), table, y, validation=held).df) == switch + 1
 
 
-def test_whole_weights_are_repetitions_and_others_have_no_scale(squared):
+def test_integer_weights_are_repetitions_and_the_scale_of_others_is_irrelevant(squared):
     table, y, _ = squared
     w = np.random.default_rng(0).integers(0, 4, 80)
     model = cb.fit(table, y, n_iter=40, weights=w, bins=30)
@@ -305,18 +308,18 @@ def test_whole_weights_are_repetitions_and_others_have_no_scale(squared):
     np.testing.assert_allclose(*paths, rtol=1e-7)
 
 
-def test_what_has_a_name_need_not_be_given_again(squared):
+def test_columns_given_by_name_need_not_be_passed_again(squared):
     table, y, _ = squared
     w = np.linspace(1, 2, 80)
     full = {**table, "y": y, "w": w}
     learners = [cb.Spline("x"), cb.Category("g")]
     model = cb.fit(full, "y", learners, n_iter=30, weights="w")
     named = cb.aic(model, full)
-    given = cb.aic(cb.fit(table, y, learners, n_iter=30, weights=w), table, y, weights=w)
-    np.testing.assert_array_equal(named.path, given.path)
+    passed = cb.aic(cb.fit(table, y, learners, n_iter=30, weights=w), table, y, weights=w)
+    np.testing.assert_array_equal(named.path, passed.path)
 
 
-def test_a_criterion_is_defined_as_long_as_rows_are_left():
+def test_a_criterion_is_infinite_without_residual_degrees_of_freedom():
     x = np.arange(12.0)
     y = np.random.default_rng(0).normal(size=12)
     model = cb.fit({"x": x}, y, [cb.Spline("x", df=9)], optimizer=cb.Plain(1.0), n_iter=200)
@@ -328,7 +331,7 @@ def test_a_criterion_is_defined_as_long_as_rows_are_left():
     assert left[found.best_iteration]
 
 
-def test_no_iterations_is_a_path_too(squared):
+def test_a_model_without_iterations_has_a_criterion(squared):
     table, y, model = squared
     found = cb.aic(model.at(0), table, y)
     assert found.best_iteration == 0
@@ -342,14 +345,14 @@ def test_a_stored_model_has_the_same_criterion(squared, tmp_path):
     np.testing.assert_allclose(again.path, cb.aic(model, table, y).path, rtol=1e-12)
 
 
-def test_repr_says_what_it_is_and_where_it_is_least(squared):
+def test_repr_shows_the_criterion_and_its_minimum(squared):
     table, y, model = squared
     found = cb.aic(model, table, y, "gmdl")
     start = f"<gMDL {found.value:.7g} after {found.best_iteration} of 150 iterations, df "
     assert repr(found).startswith(start)
 
 
-def test_least_at_the_end_is_told(squared):
+def test_a_minimum_at_the_last_iteration_warns(squared):
     table, y, model = squared
     with pytest.warns(UserWarning, match="corrected AIC is smallest at the last iteration, 3"):
         cb.aic(model.at(3), table, y)
@@ -359,7 +362,7 @@ def test_least_at_the_end_is_told(squared):
 
 
 @pytest.mark.parametrize("loss", ["absolute", "quantile", "huber", "gamma", "tweedie"])
-def test_losses_that_are_no_likelihood_are_refused(squared, loss):
+def test_losses_that_are_not_likelihoods_are_refused(squared, loss):
     table, y, _ = squared
     model = cb.fit(table, np.abs(y) + 0.1, loss=loss, n_iter=3)
     with pytest.raises(ValueError, match=f"the {loss} loss is not a likelihood"):
@@ -383,7 +386,7 @@ def test_bad_arguments_are_refused(squared, options, message):
         cb.aic(model, table, y, **options)
 
 
-def test_other_rows_and_other_things_are_refused(squared):
+def test_other_rows_other_types_and_edited_models_are_refused(squared):
     table, y, model = squared
     with pytest.raises(ValueError, match="not the rows of the fit"):
         cb.aic(model, table, y[::-1])
@@ -395,7 +398,7 @@ def test_other_rows_and_other_things_are_refused(squared):
         cb.aic(model.edit("zero", "x"), table, y)
 
 
-def test_what_a_loss_has_not_is_refused():
+def test_criteria_that_do_not_apply_to_the_loss_are_refused():
     table = make_table(4, 100)
     for loss in ("binomial", "multinomial"):
         y = make_target(4, table, loss)

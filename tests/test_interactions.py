@@ -1,7 +1,8 @@
-"""Pairs without main effects, their ranking, and fits that find them.
+"""Tests of interactions: pairs without main effects, their ranking, and fits that find them.
 
-Knows dense algebra over raw rows, written out here once more; test_oracle has the whole fits of all
-kinds of pairs (`problems.KINDS`), and the tests of the exports, plots and edits their models.
+The expected values come from dense algebra over raw rows, implemented independently here.
+test_oracle covers whole fits with all kinds of pairs (`problems.KINDS`), and the tests of exports,
+plots and edits cover models with pairs.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ def make_weights(seed=0, n=N):
 
 
 def codes(values):
-    """The number of every distinct value, missing ones included."""
+    """Return the code of every cell; missing cells have a code of their own."""
     seen = {}
     return np.array([seen.setdefault(None if v != v else v, len(seen)) for v in values])
 
 
 def levels_of(term, table):
-    """(n, 2) level of every row on either side of a pair."""
+    """Return the (n, 2) levels of every row on the two sides of a pair."""
     data = read(table)
     return np.column_stack(
         [codes(e.encode(data[c])) for e, c in zip(term.plan.encoders, term.columns, strict=True)]
@@ -72,7 +73,7 @@ def one_hot(level):
 
 
 def main_effects(levels):
-    """(n, k) indicators of both sides: all functions of either."""
+    """Return the (n, k) indicators of both sides, which span all functions of either column."""
     return np.column_stack([one_hot(levels[:, 0]), one_hot(levels[:, 1])])
 
 
@@ -85,7 +86,7 @@ PAIRS = [("a", "b"), ("b", "a"), ("a", "k"), ("g", "b"), ("a", "g"), ("g", "h"),
 @pytest.mark.parametrize("pair", PAIRS, ids=":".join)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_term_is_orthogonal_to_all_functions_of_either_column(pair, weighted):
-    """Of the columns as the pair sees them: in steps, or levels."""
+    """The columns are taken as the pair sees them, in steps or levels."""
     table, w = make_table(), make_weights() if weighted else None
     y = np.random.default_rng(1).normal(size=N)
     learners = [cb.Tensor(*pair, orthogonal=True)]
@@ -100,7 +101,7 @@ def test_term_is_orthogonal_to_all_functions_of_either_column(pair, weighted):
 
 @pytest.mark.parametrize("pair", PAIRS, ids=":".join)
 def test_one_step_is_the_hat_matrix_of_dense_algebra(pair):
-    """T - M (M'CM)^+ G penalised, over raw rows: fit, df and gain."""
+    """Fit, df and gain equal the penalised T - M (M'CM)^+ G over raw rows."""
     table, w = make_table(1), make_weights(1)
     y = np.random.default_rng(2).normal(size=N)
     learners = [cb.Tensor(*pair, df=2.5, orthogonal=True)]
@@ -117,12 +118,12 @@ def test_one_step_is_the_hat_matrix_of_dense_algebra(pair):
     np.testing.assert_allclose(fitted, H @ r, atol=1e-8)
     assert np.trace(2 * H - H @ H) == pytest.approx(2.5, abs=1e-6)
     assert term.df == term.net_df == pytest.approx(2.5, abs=1e-6)
-    fall = model.risk[0] - model.risk[1]  # half of the mean square
+    fall = model.risk[0] - model.risk[1]  # the risk is half of the mean square
     assert 2 * fall * w.sum() == pytest.approx(w @ (r**2 - (r - H @ r) ** 2))
 
 
 def test_every_part_has_its_own_orthogonality():
-    """Training rows, others, all: a learner for a part is orthogonal under that part's weights."""
+    """A learner for training, validation or all rows is orthogonal under the weights it gets."""
     table = make_table(2)
     y = np.random.default_rng(3).normal(size=N)
     binned = prepare(table, y, [cb.Tensor("a", "g", orthogonal=True)])
@@ -151,7 +152,7 @@ def test_hybrid_ends_orthogonal_under_all_rows():
     (term,), (before,) = model.terms.values(), model.at(m).terms.values()
     data = read(table)
     rows = term.plan.basis.matrix(term.plan.encode([data[c] for c in ("k", "b")]))
-    added = (rows @ (term.beta - before.beta))[:, 0]  # by the second phase
+    added = (rows @ (term.beta - before.beta))[:, 0]  # added by the second phase
     M = main_effects(levels_of(term, table))
     assert np.abs(added).max() > 1e-3
     np.testing.assert_allclose(M.T @ added, 0.0, atol=1e-10)
@@ -189,9 +190,9 @@ def test_core_and_lapack_agree(pair, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["core", "lapack", "dense"])
-def test_cells_without_rows_do_not_hang_on_the_order_of_levels(way, monkeypatch):
-    """The first two levels of g come with the first two of h only, the others with the others: what
-    shifts one block against the other shows in cells without rows alone, and is kept small there.
+def test_cells_without_rows_do_not_depend_on_the_order_of_levels(way, monkeypatch):
+    """The first two levels of g occur only with the first two levels of h, the other two only with
+    the other two. A shift between these blocks affects only cells without rows, and stays small.
     """
     if way != "core":
         monkeypatch.setattr(systems, "MAX_CORE_INNER", 0)
@@ -213,8 +214,8 @@ def test_cells_without_rows_do_not_hang_on_the_order_of_levels(way, monkeypatch)
     assert np.abs(found[0][:2, 2:]).max() < 0.3 < 0.6 < np.abs(found[0][:2, :2]).min()
 
 
-def test_cell_that_neither_rows_nor_penalty_know_adds_nothing():
-    """No row lacks both values, and what is missing has no neighbours."""
+def test_a_cell_without_rows_and_penalty_adds_nothing():
+    """No row lacks both values, and the missing level has no neighbours in the penalty."""
     table = make_table(3)
     table["b"][np.isnan(table["a"])] = 0.5
     y = np.random.default_rng(4).normal(size=N)
@@ -223,8 +224,8 @@ def test_cell_that_neither_rows_nor_penalty_know_adds_nothing():
     assert abs(coef[-1]) < 1e-10 < 1e-3 < np.abs(coef).max()
 
 
-def test_validation_rows_with_new_levels_are_no_cells_of_their_own():
-    """Their bins are mixtures of cells; on all rows the table is then set up densely."""
+def test_validation_rows_with_new_levels_add_no_cells():
+    """Their bins are mixtures of cells, so the system over all rows is set up densely."""
     table = make_table(7, missing=False)
     held = np.arange(N) % 4 == 0
     table["g"][0] = "new"
@@ -235,7 +236,7 @@ def test_validation_rows_with_new_levels_are_no_cells_of_their_own():
     assert model.risk[-1] < model.risk[0]
 
 
-def test_columns_that_say_the_same_gain_nothing():
+def test_a_pair_of_equivalent_columns_gains_nothing():
     x = np.random.default_rng(0).integers(0, 5, N).astype(float)
     table = {"a": x, "copy": 10 - x, "b": np.random.default_rng(1).normal(size=N)}
     learners = [cb.Tensor("a", "copy", orthogonal=True), cb.Spline("b")]
@@ -244,7 +245,7 @@ def test_columns_that_say_the_same_gain_nothing():
     assert model.terms["a:copy"].df == 0.0
 
 
-def test_more_df_than_there_are_means_no_smoothing():
+def test_df_above_the_maximum_means_no_smoothing():
     table = {"g": np.array(["x", "y"] * 50), "h": np.array(["p"] * 30 + ["q"] * 70)}
     y = (table["g"] == "x") * (table["h"] == "p") * 1.0
     learners = [cb.Category("g"), cb.Category("h"), cb.Tensor("g", "h", orthogonal=True)]
@@ -270,7 +271,7 @@ def test_searches_choose_the_same(search, optimizer):
     np.testing.assert_allclose(full.predict(table), other.predict(table), atol=1e-9)
 
 
-def test_pair_bins_grow_with_the_rows_and_shrink_beside_many_levels():
+def test_pair_bins_grow_with_the_rows_and_shrink_with_many_levels():
     table = make_table(9, 3000, missing=False)
     table["many"] = np.random.default_rng(0).integers(0, 90, 3000).astype(str)
     learners = [cb.Tensor("a", other, orthogonal=True) for other in ("b", "many")]
@@ -290,12 +291,12 @@ def test_pair_bins_grow_with_the_rows_and_shrink_beside_many_levels():
         ),
     ],
 )
-def test_tensor_refuses(make, error, words):
+def test_tensor_refuses_wrong_arguments(make, error, words):
     with pytest.raises(error, match=words):
         make()
 
 
-def test_df_at_or_below_what_is_free_is_refused():
+def test_df_below_the_unpenalised_dimension_is_refused():
     table = make_table(10)
     splines = cb.Tensor(cb.Spline("a", knots=3), cb.Spline("k", knots=3), df=1, orthogonal=True)
     with pytest.raises(ValueError, match="df = 1 is too small: the penalty leaves 2 degrees"):
@@ -306,7 +307,7 @@ def test_df_at_or_below_what_is_free_is_refused():
 
 
 def dense_gain(levels, P, w, r, df):
-    """The gain of a pair's learner by dense algebra over the rows, lambda by bisection."""
+    """Return the gain of a pair by dense algebra over the rows; lambda is found by bisection."""
     n_b = levels[:, 1].max() + 1
     cells = levels[:, 0] * n_b + levels[:, 1]
     T, M = np.eye(len(P))[cells], main_effects(levels)
@@ -335,21 +336,21 @@ def test_gains_are_those_of_dense_algebra():
     margins = [LevelBasis(n_levels=n, differences=d) for n, d in zip(sizes, (1, 1, 0), strict=True)]
     pairs, out = [(0, 1), (0, 2), (1, 2)], np.empty((3, 3))
     bases = [TensorBasis(a=margins[i], b=margins[j], orthogonal=True) for i, j in pairs]
-    given = [(*p, b.inner_penalty(), b.null_dim) for p, b in zip(pairs, bases, strict=True)]
+    arguments = [(*p, b.inner_penalty(), b.null_dim) for p, b in zip(pairs, bases, strict=True)]
     values = np.column_stack([w, w * r, -2 * w * r])
-    _core.rank_pairs(index, sizes, values, given, 2.0, out, 1)
+    _core.rank_pairs(index, sizes, values, arguments, 2.0, out, 1)
     for (i, j), basis, (gain, doubled, df) in zip(pairs, bases, out, strict=True):
         levels = np.column_stack([index[i], index[j]]).astype(int)
         assert gain == pytest.approx(dense_gain(levels, basis.penalty(), w, r, 2.0), rel=1e-6)
         assert doubled == pytest.approx(4 * gain)
         assert df == pytest.approx(2.0)
     again = np.empty_like(out)
-    _core.rank_pairs(index, sizes, values, given, 2.0, again, 3)
+    _core.rank_pairs(index, sizes, values, arguments, 2.0, again, 3)
     np.testing.assert_array_equal(out, again)
 
 
-def test_ranking_has_the_gain_of_the_learner_that_is_fitted():
-    """With few steps they are the same learner."""
+def test_the_ranking_has_the_gain_of_the_fitted_learner():
+    """With few steps, the ranking and the fit use the same learner."""
     table = make_table(11)
     y = np.nan_to_num(table["a"]) * (table["g"] == "x") + np.random.default_rng(1).normal(size=N)
     main = cb.fit(table, y, n_iter=50)
@@ -390,15 +391,15 @@ def test_planted_pairs_come_first(loss):
     assert np.all(np.diff(found.gain) <= 0)
 
 
-def test_noise_gains_as_much_as_random_signs_say():
-    """On additive data the gains are those of noise, and "auto" takes next to none of them."""
+def test_noise_gains_as_much_as_random_signs_predict():
+    """On additive data all gains are noise, and "auto" chooses very few pairs."""
     ratios, chosen = [], []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         table = {f"x{j}": rng.normal(size=500) for j in range(12)}
         y = np.sin(2 * table["x0"]) + table["x1"] + rng.normal(size=500)
         found = cb.fit(table, y, interactions="auto", n_iter=100).interactions
-        ratios.append(found.gain[0] / found.noise)  # of the best pairs
+        ratios.append(found.gain[0] / found.noise)  # of the best pair
         chosen.append(found.chosen)
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.15)
     assert np.mean(chosen) < 5  # of 66
@@ -422,22 +423,22 @@ def test_weights_offset_and_exposure_reach_the_ranking():
     y = rng.poisson(rate * table["years"])
     twice = rng.integers(1, 3, n)
     learners = [cb.Spline(f"x{j}") for j in range(4)]
-    how = {"loss": "poisson", "n_iter": 50, "learners": learners}
-    model = cb.fit(table, y, exposure="years", weights=twice.astype(float), **how)
+    options = {"loss": "poisson", "n_iter": 50, "learners": learners}
+    model = cb.fit(table, y, exposure="years", weights=twice.astype(float), **options)
     found = rank_interactions(model, table, y, weights=twice.astype(float))
     assert found.pairs[0] == ("x1", "x2")
     rows = np.repeat(np.arange(n), twice)
     again = rank_interactions(model, {k: v[rows] for k, v in table.items()}, y[rows])
     order = [again.pairs.index(p) for p in found.pairs]
-    # (cuts are weighted quantiles, so the bins are the same)
+    # Cuts are weighted quantiles, so the bins are the same.
     np.testing.assert_allclose(again.gain[order], found.gain, rtol=1e-8)
-    array = cb.fit(table, y, exposure=table["years"], **how)
+    array = cb.fit(table, y, exposure=table["years"], **options)
     with pytest.raises(TypeError, match="the fit had an offset or exposure"):
         rank_interactions(array, table, y)
     assert rank_interactions(array, table, y, exposure=table["years"]).pairs[0] == ("x1", "x2")
 
 
-def test_residuals_are_those_of_the_loss():
+def test_residuals_match_the_loss():
     rng = np.random.default_rng(14)
     table = {"x": rng.normal(size=200), "z": rng.normal(size=200)}
     y = rng.uniform(size=200) < 0.5
@@ -512,7 +513,7 @@ def test_auto_finds_the_pairs_and_predicts_better():
     assert errors[1] < 0.4 * errors[0]
 
 
-def test_stages_go_on_from_the_main_effects():
+def test_the_pair_stage_continues_from_the_main_effects():
     table, y = planted()
     held = np.arange(len(y)) % 5 == 0
     main = cb.fit(table, y, n_iter=60, validation=held)
@@ -525,19 +526,19 @@ def test_stages_go_on_from_the_main_effects():
     before = model.at(m)
     np.testing.assert_array_equal(before.predict(table), main.predict(table))
     more = cb.fit(table, y, n_iter=200, validation=held, interactions=[("x1", "x2"), ("x3", "g")])
-    assert {*more.choices[200:]} & {*main.choices}  # main effects go on as well
+    assert {*more.choices[200:]} & {*main.choices}  # main effects are updated as well
     np.testing.assert_array_equal(
         model.extend(10, table, y, validation=held).choices[: model.n_iter], model.choices
     )
 
 
-def test_a_hybrid_that_ends_on_all_rows_begins_anew():
+def test_a_hybrid_that_ends_on_all_rows_starts_again():
     table, y = planted()
-    how = {"n_iter": 60, "validation": 0.3, "interactions": [("x1", "x2")]}
-    anew = cb.fit(table, y, optimizer=cb.Hybrid(0.3, then="all"), **how)
-    assert anew.n_iter <= 60
-    on = cb.fit(table, y, optimizer=cb.Hybrid(0.3, then="training"), **how)
-    assert on.n_iter > 60
+    options = {"n_iter": 60, "validation": 0.3, "interactions": [("x1", "x2")]}
+    restarted = cb.fit(table, y, optimizer=cb.Hybrid(0.3, then="all"), **options)
+    assert restarted.n_iter <= 60
+    continued = cb.fit(table, y, optimizer=cb.Hybrid(0.3, then="training"), **options)
+    assert continued.n_iter > 60
 
 
 def test_importance_and_contributions_include_the_pairs():
@@ -562,7 +563,7 @@ def test_numbers_of_pairs():
     assert sum(len(t.columns) == 2 for t in every.terms.values()) == 15
 
 
-def test_pairs_that_have_a_term_get_no_other():
+def test_pairs_with_a_term_get_no_second_term():
     table, y = planted()
     learners = [..., cb.Tensor("x2", "x1")]
     model = cb.fit(table, y, learners, interactions=[("x1", "x2"), ("x0", "g")], n_iter=10)
@@ -597,7 +598,7 @@ def test_one_column_has_no_pairs(table):
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "words"),
+    ("value", "error", "words"),
     [
         ("all", TypeError, "expected a number, 'auto' or pairs of columns, got 'all'"),
         (-1, ValueError, "interactions must be at least 0, got -1"),
@@ -611,10 +612,10 @@ def test_one_column_has_no_pairs(table):
         ([("x0", "y")], ValueError, "column 'y' is not a feature"),
     ],
 )
-def test_bad_interactions_are_refused(given, error, words):
+def test_bad_interactions_are_refused(value, error, words):
     table, y = planted(n=100)
     with pytest.raises(error, match=words):
-        cb.fit(table | {"y": y}, "y", interactions=given)
+        cb.fit(table | {"y": y}, "y", interactions=value)
 
 
 def test_model_file_keeps_ranking_and_pairs(tmp_path):
@@ -630,7 +631,7 @@ def test_model_file_keeps_ranking_and_pairs(tmp_path):
 
 
 def test_files_of_version_2_are_read():
-    """Their tensors have main effects, and nothing was ranked."""
+    """Tensors in these files include main effects, and there is no ranking."""
     table, y = planted()
     model = cb.fit(table, y, [..., cb.Tensor("x1", "x2")], n_iter=20)
     data = json.loads(json.dumps(to_dict(model)))
@@ -697,14 +698,14 @@ def test_picture_shows_chosen_pairs_and_noise():
     legend, page = display.ax_.get_legend(), display.figure_.bbox
     assert [text.get_text() for text in legend.get_texts()] == [names[0], names[2]]
     assert page.x0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= page.x1
-    assert not display.ax_.texts  # nothing is written over bars
+    assert not display.ax_.texts  # no text covers the bars
     assert model.interactions.plot().ranking is model.interactions
     mpl.pyplot.close("all")
     with pytest.raises(ValueError, match="the fit did not rank pairs"):
         cb.fit(table, y, n_iter=5).plot(kind="interactions")
 
 
-# --- faces ----------------------------------------------------------------------------------------
+# --- estimators, command line, interrupts and progress --------------------------------------------
 
 
 def test_estimators_take_interactions():
@@ -721,7 +722,7 @@ def test_estimators_take_interactions():
         cb.CWBRegressor(interactions=[("x1", "x2")], exclude=["x1"]).fit(X, y)
 
 
-def test_warm_start_goes_on_for_the_difference():
+def test_warm_start_runs_only_the_additional_iterations():
     table, y = planted(n=500)
     X = np.column_stack([table[f"x{j}"] for j in range(5)])
     regressor = cb.CWBRegressor(interactions=1, optimizer="plain", n_iter=20, validation=None)
@@ -742,14 +743,14 @@ def test_command_line(tmp_path, capsys):
     file, out = tmp_path / "t.csv", tmp_path / "m.json"
     file.write_text("\n".join(lines))
     common = ["fit", str(file), "--target", "y", "--iterations", "30", "-o", str(out), "--quiet"]
-    for given, found in (
+    for values, expected in (
         (["auto"], {"x1:x2", "x3:g"}),
         (["1"], {"x1:x2"}),
         (["x0:g", "x1:x2"], {"x0:g", "x1:x2"}),
     ):
-        assert main([*common, "--interactions", *given]) == 0
+        assert main([*common, "--interactions", *values]) == 0
         terms = cb.load(out).terms
-        assert found <= {n for n, t in terms.items() if len(t.columns) == 2}
+        assert expected <= {n for n, t in terms.items() if len(t.columns) == 2}
     assert main([*common, "--interactions", "x0:nope"]) == 1
     assert "column 'nope' is not in the table" in capsys.readouterr().err
     with pytest.raises(SystemExit):
@@ -773,10 +774,10 @@ def test_ctrl_c_in_the_ranking_leaves_the_main_effects(monkeypatch):
     assert stop.value.model.n_iter == 20
 
 
-def test_ranking_tells_how_far_it_is(monkeypatch):
+def test_the_ranking_reports_progress(monkeypatch):
     from cwboost.progress import Progress
 
-    class Told(Progress):
+    class Recorder(Progress):
         every = 0.0
 
         def __init__(self):
@@ -788,7 +789,7 @@ def test_ranking_tells_how_far_it_is(monkeypatch):
 
     monkeypatch.setattr(interactions, "AT_A_TIME", 4)
     table, y = planted(n=300)
-    bar = Told()
+    bar = Recorder()
     rank_interactions(cb.fit(table, y, n_iter=5), table, y, progress=bar)
     assert bar.counts == ["pair  4/15", "pair  8/15", "pair 12/15", "pair 15/15"]
 
@@ -796,7 +797,7 @@ def test_ranking_tells_how_far_it_is(monkeypatch):
 # --- the core -------------------------------------------------------------------------------------
 
 
-def test_core_refuses_what_does_not_fit():
+def test_core_refuses_arrays_of_wrong_sizes():
     basis = TensorBasis(a=LevelBasis(n_levels=3), b=LevelBasis(n_levels=2), orthogonal=True)
     penalty, aim = basis.inner_penalty(), (np.nan, 1.0, False, False, 0)
     fine = np.ones((3, 2)), penalty, aim, np.empty((2, 2))
@@ -823,7 +824,7 @@ def test_core_refuses_what_does_not_fit():
 @pytest.mark.parametrize("shape", [(2, 2), (5, 3), (3, 7), (9, 9)])
 @pytest.mark.parametrize("holes", [0.0, 0.5, 0.9])
 def test_learner_of_cells_is_dense_algebra(shape, holes):
-    """Tables with empty cells, rows or columns."""
+    """The tables have empty cells, rows or columns."""
     rng = np.random.default_rng(19)
     W = np.where(rng.uniform(size=shape) < holes, 0.0, rng.uniform(0.5, 2.0, shape))
     W[0, 0] = 1.0
@@ -857,8 +858,8 @@ def test_learner_of_cells_is_dense_algebra(shape, holes):
     np.testing.assert_allclose(unseen.T @ basis.penalty() @ theta[0], 0.0, atol=1e-9)
 
 
-def test_splits_and_pairs_make_a_problem_together():
-    """Folds and bags: the same bins and pairs, other weights."""
+def test_splits_and_pairs_can_be_combined():
+    """Folds and bags share bins and pairs; only the weights differ."""
     table, y = planted(n=600)
     from cwboost.fitting.problem import FitProblem
     from cwboost.fitting.stages import with_pairs
@@ -880,7 +881,7 @@ def test_splits_and_pairs_make_a_problem_together():
         assert "x1:x2" in model.choices
 
 
-def test_all_pairs_of_shapes_have_penalties_that_vanish_on_nothing_but_what_is_free():
+def test_penalties_of_pairs_have_the_stated_null_dimension():
     sizes = [(n, d, m) for n in (2, 4) for d in (0, 1) for m in (False, True)]
     for a, b in itertools.product(sizes, sizes):
         margins = [LevelBasis(n_levels=n, differences=d, missing=m) for n, d, m in (a, b)]
@@ -890,7 +891,7 @@ def test_all_pairs_of_shapes_have_penalties_that_vanish_on_nothing_but_what_is_f
 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])
-def test_a_bin_that_mixes_cells_is_no_table(weight):
+def test_bins_that_mix_cells_do_not_form_a_table(weight):
     """A level unseen in training takes the mean row; all rows may contain it, unlike training."""
     margin = LevelBasis(n_levels=2, differences=0, missing=False)
     values = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [UNSEEN, 0.0]])

@@ -1,7 +1,7 @@
-"""Fits that are stopped: by Ctrl-C, a callback or the clock; and what others can do meanwhile.
+"""Tests of stopping a fit by Ctrl-C, a callback or a time limit, and of threads during a fit.
 
-Knows: how long stopping may take, and that what was fitted is kept. Signals go to a process of
-their own, so that a failure cannot stop the tests.
+Checks how soon a fit stops and that its iterations are kept. Signals are sent in a separate
+process, so that a failure cannot stop the tests.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def test_an_interrupted_classifier_keeps_the_labels_of_its_classes(monkeypatch):
     assert stop.value.model.classes == ("no", "yes")
 
 
-# Raises SIGINT in the main thread half a second after the fit's first iteration, then says how long
-# the fit took to stop. `problem` makes table, y, learners and what else is given to fit.
+# Sends SIGINT half a second after the fit's first iteration, then checks how soon the fit stopped.
+# `problem` defines table, y, learners and the other options of the fit.
 SCRIPT = """
 import os, signal, threading, time
 import numpy as np
@@ -58,7 +58,7 @@ def callback(iteration):
     return False
 {first}
 try:
-    cb.fit(table, y, learners, n_iter=100_000_000, callback={callback}, **given)
+    cb.fit(table, y, learners, n_iter=100_000_000, callback={callback}, **options)
 except cb.Interrupted as stop:
     took = time.perf_counter() - sent[0]
     model = stop.model
@@ -74,35 +74,36 @@ assert len(model.risk) == m + 1
 print("fine", m)
 """
 
-# The iterations are those of a fit that was not interrupted, and the model can be extended.
+# An uninterrupted fit has the same iterations, and the model can be extended.
 CHECK = """
-again = cb.fit(table, y, learners, n_iter=m, **given)
+again = cb.fit(table, y, learners, n_iter=m, **options)
 assert again.choices == model.choices
 assert np.array_equal(again.risk, model.risk)
 assert np.array_equal(again.at(m).predict(table), model.at(m).predict(table))
-more = model.extend(3, table, y, validation=given.get("validation"))
-longer = cb.fit(table, y, learners, n_iter=m + 3, **given)
+more = model.extend(3, table, y, validation=options.get("validation"))
+longer = cb.fit(table, y, learners, n_iter=m + 3, **options)
 assert more.choices == longer.choices and np.array_equal(more.risk, longer.risk)
 """
 
-# (So few rows that no fit does without them, however long: risks are equal bit for bit.)
+# Has so few rows that search="auto" never chooses "row-free", however long the fit; risks are then
+# equal bit for bit.
 SMALL = """
 rng = np.random.default_rng(0)
 n = 1500
 table = {{"x": rng.uniform(size=n), "z": rng.normal(size=n)}}
 y = np.sin(6 * table["x"]) + rng.normal(size=n)
 learners = [cb.Spline("x"), cb.Spline("z")]
-given = dict(optimizer={optimizer}, validation=rng.uniform(size=n) < 0.3, patience=None)
+options = dict(optimizer={optimizer}, validation=rng.uniform(size=n) < 0.3, patience=None)
 """
 
-# Iterations are long: the signal is seen within one, not only between two.
+# Has long iterations: the signal must be noticed within an iteration, not only between two.
 LARGE = """
 rng = np.random.default_rng(0)
 n = 400_000
 table = {f"x{j}": rng.integers(0, 200, n).astype(float) for j in range(4)}
 y = rng.integers(0, 25, n)
 learners = [cb.Linear(f"x{j}") for j in range(4)]
-given = dict(loss="multinomial", n_threads=2)
+options = dict(loss="multinomial", n_threads=2)
 """
 
 
@@ -140,22 +141,22 @@ class Squared:
         return f - y
     def start(self, y, w):
         return np.average(y, weights=w)
-given["loss"] = Squared()
+options["loss"] = Squared()
 """
     )
     run(SCRIPT.format(problem=problem, first="", callback="callback", least=5, check=CHECK))
 
 
-# --- callbacks, the clock, other threads ----------------------------------------------------------
+# --- callbacks, time limits, other threads --------------------------------------------------------
 
 
-def small_fit(n_iter=10, **given):
+def small_fit(n_iter=10, **options):
     table = make_table(0, 120)
     learners = [cb.Spline("u"), cb.Category("g")]
-    return cb.fit(table, make_target(0, table, "squared"), learners, n_iter=n_iter, **given)
+    return cb.fit(table, make_target(0, table, "squared"), learners, n_iter=n_iter, **options)
 
 
-def test_callbacks_are_given_what_they_take():
+def test_callbacks_receive_the_arguments_they_accept():
     seen = {}
 
     def keep(name, *values, **keywords):
@@ -197,10 +198,10 @@ def test_callbacks_are_given_what_they_take():
     assert all(m.n_iter == 4 for m in models)
 
 
-def test_callback_without_validation_rows_is_told_none():
-    told = []
-    small_fit(2, callback=lambda iteration, risk, validation_risk: told.append(validation_risk))
-    assert told == [None, None]
+def test_callback_receives_none_without_validation_rows():
+    received = []
+    small_fit(2, callback=lambda iteration, risk, validation_risk: received.append(validation_risk))
+    assert received == [None, None]
 
 
 def test_callback_may_be_a_method_or_a_builtin():
@@ -233,7 +234,7 @@ def test_callback_that_returns_true_stops(answer):
     assert np.array_equal(more.risk, small_fit(10).risk)
 
 
-def test_exception_in_a_callback_comes_back():
+def test_exception_in_a_callback_is_raised():
     class OopsError(Exception):
         pass
 
@@ -253,9 +254,12 @@ def test_time_limit_stops(optimizer):
     assert 0.2 <= time.perf_counter() - began < 1.5
     assert model.stopped == "time limit"
     assert model.n_iter > 0
-    began = time.perf_counter()
     table = make_table(0, 120)
-    more = model.extend(FOREVER, table, make_target(0, table, "squared"), time_limit=0.1)
+    y = make_target(0, table, "squared")
+    began = time.perf_counter()
+    more = model.extend(FOREVER, table, y, time_limit=0.1)
+    assert 0.1 <= time.perf_counter() - began < 1.5
+    assert more.stopped == "time limit"
     assert more.n_iter > model.n_iter
     assert np.array_equal(more.risk[: model.n_iter + 1], model.risk)
 
@@ -273,11 +277,11 @@ def test_other_threads_run_during_a_fit():
         target=small_fit, args=(FOREVER,), kwargs={"time_limit": 0.6, "optimizer": cb.Plain(1e-4)}
     )
     fit.start()
-    time.sleep(0.15)  # past the set-up, into the loop
+    time.sleep(0.15)  # wait until the set-up is over
     other.start()
     time.sleep(0.3)
     during = counted
     done.set()
     other.join()
     fit.join()
-    assert during > 10_000  # a held GIL lets it count for at most a few switch intervals
+    assert during > 10_000  # if the fit held the GIL, the count would stay far below

@@ -1,4 +1,4 @@
-"""Prediction intervals: they hold new values as often as they say, and are what the papers say."""
+"""Tests of prediction intervals: their coverage, and agreement with their published definitions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def fitted():
     return table, y, cb.fit(table, y, n_iter=40)
 
 
-def test_cv_plus_is_that_of_the_paper(fitted):
-    """The ends of Barber et al. (2021), from the fits of all folds and every residual."""
+def test_cv_plus_matches_the_paper(fitted):
+    """Compute the ends as Barber et al. (2021) do, from all fold fits and every residual."""
     table, y, model = fitted
     fold = np.arange(300) % 5
     new, _ = make_table(20, seed=7)
@@ -42,9 +42,9 @@ def test_cv_plus_is_that_of_the_paper(fitted):
     for k in range(5):
         part = np.where(fold == k, 0.0, w)
         member = FitProblem.pose(binned, Split(part, None, part), cb.Plain()).fit(40)
-        far = np.abs(y - member.predict(table))[fold == k]
-        low.append(member.predict(new)[:, None] - far)
-        high.append(member.predict(new)[:, None] + far)
+        residuals = np.abs(y - member.predict(table))[fold == k]
+        low.append(member.predict(new)[:, None] - residuals)
+        high.append(member.predict(new)[:, None] + residuals)
     low, high = (np.sort(np.concatenate(ends, axis=1), axis=1) for ends in (low, high))
     ends = model.intervals(table, y, folds=fold, level=0.8).predict(new)
     rank = int(np.ceil(0.8 * 301))
@@ -52,18 +52,18 @@ def test_cv_plus_is_that_of_the_paper(fitted):
     np.testing.assert_allclose(ends["lower"], low[:, 300 - rank], rtol=0, atol=1e-10)
 
 
-def test_split_is_the_prediction_and_a_quantile_of_residuals(fitted):
+def test_split_adds_a_quantile_of_the_residuals_to_the_prediction(fitted):
     table, y, model = fitted
-    made = model.intervals(table, y, kind="split", level=0.8)
-    (member,) = made.members
+    intervals = model.intervals(table, y, kind="split", level=0.8)
+    (member,) = intervals.members
     assert len(member.scores) == 75
-    ends = made.predict(table)
+    ends = intervals.predict(table)
     middle, half = member.lower.predict(table), member.scores[int(np.ceil(0.8 * 76)) - 1]
     np.testing.assert_allclose(ends["upper"], middle + half, atol=1e-10)
     np.testing.assert_allclose(ends["lower"], middle - half, atol=1e-10)
 
 
-def test_quantile_models_that_cross_are_exchanged(fitted):
+def test_quantile_models_that_cross_are_swapped(fitted):
     table, y, _ = fitted
     upper = cb.fit(table, y, loss=cb.Quantile(0.9), n_iter=30)
     lower = cb.fit(table, y, loss=cb.Quantile(0.1), n_iter=30)
@@ -74,21 +74,21 @@ def test_quantile_models_that_cross_are_exchanged(fitted):
         np.testing.assert_allclose(ends["lower"], lower.predict(table))
 
 
-def test_bags_are_calibrated_by_the_rows_that_they_left_out():
+def test_bags_are_calibrated_by_their_out_of_bag_rows():
     table, y = make_table()
     model = cb.fit(table, y, bags=6, n_iter=40, bins="exact", random_state=3)
-    made = model.intervals(table, y, kind="bags")
-    scores = made.members[0].scores
-    # The mean of half the squares is the risk that the fit found for these rows.
+    intervals = model.intervals(table, y, kind="bags")
+    scores = intervals.members[0].scores
+    # The mean of half the squared scores is the validation risk of the fit.
     assert np.mean(scores**2) / 2 == pytest.approx(model.validation_risk[0], rel=1e-9)
-    ends = made.predict(table)
+    ends = intervals.predict(table)
     np.testing.assert_allclose((ends["lower"] + ends["upper"]) / 2, model.predict(table), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_new_values_lie_inside_as_often_as_promised(kind):
-    rates, wide = [], []
-    for seed in range(30 if kind == "split" else 6):  # few rows calibrate a split
+def test_intervals_have_the_promised_coverage(kind):
+    rates, width_ratios = [], []
+    for seed in range(30 if kind == "split" else 6):  # a split has few calibration rows
         table, y = make_table(200, seed)
         new, truth = make_table(1000, 1000 + seed)
         bags = 12 if kind == "bags" else None
@@ -97,15 +97,15 @@ def test_new_values_lie_inside_as_often_as_promised(kind):
         ends = model.intervals(table, y, kind=kind, folds=folds).predict(new)
         rates.append(covered(ends, truth))
         width = ends["upper"] - ends["lower"]
-        wide.append(width[new["x"] > 0.8].mean() / width[new["x"] < 0.2].mean())
+        width_ratios.append(width[new["x"] > 0.8].mean() / width[new["x"] < 0.2].mean())
     if kind == "quantiles":
-        assert 0.8 < np.mean(rates) < 0.97  # promises nothing
+        assert 0.8 < np.mean(rates) < 0.97  # no coverage guarantee
     else:
         assert 0.88 < np.mean(rates) < 0.97
     if kind in ("cqr", "quantiles"):
-        assert np.mean(wide) > 1.6  # y varies more there
+        assert np.mean(width_ratios) > 1.6  # y varies more at large x
     else:
-        assert np.mean(wide) == pytest.approx(1, abs=0.1)
+        assert np.mean(width_ratios) == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("loss", ["poisson", "absolute", "gamma", "huber"])
@@ -125,15 +125,15 @@ def test_other_losses_have_intervals(loss):
             model.intervals(table, y, kind="cqr")
 
 
-def test_validation_rows_are_chosen_anew_in_every_fold():
+def test_every_fold_draws_its_own_validation_rows():
     table, y = make_table()
     model = cb.fit(table, y, optimizer=cb.Hybrid(0.3, 0.03, then="training"), validation=0.25)
-    made = model.intervals(table, y, folds=4)
-    assert all(m.lower.validation_risk is not None for m in made.members)
-    assert covered(made.predict(table), y) > 0.85
+    intervals = model.intervals(table, y, folds=4)
+    assert all(m.lower.validation_risk is not None for m in intervals.members)
+    assert covered(intervals.predict(table), y) > 0.85
 
 
-def test_whole_weights_are_repeated_rows(fitted):
+def test_integer_weights_equal_repeated_rows(fitted):
     table, y, _ = fitted
     table = {name: np.round(column, 1) for name, column in table.items()}
     times = np.random.default_rng(3).integers(0, 4, 300)
@@ -148,7 +148,7 @@ def test_whole_weights_are_repeated_rows(fitted):
     np.testing.assert_allclose(ends["upper"], expected["upper"], rtol=1e-9)
 
 
-def test_threads_do_not_matter_and_they_are_pickled(fitted):
+def test_intervals_do_not_depend_on_threads_and_can_be_pickled(fitted):
     table, y, model = fitted
     one, two = (model.intervals(table, y, folds=3, n_threads=t) for t in (1, 2))
     np.testing.assert_array_equal(one.predict(table)["lower"], two.predict(table)["lower"])
@@ -156,7 +156,7 @@ def test_threads_do_not_matter_and_they_are_pickled(fitted):
     np.testing.assert_array_equal(again.predict(table)["upper"], one.predict(table)["upper"])
 
 
-def test_too_few_rows_promise_nothing():
+def test_too_few_rows_give_infinite_intervals():
     table, y = make_table(8)
     model = cb.fit(table, y, [cb.Linear("x")], n_iter=5)
     ends = model.intervals(table, y, folds=4, level=0.9).predict(table)
@@ -190,13 +190,13 @@ def test_the_estimator_has_intervals():
         ({"kind": "bags", "folds": 10}, "not to kind='bags'"),
     ],
 )
-def test_bad_intervals_are_refused(fitted, options, message):
+def test_wrong_options_are_refused(fitted, options, message):
     table, y, model = fitted
     with pytest.raises(ValueError, match=message):
         model.intervals(table, y, **options)
 
 
-def test_models_that_have_none(fitted):
+def test_models_without_intervals(fitted):
     table, y, model = fitted
     with pytest.raises(ValueError, match="the binomial loss is for"):
         cb.fit(table, y > 0, loss="binomial", n_iter=5).intervals(table, y > 0)
@@ -206,24 +206,27 @@ def test_models_that_have_none(fitted):
         model.edit("zero", "z").intervals(table, y)
 
 
-def test_they_say_what_they_are(fitted):
+def test_repr_of_intervals(fitted):
     table, y, model = fitted
-    made = model.intervals(table, y, level=0.8, folds=3)
-    beyond = np.concatenate([m.scores for m in made.members])
-    half = np.sort(beyond)[int(np.ceil(0.8 * 301)) - 1]
-    assert repr(made) == (
+    intervals = model.intervals(table, y, level=0.8, folds=3)
+    scores = np.concatenate([m.scores for m in intervals.members])
+    half = np.sort(scores)[int(np.ceil(0.8 * 301)) - 1]
+    assert repr(intervals) == (
         "<cwboost.Intervals: 80% of new y by cv+, 3 folds, calibrated by 300 rows: predictions ± "
         f"{half:.3g}>"
     )
-    made = model.intervals(table, y, kind="quantiles")
-    assert repr(made) == "<cwboost.Intervals: 90% of new y by quantiles>"
+    intervals = model.intervals(table, y, kind="quantiles")
+    assert repr(intervals) == "<cwboost.Intervals: 90% of new y by quantiles>"
     assert "quantiles ± " in repr(model.intervals(table, y, kind="cqr", folds=2))
-    assert "[" not in repr(made.members[0])  # no arrays
+    assert "[" not in repr(intervals.members[0])  # no arrays
 
 
-def test_skewed_y_of_a_model_that_is_wrong():
-    """Skewed, ever more varied with x, and with an interaction that the model does not have: both
-    kinds hold nine of ten, but only quantile models do so where y varies most, and lean its way."""
+def test_skewed_y_and_a_misspecified_model():
+    """y is skewed, varies more with x, and has an interaction that the model lacks.
+
+    Both kinds cover nine of ten new values. Only quantile models also do so where y varies most,
+    and their intervals are longer on the side of the skew.
+    """
     rng = np.random.default_rng(0)
 
     def draw(n):
@@ -234,14 +237,14 @@ def test_skewed_y_of_a_model_that_is_wrong():
     table, y = draw(1200)
     new, truth = draw(20_000)
     model = cb.fit(table, y, n_iter=100)
-    wild = new["x"] > 0.8
-    held = {}
+    noisy = new["x"] > 0.8
+    coverage = {}
     for kind in ("cv+", "cqr"):
         ends = model.intervals(table, y, kind=kind, folds=5).predict(new)
         inside = (ends["lower"] <= truth) & (truth <= ends["upper"])
         assert 0.875 < np.mean(inside) < 0.935
-        held[kind] = np.mean(inside[wild])
+        coverage[kind] = np.mean(inside[noisy])
     above, below = ends["upper"] - model.predict(new), model.predict(new) - ends["lower"]
-    assert held["cv+"] < 0.8
-    assert held["cqr"] > 0.85
-    assert np.mean(above[wild]) > 1.2 * np.mean(below[wild])
+    assert coverage["cv+"] < 0.8
+    assert coverage["cqr"] > 0.85
+    assert np.mean(above[noisy]) > 1.2 * np.mean(below[noisy])

@@ -1,6 +1,6 @@
-"""Imports follow the flow of the data: which package may import which, in Python and in C++.
+"""Tests of the layers: which package may import which, in Python and in C++.
 
-Reads the sources as text and as syntax trees; imports none of them.
+Imports follow the flow of the data. Most tests read the sources as text or as syntax trees.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PACKAGE = ROOT / "src" / "cwboost"
 CORE = ROOT / "core"
 
 # A package (or top-level module) may import, at module level, from itself and from all packages
-# that it reaches along this table. What a method imports inside its body does not count: a Model
-# draws, exports and extends itself by packages that are above it.
+# that can be reached in this table. Imports inside a function body do not count: a Model plots,
+# exports and extends itself with packages above its own.
 MAY_IMPORT = {
     "_core": set(),
     "_utils": set(),
@@ -47,8 +47,8 @@ MAY_IMPORT = {
     "cli": {"dask", "datasets", "estimators", "report"},
     "__main__": {"cli"},
 }
-# Libraries that only some places know. Elsewhere they are not even imported inside a body.
-KNOWN_BY = {
+# Libraries that only some modules may import. Others may not import them inside functions either.
+MAY_BE_IMPORTED_BY = {
     "narwhals": ("frames.",),
     "matplotlib": ("plotting.",),
     "optuna": ("selection.tuning.optuna",),
@@ -102,7 +102,7 @@ CPP_MAY_INCLUDE = {
 
 
 def reachable(graph, start):
-    """Return all nodes that can be reached from a node, without the node itself."""
+    """Return all nodes that can be reached from a node; itself only if it is on a cycle."""
     found, todo = set(), list(graph[start])
     while todo:
         node = todo.pop()
@@ -131,7 +131,7 @@ class Import:
 
     @property
     def own(self):
-        """The package or top-level module of cwboost that is imported; None for libraries."""
+        """Return the package or top-level module of cwboost; None for other libraries."""
         parts = self.module.split(".")
         if parts[0] != "cwboost":
             return None
@@ -140,7 +140,7 @@ class Import:
 
 @cache
 def imports(name):
-    """Return the imports of a module; those under TYPE_CHECKING are for type checkers only."""
+    """Return the imports of a module, except imports under TYPE_CHECKING."""
     is_package = (PACKAGE / Path(*name.split("."))).is_dir()
     folder = name.split(".") if is_package else name.split(".")[:-1]
 
@@ -166,7 +166,7 @@ def package_of(name):
     return name.split(".")[0]
 
 
-def test_every_package_has_a_place():
+def test_every_package_is_in_the_table():
     assert {package_of(name) for name in modules()} - {"__init__"} == set(MAY_IMPORT) - {"_core"}
 
 
@@ -183,7 +183,7 @@ def test_a_module_imports_only_packages_below_its_own(name):
     assert found <= allowed, f"{name} imports {found - allowed}"
 
 
-def test_modules_of_a_package_do_not_import_in_a_circle():
+def test_modules_have_no_circular_imports():
     graph = {
         name: {
             target
@@ -199,10 +199,10 @@ def test_modules_of_a_package_do_not_import_in_a_circle():
         assert name not in reachable(graph, name), name
 
 
-@pytest.mark.parametrize("library", KNOWN_BY)
-def test_few_places_know_a_library(library):
+@pytest.mark.parametrize("library", MAY_BE_IMPORTED_BY)
+def test_a_library_is_imported_only_where_it_may_be(library):
     users = {name for name in modules() for i in imports(name) if i.module.split(".")[0] == library}
-    assert {name for name in users if not name.startswith(KNOWN_BY[library])} == set()
+    assert {name for name in users if not name.startswith(MAY_BE_IMPORTED_BY[library])} == set()
 
 
 def test_no_module_imports_a_private_name_of_another():
@@ -265,8 +265,8 @@ def test_only_one_module_calls_the_loop_of_the_core():
     assert callers == {"fitting.problem"}
 
 
-# Passes over whole columns (setup.hpp), and the sets in which bins are handed to the core. Rows,
-# losses and learners of the core are for later steps.
+# Functions over whole columns (setup.hpp), and the classes that pass bins to the core. Rows, losses
+# and learners of the core are used by later steps only.
 KERNELS = {
     "IndexSet", "MomentSet",
     "assign_cuts", "assign_equal", "assign_nearest", "bin_exactly", "distinct", "place",
@@ -292,7 +292,7 @@ def sources():
     return sorted(p for p in CORE.rglob("*") if p.suffix in (".hpp", ".cpp", ".h"))
 
 
-def test_every_core_file_has_a_place():
+def test_every_core_file_is_in_the_table():
     assert {p.name for p in sources()} == set(CPP_MAY_INCLUDE)
 
 
@@ -302,7 +302,7 @@ def test_core_includes_only_what_is_below_it(name):
     assert own <= reachable(CPP_MAY_INCLUDE, name)
 
 
-def test_only_bindings_know_nanobind_and_python():
+def test_only_bindings_include_nanobind_and_python():
     for path in sources():
         known = [i for i in includes(path) if i.startswith(("nanobind", "Python.h", "pybind"))]
         assert not known or path.name.startswith(("bind_", "module.cpp")), path.name

@@ -1,4 +1,4 @@
-"""The contract of losses: a loss written by a user is asked, never recognised, by every part."""
+"""Tests of the loss interface: user-defined losses work wherever built-in losses do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EACH = [cb.Squared(), cb.Absolute(), cb.Quantile(0.3), cb.Huber(0.7), cb.Binomia
 
 @dataclass(frozen=True)
 class MyPoisson(Loss):
-    """Poisson, by Python functions and under another name."""
+    """The Poisson loss, written as Python functions under another name."""
 
     name: ClassVar[str] = "my poisson"
     link: ClassVar[str | None] = "log"
@@ -63,7 +63,7 @@ class MyPoisson(Loss):
 
 
 class Probit:
-    """A loss on classes with a link that nobody knows, as an object of the user's own."""
+    """A loss for classes with a link that cwboost does not know, as a plain Python object."""
 
     target = "classes"
     link = "probit"
@@ -117,7 +117,7 @@ def test_curvature_is_the_second_derivative_of_the_loss(loss):
 
 
 @pytest.mark.parametrize("loss", [*EACH, cb.Multinomial(3)], ids=lambda loss: loss.name)
-def test_responses_are_those_of_the_link(loss):
+def test_responses_apply_the_inverse_link(loss):
     score = RNG.normal(size=(5, loss.n_outputs))
     np.testing.assert_array_equal(loss.response(score), INVERSE_LINKS[loss.link](score))
     np.testing.assert_array_equal(loss.predict(score, "response"), loss.response(score))
@@ -125,7 +125,7 @@ def test_responses_are_those_of_the_link(loss):
     assert loss.log_link == (loss.link == "log")
 
 
-def test_texts_of_losses():
+def test_code_label_and_identity_of_losses():
     assert (cb.Squared().code(), cb.Squared().label()) == ("'squared'", "squared")
     assert cb.Quantile(0.9).code() == "cb.Quantile(tau=0.9)"
     assert cb.Quantile(0.9).label() == "quantile, tau=0.9"
@@ -136,7 +136,7 @@ def test_texts_of_losses():
     assert MyPoisson().identity().startswith("MyPoisson ")
 
 
-def test_a_subclass_is_fitted_judged_and_exported_like_the_loss_that_it_copies(tmp_path):
+def test_a_subclass_is_fitted_evaluated_and_exported_like_the_loss_it_copies(tmp_path):
     mine, theirs = fitted(MyPoisson(), COUNTS), fitted("poisson", COUNTS)
     np.testing.assert_allclose(mine.predict(TABLE), theirs.predict(TABLE), rtol=1e-6)
     found = [figures(evaluate_rows(m, read(TABLE), COUNTS)) for m in (mine, theirs)]
@@ -158,7 +158,7 @@ def test_a_subclass_is_fitted_judged_and_exported_like_the_loss_that_it_copies(t
 
 
 @pytest.mark.parametrize("loss", ["poisson", "tweedie"])
-def test_rows_without_any_count_can_be_judged(loss):
+def test_rows_with_only_zero_counts_can_be_evaluated(loss):
     model = cb.fit(TABLE, COUNTS, loss=loss, n_iter=5)
     found = figures(evaluate_rows(model, read(TABLE), np.zeros(len(COUNTS))))
     assert found["deviance explained"] == 0.0
@@ -181,7 +181,7 @@ def test_a_registered_subclass_is_saved(tmp_path):
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
 
 
-def test_an_object_may_be_a_loss_on_classes(tmp_path):
+def test_an_object_may_be_a_loss_for_classes(tmp_path):
     model, usual = fitted(Probit(), LABELS), fitted("binomial", LABELS)
     assert model.classes == ("no", "yes")
     np.testing.assert_allclose(model.predict(TABLE), usual.predict(TABLE), atol=0.06)
@@ -204,7 +204,7 @@ def test_an_object_may_be_a_loss_on_classes(tmp_path):
         cb.CWBRegressor(Probit()).fit(X[:, None], X)
 
 
-def test_further_kinds_of_prediction():
+def test_a_loss_may_define_kinds_of_prediction():
     @dataclass(frozen=True)
     class WithVariance(cb.Squared):
         prediction_kinds: ClassVar[tuple[str, ...]] = ("response", "score", "square")
@@ -237,7 +237,7 @@ def test_separate_choices_are_refused():
         fitted(Separate(), LABELS)
 
 
-def test_what_a_loss_must_have():
+def test_missing_methods_of_a_loss_are_named():
     with pytest.raises(TypeError, match="object lacks loss, gradient, start"):
         as_loss(object())
 
@@ -273,7 +273,7 @@ def test_class_codes_undo_the_coding(loss):
     assert loss_for_classes(loss.n_classes).name == loss.name
 
 
-def test_registered_metrics_have_names_everywhere():
+def test_registered_metrics_can_be_passed_by_name():
     def worst(y, prediction):
         return np.abs(y - prediction).max()
 
@@ -297,7 +297,7 @@ def test_registered_metrics_have_names_everywhere():
 
 
 class TwoScores:
-    """A loss with two scores per row and no classes: squared errors of y and of -y."""
+    """A loss with two scores per row but without classes: squared errors of y and -y."""
 
     n_outputs = 2
 
@@ -332,7 +332,7 @@ def test_the_start_does_not_overflow_with_offsets_far_apart():
 
 
 @pytest.mark.parametrize(("n", "fine"), [(1000, True), (1001, False)])
-def test_a_target_may_have_a_thousand_classes(n, fine):
+def test_a_target_may_have_at_most_a_thousand_classes(n, fine):
     y = read_column([f"{k:04}" for k in range(n)], "y")
     if fine:
         assert len(as_loss("multinomial").read_y(y)[1]) == n
@@ -343,5 +343,5 @@ def test_a_target_may_have_a_thousand_classes(n, fine):
 
 @pytest.mark.parametrize(("loss", "curvature"), [("squared", 1.0), ("binomial", 0.25),
                                                  ("multinomial", 0.25)])  # fmt: skip
-def test_bootstrap_fits_take_half_the_step_that_cannot_overshoot(loss, curvature):
+def test_bootstrap_fits_take_half_of_the_largest_safe_step(loss, curvature):
     assert as_loss(loss).bootstrap_rate == 0.5 / curvature

@@ -1,4 +1,4 @@
-"""Metrics by name against the scorers of scikit-learn, and what a metric may return."""
+"""Tests of metrics: built-in scorers against scikit-learn, and what a metric may return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FITTING = [
 
 
 def make(loss, weighted, n=300):
-    """Rows with scores that say something about y, some of them alike."""
+    """Return rows and scores that are related to y; some scores are equal."""
     rng = np.random.default_rng(0)
     classes, q = CLASSES[loss], 3 if loss == "multinomial" else 1
     score = np.round(rng.normal(size=(n, q)), 1)
@@ -33,34 +33,34 @@ def make(loss, weighted, n=300):
         y = np.where(score[:, 0] + rng.logistic(size=n) > 0, 1.0, -1.0)
     else:
         y = np.abs(score[:, 0] + rng.normal(size=n))
-    made = as_loss(loss).with_classes(classes) if classes else as_loss(loss)
+    loss_object = as_loss(loss).with_classes(classes) if classes else as_loss(loss)
     weights = rng.integers(1, 4, n) / 2 if weighted else np.ones(n)
-    return metrics.HeldOutRows(made, classes, y, weights), score
+    return metrics.HeldOutRows(loss_object, classes, y, weights), score
 
 
 @pytest.mark.parametrize(("name", "loss"), FITTING)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_own_scorers_are_those_of_scikit_learn(name, loss, weighted):
+def test_built_in_scorers_match_scikit_learn(name, loss, weighted):
     tested, score = make(loss, weighted)
     (own,) = as_metrics(name, None, tested.loss, tested.classes)
     assert (own.name, own.greater_is_better) == (name, True)
-    assert not isinstance(own.function, ScorerMetric)  # it is not asked
+    assert not isinstance(own.function, ScorerMetric)  # scikit-learn is not called
     theirs = ScorerMetric(get_scorer(name), bool(tested.classes))(tested, score)
     assert own.function(tested, score) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_all_own_scorers_were_compared():
+def test_all_built_in_scorers_are_compared():
     assert {name for name, _ in FITTING} == {*SCORERS, "accuracy", "r2"}
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "neg_brier_score"])
-def test_others_are_asked_of_scikit_learn(name):
-    """Of more than two classes they are other numbers, or none."""
+def test_other_scorers_are_computed_by_scikit_learn(name):
+    """With more than two classes these scorers are defined differently, or not at all."""
     (found,) = as_metrics(name, None, as_loss("multinomial"), (1, 2, 5))
     assert isinstance(found.function, ScorerMetric)
 
 
-def test_scorers_choose_as_metrics_do():
+def test_scorers_choose_the_same_iteration_as_metrics():
     rng = np.random.default_rng(1)
     table = {"x": rng.uniform(size=200), "z": rng.normal(size=200)}
     y = np.sin(6 * table["x"]) + rng.normal(0, 0.3, 200)
@@ -81,20 +81,20 @@ def test_scorers_choose_as_metrics_do():
         ("good", "str"),
     ],
 )
-@pytest.mark.parametrize("asked", ["cv", "tune"])
-def test_a_metric_returns_a_number(returned, got, asked):
+@pytest.mark.parametrize("function", ["cv", "tune"])
+def test_a_metric_must_return_a_number(returned, got, function):
     def my_loss(_y, _prediction):
         return returned
 
     table = {"x": np.arange(30.0)}
-    options = {"n_iter": 3} if asked == "cv" else {"schedule": cb.RandomSearch(1, 3)}
+    options = {"n_iter": 3} if function == "cv" else {"schedule": cb.RandomSearch(1, 3)}
     with pytest.raises(
         TypeError, match=f"metric my_loss: expected it to return a number, got {got}"
     ):
-        getattr(cb, asked)(table, np.arange(30.0), folds=2, metric=my_loss, **options)
+        getattr(cb, function)(table, np.arange(30.0), folds=2, metric=my_loss, **options)
 
 
-def test_numbers_of_any_kind_will_do():
+def test_a_metric_may_return_any_type_of_number():
     table, y = {"x": np.arange(30.0)}, np.arange(30.0)
     for number in (1, np.float32(1), np.array(1.0), True):
 
@@ -104,6 +104,6 @@ def test_numbers_of_any_kind_will_do():
         assert cb.cv(table, y, n_iter=3, folds=2, metric=my_loss, extend=False).best == 1.0
 
 
-def test_metrics_of_classes_are_for_classes():
+def test_metrics_for_classes_are_refused_for_numbers():
     with pytest.raises(ValueError, match="metric 'accuracy' is for classes, not for the squared"):
         cb.cv({"x": np.arange(30.0)}, np.arange(30.0), n_iter=3, metric="accuracy")

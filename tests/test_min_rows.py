@@ -1,4 +1,4 @@
-"""min_rows_per_bin: bins with few rows are merged, on local rows and on shards."""
+"""Tests of min_rows_per_bin: bins with few rows are merged, for local rows and for shards."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def problem(n=1500, seed=0):
 
 
 def sizes(monkeypatch, run):
-    """Training rows in the bins of every set of a fit."""
+    """Return the number of training rows per bin, for every set of bins of a fit."""
     found = []
-    made = PreparedRows.make.__func__
+    original = PreparedRows.make.__func__
 
-    def make(cls, data, *given):
-        binned = made(cls, data, *given)
+    def make(cls, data, *arguments):
+        binned = original(cls, data, *arguments)
         rows = data.training
         found.extend(
             np.bincount(s.index[rows], minlength=s.n_bins) for s in binned.shared_bins.sets
@@ -46,15 +46,15 @@ def sizes(monkeypatch, run):
 @pytest.mark.parametrize("bins", ["auto", "sqrt", 300, cb.Bins(40, "quantile")])
 def test_every_bin_has_enough_rows(monkeypatch, bins):
     table, y = problem()
-    how = {"bins": bins, "n_iter": 5, "validation": 0.3, "patience": None}
+    options = {"bins": bins, "n_iter": 5, "validation": 0.3, "patience": None}
 
-    def run(**given):
-        return cb.fit(table, y, "auto", **how, **given)
+    def run(**more):
+        return cb.fit(table, y, "auto", **options, **more)
 
     assert min(s.min() for s in sizes(monkeypatch, run)) < LEAST
     merged = sizes(monkeypatch, lambda: run(min_rows_per_bin=LEAST))
     assert min(s[s > 0].min() for s in merged) >= LEAST
-    assert max(map(len, merged)) > 10  # and not all in one
+    assert max(map(len, merged)) > 10  # not everything is merged
 
 
 def test_a_column_of_two_numbers_keeps_both(monkeypatch):
@@ -68,36 +68,36 @@ def test_a_column_of_two_numbers_keeps_both(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:levels never seen in training")
-def test_steps_and_levels_of_a_model():
+def test_steps_and_levels_have_enough_rows():
     table, y = problem()
     model = cb.fit(table, y, [cb.Step("smooth"), cb.Category("job")], n_iter=50,
                    min_rows_per_bin=LEAST)  # fmt: skip
     job = model.terms["job"]
     assert set("abcd") <= set(job.plan.encoders[0].levels) < set("abcdefgh")
     effects = model.predict({"smooth": np.ones(2), "job": ["h", "never seen"]}, kind="score")
-    assert effects[0] == effects[1]  # a rare level is as good as unseen
+    assert effects[0] == effects[1]  # a rare level is treated as unseen
     at = np.searchsorted(model.terms["smooth"].plan.encoders[0].cuts, table["smooth"])
     assert np.bincount(at).min() >= LEAST
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3])
 @pytest.mark.parametrize("learners", [None, "auto", "step"])
-def test_shards_merge_as_a_fit_that_knows_the_sites(n_shards, learners):
+def test_shards_merge_bins_like_a_local_fit_with_sites(n_shards, learners):
     table, y = problem(4000)
     shards = sharding.split_rows(table, {"y": y}, 5, n_shards)
     parts = sharding.cut(len(y), 5)
     site = np.zeros(len(y))
     for k, (a, b) in enumerate(parts):
         site[a:b] = k % n_shards
-    how = {"loss": "huber", "n_iter": 30, "validation": 0.3, "min_rows_per_bin": LEAST}
-    here = cb.fit({**table, "site": site}, y, learners, sites="site", **how)
-    there = sharding.fit(shards, y, learners, **how)
+    options = {"loss": "huber", "n_iter": 30, "validation": 0.3, "min_rows_per_bin": LEAST}
+    here = cb.fit({**table, "site": site}, y, learners, sites="site", **options)
+    there = sharding.fit(shards, y, learners, **options)
     assert there.choices == here.choices
     for name, term in here.terms.items():
         np.testing.assert_allclose(there.terms[name].coef, term.coef, atol=1e-10)
         assert there.terms[name].plan.encoders == term.plan.encoders
-    if n_shards == 1:  # where all rows are in one place nobody needs to say so
-        alone = cb.fit(table, y, learners, **how)
+    if n_shards == 1:  # with a single site, sites= is not needed
+        alone = cb.fit(table, y, learners, **options)
         assert alone.choices == here.choices
     if learners == "step":
         cuts = here.terms["smooth"].plan.encoders[0].cuts
@@ -107,17 +107,17 @@ def test_shards_merge_as_a_fit_that_knows_the_sites(n_shards, learners):
         assert counts[counts > 0].min() >= LEAST
 
 
-def test_a_fit_can_go_on(tmp_path):
+def test_a_fit_can_be_extended(tmp_path):
     table, y = problem()
-    how = {"min_rows_per_bin": LEAST}
-    whole = cb.fit(table, y, n_iter=30, **how)
-    part = cb.fit(table, y, n_iter=10, **how)
+    options = {"min_rows_per_bin": LEAST}
+    whole = cb.fit(table, y, n_iter=30, **options)
+    part = cb.fit(table, y, n_iter=10, **options)
     assert part.extend(20, table, y).choices == whole.choices
     part.save(tmp_path / "model.json")
     assert cb.load(tmp_path / "model.json").extend(20, table, y).choices == whole.choices
 
 
-def test_what_cannot_be_merged_is_refused():
+def test_invalid_requests_are_refused():
     table, y = problem(400)
     rare = np.where(np.arange(400) < 3, np.nan, table["smooth"])
     with pytest.raises(ValueError, match="fewer missing cells than min_rows_per_bin = 25"):
@@ -144,7 +144,7 @@ def test_what_cannot_be_merged_is_refused():
 
 
 class Mine:
-    """A squared loss of one's own."""
+    """A user-defined squared loss."""
 
     def loss(self, y, score):
         return (y - score) ** 2 / 2
@@ -173,7 +173,7 @@ def test_y_does_not_leave_the_shards():
 
 
 def test_tails_of_merged_bins_are_flat():
-    """Knots end where the points do: beyond them there is nothing to hold a curve."""
+    """Knots end at the last bin point, because no data determine a curve beyond it."""
     rng = np.random.default_rng(0)
     x = rng.gamma(2, 2, 4000)
     y = np.sin(x) + rng.normal(0, 0.3, 4000)
@@ -185,7 +185,7 @@ def test_tails_of_merged_bins_are_flat():
     assert risk < 1.05 * model.risk[-1]
 
 
-def test_a_rare_level_costs_no_other_its_effect():
+def test_a_rare_level_does_not_change_other_levels():
     rng = np.random.default_rng(0)
     level = np.repeat(["a", "b", "c"], [1000, 1200, 10])
     y = np.repeat([0.0, 3.0, 9.0], [1000, 1200, 10]) + rng.normal(0, 0.1, 2210)
@@ -198,8 +198,8 @@ def test_a_rare_level_costs_no_other_its_effect():
     np.testing.assert_allclose(there.terms["job"].coef, model.terms["job"].coef, atol=1e-10)
 
 
-def test_rows_held_out_do_not_count_for_training_rows():
-    """A level of 40 rows of which one is a training row would tell of that row."""
+def test_held_out_rows_do_not_count_as_training_rows():
+    """A level with one training row and 39 held-out rows would reveal that training row."""
     rng = np.random.default_rng(0)
     level = np.repeat(["a", "b", "g"], [500, 500, 40])
     held = np.zeros(1040, bool)

@@ -1,6 +1,6 @@
-"""Moments are bins by other means: fits with them equal fits with bins.
+"""Tests of moments: fits with moments equal fits with bins.
 
-Forces the moment form on small problems and compares; the kernels are tested in test_core.
+The tests force moments on small problems. The kernels are tested in test_core.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ LEARNERS = [
 
 @pytest.fixture
 def both(monkeypatch):
-    """The same call by bins and by moments."""
-    made, make = [], moments.MomentPieces.make
+    """Return a function that runs a call with bins and with moments, and returns both results."""
+    pieces, make = [], moments.MomentPieces.make
     monkeypatch.setattr(moments, "MIN_SHARE", 0.0)
-    monkeypatch.setattr(moments.MomentPieces, "make", lambda *a: made.append(make(*a)) or made[-1])
+    monkeypatch.setattr(
+        moments.MomentPieces, "make", lambda *a: pieces.append(make(*a)) or pieces[-1]
+    )
 
     def call(function):
-        made.clear()
+        pieces.clear()
         monkeypatch.setattr(moments, "MIN_BINS", 10**9)
         bins = function()
-        assert not made
+        assert not pieces
         monkeypatch.setattr(moments, "MIN_BINS", 10)
         found = function()
-        assert made
-        assert None not in made
+        assert pieces
+        assert None not in pieces
         return bins, found
 
     return call
@@ -59,7 +61,7 @@ def table(n=N, seed=0):
         "b": 1e6 + rng.uniform(size=n),  # far from zero
         "c": rng.standard_t(2, size=n),  # far outliers
         "d": rng.uniform(-1, 1, n),
-        "e": rng.integers(0, 5, n).astype(float),  # few values: bins beside moments
+        "e": rng.integers(0, 5, n).astype(float),  # few values: bins, not moments
     }
     out["d"][rng.uniform(size=n) < 0.1] = np.nan
     return out
@@ -94,11 +96,11 @@ def assert_same(bins, found):
 
 @pytest.mark.parametrize("loss", ["squared", "binomial", "multinomial"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_fit_by_moments_is_the_fit_by_bins(both, optimizer, loss):
+def test_a_fit_with_moments_equals_the_fit_with_bins(both, optimizer, loss):
     x = table()
     y, weights = target(x, loss), np.random.default_rng(2).uniform(0.5, 2.0, N)
     held = np.zeros(N, bool)
-    held[np.argsort(np.abs(x["a"]))[-30:]] = True  # beyond the range of the others
+    held[np.argsort(np.abs(x["a"]))[-30:]] = True  # beyond the range of the training rows
     held[::7] = True
 
     def fit():
@@ -111,7 +113,7 @@ def test_a_fit_by_moments_is_the_fit_by_bins(both, optimizer, loss):
 
 
 @pytest.mark.parametrize("search", ["full", "certified", "row-free"])
-def test_every_search(both, search):
+def test_every_search_mode(both, search):
     x = table(3000)
     y = target(x)
     assert_same(*both(lambda: cb.fit(x, y, LEARNERS, n_iter=80, bins="exact", search=search)))
@@ -128,7 +130,7 @@ def test_learners_that_share_a_column(both):
     assert_same(*both(lambda: cb.fit(x, y, learners, n_iter=60, bins="exact")))
 
 
-def test_other_learners_beside_them(both):
+def test_moments_together_with_other_learners(both):
     x = table()
     y = target(x)
     learners = [
@@ -147,7 +149,7 @@ def test_rules_with_many_bins(both, rule):
 
 @pytest.mark.parametrize("far", [1.0, 1e6, 1e12])
 def test_validation_rows_far_beyond_the_range(both, far):
-    """An outlier takes no digits from the rows that lie near."""
+    """An outlier does not reduce the accuracy of the other rows."""
     x = table()
     y = target(x)
     x["a"][-3:] = [-5.0, 5.0, far]
@@ -167,7 +169,7 @@ def test_validation_rows_far_beyond_the_range(both, far):
 
 
 def test_few_rows_in_a_piece(both):
-    """Knots with hardly a row between them, and some with none."""
+    """Some intervals between knots have few rows, others have no rows."""
     rng = np.random.default_rng(3)
     x = {"a": np.concatenate([rng.uniform(0, 1, 40), [5.0, 9.7, 10.0]])}
     y = np.sin(x["a"])
@@ -208,7 +210,7 @@ def test_threads_change_nothing(both):
             np.testing.assert_array_equal(term.beta, two.terms[name].beta)
 
 
-# --- when there are moments -----------------------------------------------------------------------
+# --- when moments are used ------------------------------------------------------------------------
 
 LINE = PowerBasis(center=0.0, scale=1.0, degree=1)
 
@@ -222,29 +224,29 @@ def binned(x, rule, *bases):
     return bin_by_rule(x, Bins(rule), everyone, summary, bases, room)
 
 
-def test_only_where_they_pay():
+def test_moments_are_used_only_where_they_save_time():
     x = np.random.default_rng(4).normal(size=6000)
     assert isinstance(binned(x, "exact", LINE), MomentSet)
     assert isinstance(binned(x, 5000, LINE), MomentSet)
     assert isinstance(binned(x, 4000, LINE), IndexSet)
     assert isinstance(binned(x, "auto", LINE), IndexSet)
     assert isinstance(binned(np.round(x, 2), "exact", LINE), IndexSet)
-    assert isinstance(binned(np.repeat(x[:4500], 10), "exact", LINE), IndexSet)  # of 45,000 rows
+    assert isinstance(binned(np.repeat(x[:4500], 10), "exact", LINE), IndexSet)  # 45,000 rows
     quartic = PowerBasis(center=0.0, scale=1.0, degree=4)
     assert isinstance(binned(x, "exact", LINE, quartic), IndexSet)
     assert isinstance(binned(x, "exact", LevelBasis(n_levels=3)), IndexSet)
 
 
-def test_pieces_too_narrow_for_them_are_binned():
-    x = 1.0 + np.arange(6000) * 2.0**-52  # neighbouring numbers
+def test_pieces_too_narrow_for_moments_are_binned():
+    x = 1.0 + np.arange(6000) * 2.0**-52  # adjacent floating-point numbers
     knots = tuple(x[[0, 3000, 3001, 5999]])
     assert isinstance(binned(x, "exact", LINE), MomentSet)
     spline = SplineBasis(knots=knots, degree=0, differences=1)
     assert isinstance(binned(x, "exact", spline), IndexSet)
 
 
-def test_nodes_weigh_what_the_rows_weigh():
-    """Every polynomial of degree 7 has the same sum on every piece, whatever the weights."""
+def test_weighted_nodes_have_the_moments_of_the_rows():
+    """On each piece, polynomials up to degree 7 have the same weighted sum over nodes and rows."""
     rng = np.random.default_rng(5)
     x = np.append(rng.normal(size=6000), [np.nan] * 3)
     weights = rng.exponential(size=len(x))

@@ -1,4 +1,4 @@
-"""The ONNX graph of a model, run in onnxruntime, computes what the model predicts.
+"""Tests of the ONNX export: run in onnxruntime, the graph gives the predictions of the model.
 
 The models and the difficult rows are in export_cases.py.
 """
@@ -76,7 +76,7 @@ def test_offset_and_exposure():
     table = cases.make_table() | {"log_e": np.linspace(-1, 1, cases.N)}
     table["years"] = np.linspace(0.1, 2, cases.N)
     y = problems.make_target(0, table, "poisson")
-    learners = [cb.Spline("u"), cb.Linear("years")]  # a column may be term and exposure
+    learners = [cb.Spline("u"), cb.Linear("years")]  # a column may be both a term and the exposure
     by_name = cb.fit(
         table, y, learners, loss="poisson", offset="log_e", exposure="years", n_iter=30
     )
@@ -100,14 +100,14 @@ def test_offset_of_several_classes():
         to_onnx(model, offset=["a", "b", "c"])
 
 
-def test_scores_far_out():
+def test_extreme_scores():
     table = {"x": np.linspace(0, 1, 50)}
     for loss, y in (("binomial", table["x"] > 0.5), ("multinomial", np.arange(50) % 3)):
         model = cb.fit(table, y, [cb.Linear("x")], loss=loss, n_iter=30)
         check(model, {"x": np.array([-1e6, -1e3, 0.0, 1e3, 1e6, 1e200])})
 
 
-def test_floats_and_kinds():
+def test_float_inputs_and_a_single_output():
     model = cases.kind_model("spline, missing")
     rows = {"v": np.array([-1.5, 0.0, 2.25, np.nan, 100.0])}  # exact in 32 bits
     check(model, rows, numbers="float")
@@ -115,15 +115,15 @@ def test_floats_and_kinds():
     assert list(score) == ["score"]
 
 
-def test_one_row_and_none():
+def test_one_row_and_no_rows():
     model = cases.loss_model("binomial")
     rows = {name: column[:1] for name, column in cases.make_table().items()}
     check(model, rows)
-    none = {name: column[:0] for name, column in onnx_inputs(model, rows).items()}
-    assert run(to_onnx(model), none)["response"].shape == (0,)
+    no_rows = {name: column[:0] for name, column in onnx_inputs(model, rows).items()}
+    assert run(to_onnx(model), no_rows)["response"].shape == (0,)
 
 
-def test_properties():
+def test_metadata():
     found = {p.key: p.value for p in to_onnx(cases.loss_model("multinomial")).metadata_props}
     assert found["loss"] == "multinomial"
     assert found["classes"] == '["one", "three", "two"]'

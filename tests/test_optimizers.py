@@ -1,4 +1,4 @@
-"""Optimizers that a user writes: one class and one line of registration, and everything follows."""
+"""Tests of user-defined optimizers: once registered, they work in all parts of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cwboost.optimizers import OPTIMIZERS, Optimizer, TuningRange, as_optimizer,
 
 @dataclass
 class Careful(Optimizer):
-    """Plain boosting with a rate that is a share of another."""
+    """Plain boosting with a learning rate of 0.2 times `share`."""
 
     tuned = MappingProxyType({"share": TuningRange(0.1, 1.0)})
 
@@ -33,7 +33,7 @@ class Careful(Optimizer):
 
 @dataclass
 class Sprint(Optimizer):
-    """Momentum with all parameters but one fixed, then plain boosting on all rows."""
+    """Hybrid boosting with all parameters fixed except the learning rate."""
 
     needs_validation = True
     has_momentum = True
@@ -87,12 +87,12 @@ def test_a_momentum_of_zero_is_allowed(rows, kind):
 
 
 @pytest.mark.parametrize("value", [0, 10**8 + 1, 2.5, True])
-def test_hybrid_refuses_a_number_of_iterations_that_cannot_be(rows, value):
+def test_hybrid_refuses_invalid_values_of_switch_after(rows, value):
     with pytest.raises(ValueError, match=r"Hybrid: switch_after must be a whole number"):
         cb.fit(*rows, optimizer=cb.Hybrid(switch_after=value), validation=0.3, n_iter=1)
 
 
-def test_a_fit_is_that_of_the_core_optimizer(rows):
+def test_a_fit_equals_the_fit_of_its_core_optimizer(rows):
     table, y = rows
     mine = cb.fit(table, y, optimizer=Careful(0.5), n_iter=40)
     same = cb.fit(table, y, optimizer=cb.Plain(0.1), n_iter=40)
@@ -164,8 +164,8 @@ def test_estimators_and_the_command_line(rows):
     X = np.column_stack(list(table.values()))
     model = cb.CWBRegressor(optimizer="careful", n_iter=30).fit(X, y).model_
     assert model.optimizer == Careful()
-    without = cb.CWBRegressor(optimizer=Sprint(0.3), validation=0.2, n_iter=30)
-    assert without.fit(X, y).model_.optimizer == Sprint(0.3)
+    regressor = cb.CWBRegressor(optimizer=Sprint(0.3), validation=0.2, n_iter=30)
+    assert regressor.fit(X, y).model_.optimizer == Sprint(0.3)
     with pytest.raises(ValueError, match="Sprint needs validation rows of its own"):
         cb.CWBRegressorCV(optimizer="sprint").fit(X, y)
     arguments = make_parser().parse_args(

@@ -1,7 +1,7 @@
-"""cwboost against the dense NumPy oracle: same choices, same numbers, on random problems.
+"""Tests of cwboost against the dense NumPy oracle: same choices and numbers on random problems.
 
-Knows: how a model and an oracle's fit are compared, and where rounding makes that hard (three
-places, each with its reason). Does not know: the mathematics; `oracle` does.
+This file compares a model with the oracle's fit. Rounding makes that hard in three places, each
+explained below. The mathematics is in `oracle`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from problems import (
     make_weights,
 )
 
-# Rates and momentum are large here, so that much happens in few iterations; some fits diverge.
+# Learning rates and momentum are large, so that few iterations suffice; some fits diverge.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the fit diverges"),
     pytest.mark.filterwarnings("ignore:levels never seen in training"),
     pytest.mark.filterwarnings("ignore:constant in the training rows"),
 ]
 
-TIGHT = 1e-8  # of risks, scores, df: relative to their size
-COEF = 1e-6  # of coefficients: relative to the term's largest
-# A singular system (fewer occupied bins than df) is solved with smoothing 1e-8 tau: its condition
-# is some 1e9, and so rounding grows to 1e-6. It does most in the oracle, which inverts it.
+TIGHT = 1e-8  # for risks, scores and df, relative to their size
+COEF = 1e-6  # for coefficients, relative to the largest of the term
+# A singular system (fewer occupied bins than df) is solved with smoothing 1e-8 tau. Its condition
+# number is about 1e9, so rounding errors grow to 1e-6, most of all in the oracle, which inverts it.
 SINGULAR = 1e-5
 COEF_SINGULAR = 1e-3
 COEF_PAIR = 1e-5
@@ -44,7 +44,7 @@ BINS = ("exact", "sqrt", "root4", 7)
 
 
 def both(table, y, learners, loss, optimizer, *, n_iter, bins, weights, offset, held, start=None):
-    """The model and the oracle's fit of one problem."""
+    """Return the model and the oracle's fit of one problem."""
     model = cb.fit(
         table, y, learners, make_loss(loss), optimizer, n_iter, bins, weights, offset, start,
         validation=held, patience=None,
@@ -63,12 +63,15 @@ def close(found, expected, tolerance=TIGHT, what="", least=1e-6):
 
 
 def switched(model, reference):
-    """Hybrid has gone on after its switch; the oracle also counts one after the last iteration."""
+    """Return whether Hybrid iterated after its switch.
+
+    The oracle also counts a switch after the last iteration.
+    """
     return reference.switched_at is not None and reference.switched_at < model.n_iter
 
 
 def returned(model, reference):
-    """The iteration a model is at, by the oracle's figures: the last, or the best if validated."""
+    """Return the model's iteration according to the oracle: the last, or the best if validated."""
     on_all = switched(model, reference) and model.optimizer.then == "all"
     return model.n_iter if on_all else reference.best_iteration
 
@@ -92,24 +95,27 @@ def compare_path(model, reference, trained):
     else:
         assert model.path.switched_after == -1
     m, expected = model.best_iteration, returned(model, reference)
-    if m != expected:  # losses with kinks give equal risks, which rounding parts
+    if m != expected:  # losses with kinks give risks that differ by rounding only
         close(model.validation_risk[m], model.validation_risk[expected], what="best risk")
 
 
 def singular(solver):
-    """A + lambda P is, or is next to it."""
+    """Return whether A + lambda P is singular or nearly singular."""
     return solver.condition > 1e8
 
 
 def compare_terms(model, reference, trained):
-    """`trained`: the oracle's systems of the training part (Hybrid leaves those of all rows)."""
+    """Compare terms. `trained` has the oracle's systems of the training rows.
+
+    After Hybrid has switched, `reference.solvers` has the systems of all rows instead.
+    """
     m = model.best_iteration
     for term, solver, coef in zip(model.terms.values(), trained, reference.at(m), strict=True):
         tolerance = max(SINGULAR, 1e-16 * solver.condition) if singular(solver) else TIGHT
         close(term.df, solver.df, tolerance, f"df of {term.name}", least=1.0)
         close(term.net_df, solver.net_df, tolerance, f"net df of {term.name}", least=1.0)
         close(term.smoothing, solver.smoothing, COEF, f"smoothing of {term.name}")
-        # A pair's coefficients beyond the rows hang on the smallest eigenvalues of its penalty.
+        # Where a pair has no rows, its coefficients depend on the smallest penalty eigenvalues.
         loose = COEF_PAIR if getattr(term.learner, "orthogonal", False) else COEF
         if singular(solver):
             loose = min(max(COEF_SINGULAR, 1e-14 * solver.condition), 1e-2)
@@ -117,7 +123,7 @@ def compare_terms(model, reference, trained):
 
 
 def at_bins(table, bins, training):
-    """The table with its numbers replaced by their bin points."""
+    """Return the table with numbers replaced by their bin points."""
     out = {}
     for name, column in table.items():
         if column.dtype.kind != "f":
@@ -143,17 +149,17 @@ def compare_scores(model, reference, solvers, table, offset, bins, training, see
     close(score, expected, COEF_SINGULAR if loose else TIGHT, "scores at raw values")
     learners = [t.learner for t in model.terms.values()]
     raw = any(word in repr(x) for x in learners for word in ("Step", "Category"))
-    pairs = any(getattr(x, "orthogonal", False) for x in learners)  # steps, if by name
+    pairs = any(getattr(x, "orthogonal", False) for x in learners)  # pairs given by name use steps
     if (raw or pairs) and bins != "exact":
-        return  # Step and Category see raw values: a table of bin points is not what they saw
+        return  # Step and Category are trained on raw values, not on bin points
     trained = model.predict(at_bins(table, bins, training), kind="score", offset=offset)
     close(trained[seen], reference.scores_at(m)[seen], SINGULAR if loose else TIGHT, "at the bins")
 
 
 def check(table, y, learners, loss, optimizer, *, n_iter, bins, weights=None, offset=None,
           held=None, start=None):  # fmt: skip
-    given = {"bins": bins, "weights": weights, "offset": offset, "held": held, "start": start}
-    model, reference = both(table, y, learners, loss, optimizer, n_iter=n_iter, **given)
+    options = {"bins": bins, "weights": weights, "offset": offset, "held": held, "start": start}
+    model, reference = both(table, y, learners, loss, optimizer, n_iter=n_iter, **options)
     n = len(y)
     seen = np.ones(n, bool) if weights is None else weights > 0
     training = seen if held is None else seen & ~held
@@ -161,7 +167,7 @@ def check(table, y, learners, loss, optimizer, *, n_iter, bins, weights=None, of
     if reference.switched_at is not None:
         trained = oracle.fit(
             table, y, learners, loss, TAU, DELTA, POWER, None, 0, validation=held,
-            **{k: v for k, v in given.items() if k != "held"},
+            **{k: v for k, v in options.items() if k != "held"},
         ).solvers  # fmt: skip
     compare_path(model, reference, trained)
     compare_terms(model, reference, trained)
@@ -171,10 +177,10 @@ def check(table, y, learners, loss, optimizer, *, n_iter, bins, weights=None, of
 
 
 def safe_start(loss, y, weights, offset):
-    """A start that no y - offset equals, where the residual has a jump.
+    """Return a start that differs from every y - offset, for losses whose gradient jumps at zero.
 
-    A weighted median is one of the y; a binary learner leaves rows at exactly that score, and then
-    the sign of y - f is that of rounding. Starts themselves are compared by `check_start`.
+    A weighted median is one of the y values. A binary learner leaves rows at exactly that score,
+    and then rounding decides the sign of y - f. `check_start` compares the default starts.
     """
     if loss not in ("absolute", "quantile"):
         return None
@@ -185,14 +191,14 @@ def safe_start(loss, y, weights, offset):
 
 def check_start(table, y, loss, weights, offset, held):
     optimizer = cb.Plain(0.1)
-    given = {"n_iter": 0, "bins": "exact", "weights": weights, "offset": offset, "held": held}
-    model, reference = both(table, y, [cb.Linear("u")], loss, optimizer, **given)
+    options = {"n_iter": 0, "bins": "exact", "weights": weights, "offset": offset, "held": held}
+    model, reference = both(table, y, [cb.Linear("u")], loss, optimizer, **options)
     compare_path(model, reference, reference.solvers)
 
 
 # --- every kind of learner x loss x optimizer x bins, on one small problem ------------------------
 
-# Large rates and momentum, so that Hybrid switches within the few iterations there is time for.
+# Large learning rates and momentum, so that Hybrid switches within few iterations.
 OPTIMIZERS = {
     "plain": cb.Plain(0.3),
     "accelerated": cb.Accelerated(0.2, 0.05),
@@ -200,14 +206,14 @@ OPTIMIZERS = {
 }
 
 
-# One of each; the random problems draw from all.
+# A selection of kinds; the random problems draw from all of them.
 CROSSED = ("linear", "linear, no intercept", "linear, missing", "polynomial", "spline",
            "spline, degree 2", "step, missing", "category, missing", "category, binary",
            "centered", "tensor", "tensor, category", "pair, missing", "pair, splines")  # fmt: skip
 
 
-# Learner, loss, optimizer and bins do not know of each other, so pairs of them can fail together,
-# not all four: the bins rotate, and every pair of any two of them occurs.
+# Learner, loss, optimizer and bins are independent of each other, so pairs of them can fail
+# together, but not all four. The bins rotate, and every pair of values of any two of them occurs.
 COMBINATIONS = [
     (kind, loss, optimizer, BINS[(i + 2 * j + k) % len(BINS)])
     for i, kind in enumerate(CROSSED)
@@ -216,7 +222,7 @@ COMBINATIONS = [
 ]
 
 
-def test_every_pair_of_kinds_occurs():
+def test_the_combinations_contain_every_pair():
     choices = (CROSSED, LOSSES, OPTIMIZERS, BINS)
     for a, b in itertools.combinations(range(4), 2):
         wanted = set(itertools.product(choices[a], choices[b]))
@@ -256,7 +262,7 @@ def draw_optimizer(rng):
 
 
 def draw_problem(seed):
-    """The same everywhere (examples of hypothesis depend on what else is installed)."""
+    """Return the same problem on every machine (hypothesis depends on the installed packages)."""
     rng = np.random.default_rng(seed)
     pick = rng.choice
     return {
@@ -274,9 +280,9 @@ def draw_problem(seed):
 
 
 def without_repeats(kinds):
-    """The learners of some kinds, each with a name of its own; Missing(v) once."""
+    """Return the learners of these kinds without repeated names; Missing(v) occurs once."""
     out, names = [], set()
-    if any("centered" in kind for kind in kinds):  # the default net df is 1 then, too few for these
+    if any("centered" in kind for kind in kinds):  # then the default net df is 1, too low for these
         kinds = [
             kind for kind in kinds if kind not in ("spline", "step, missing", "tensor, by name")
         ]
@@ -289,7 +295,7 @@ def without_repeats(kinds):
     return out
 
 
-# One that the tolerance of singular systems comes from.
+# The problem that the tolerance for singular systems comes from.
 NEXT_TO_SINGULAR = {
     "seed": 1,
     "n": 161,
@@ -324,11 +330,11 @@ def test_random_problems(problem):
           start=safe_start(loss, y, weights, offset))  # fmt: skip
 
 
-# --- what the random problems stay away from ------------------------------------------------------
+# --- what the random problems avoid ---------------------------------------------------------------
 
 
-def test_direction_with_neither_data_nor_penalty_counts_no_df():
-    """Two bins carry two df, whatever the three dimensions that third differences leave free."""
+def test_a_direction_without_data_and_penalty_adds_no_df():
+    """Two bins give two df, although third differences leave three dimensions unpenalized."""
     table = make_table(7, 60)
     y = make_target(7, table, "squared")
     held = np.random.default_rng(0).permutation(60) < 18
@@ -340,9 +346,11 @@ def test_direction_with_neither_data_nor_penalty_counts_no_df():
     np.testing.assert_allclose(model.terms["u"].net_df, 1.0, atol=1e-6)
 
 
-def test_default_df_at_the_null_space_does_not_hang_on_rounding():
-    """Beside Centered the default net df is 1, just what a Spline's penalty leaves free: an error
-    for every table, or for none."""
+def test_default_df_at_the_null_space_does_not_depend_on_rounding():
+    """With Centered the default net df is 1, just the dimension that a Spline leaves unpenalized.
+
+    There must be an error for every table or for none.
+    """
     errors = 0
     for seed in range(12):
         table = make_table(seed, 80)

@@ -1,8 +1,7 @@
-"""The oracle against a handful of the golden fits, one per convention.
+"""Tests of the oracle against golden fits of reference implementations, one per convention.
 
-Knows: how far the oracle's figures are from those of the references.
-Does not know: the conventions of the references (golden_cases does), or cwboost.
-The other golden fits run with `pytest -m slow` (seconds).
+Does not know the conventions of the references (see golden_cases) or cwboost. The other golden fits
+run with `pytest -m slow` (seconds).
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ HANDFUL = [
 
 
 def relative(got: np.ndarray, expected: np.ndarray) -> float:
-    """Largest difference, relative to the largest expected value."""
+    """Return the largest difference, relative to the largest expected value."""
     return float(np.max(np.abs(got - expected)) / max(np.max(np.abs(expected)), 1e-12))
 
 
 def differences(case: Case) -> dict[str, float]:
-    """Wrong choices, and largest relative differences, of the oracle on one golden fit."""
+    """Return the number of wrong choices and the largest relative differences of a golden fit."""
     fit = oracle.fit(
         case.columns, case.y, case.learners(), case.loss, tau=case.tau, delta=case.delta,
         optimizer=case.optimizer(), n_iter=case.n_iter, bins=case.bins, weights=case.weights,

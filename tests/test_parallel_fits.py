@@ -1,4 +1,4 @@
-"""Fits on rows that are binned already, and many of them side by side."""
+"""Tests of fits to rows that are already binned, and of many such fits in parallel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def problem():
     table["g"] = rng.choice(list("abc"), n)
     y = np.sin(6 * table["x"]) + (table["g"] == "a") + rng.normal(0, 0.5, n)
     held = np.arange(n) % 4 == 0
-    # Both parts have all values, so that bins and knots are the same with either.
+    # The training part has all values, so its bins and knots are the same as with all rows.
     for name in ("x", "z"):
         held[np.unique(table[name], return_index=True)[1]] = False
     return table, y, held
@@ -47,7 +47,7 @@ def split_of(held):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 @pytest.mark.parametrize("loss", ["squared", "binomial"])
-def test_a_split_of_binned_rows_is_a_fit_with_validation_rows(problem, optimizer, loss):
+def test_a_split_of_binned_rows_equals_a_fit_with_validation_rows(problem, optimizer, loss):
     table, y, held = problem
     y = y if loss == "squared" else np.where(y > 0.5, "yes", "no")
     binned = prepare(table, y, loss=loss)
@@ -64,7 +64,7 @@ def test_a_split_of_binned_rows_is_a_fit_with_validation_rows(problem, optimizer
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
-def test_a_fit_goes_on_from_another(problem, optimizer):
+def test_a_fit_continues_from_another(problem, optimizer):
     table, y, held = problem
     posed = FitProblem.pose(prepare(table, y), split_of(held), optimizer)
     long = posed.fit(50)
@@ -88,7 +88,7 @@ def test_a_path_is_followed_on_other_rows(problem, optimizer):
     assert len(posed.follow(model, split_of(held).training, lambda m, _: m == 3)) == 4
 
 
-def test_other_df_and_fewer_terms_share_the_bins(problem):
+def test_binned_rows_can_be_fitted_with_another_df(problem):
     table, y, held = problem
     binned = prepare(table, y)
     stiff = binned.with_learners(lambda x: cb.Spline(x.column, df=3) if x.column == "x" else x)
@@ -101,7 +101,7 @@ def test_other_df_and_fewer_terms_share_the_bins(problem):
 @pytest.mark.parametrize("loss", ["squared", "binomial"])
 def test_fits_of_one_split_share_cross_grams(loss, optimizer):
     rng = np.random.default_rng(8)
-    n = 16_000  # rows from which on cross-Grams are worth it
+    n = 16_000  # enough rows for cross-Grams to pay off
     table = {name: rng.integers(0, 60, n) / 60 for name in "abcd"}
     y = sum(np.sin((j + 3) * x) for j, x in enumerate(table.values())) + rng.normal(0, 1, n)
     binned = prepare(table, y if loss == "squared" else np.where(y > 1, "yes", "no"), loss=loss)
@@ -119,12 +119,12 @@ def test_fits_of_one_split_share_cross_grams(loss, optimizer):
     for model, alone in zip(fits(shared), fits(split), strict=True):
         assert model.choices == alone.choices
         np.testing.assert_array_equal(model.risk, alone.risk)
-    assert 3 <= len(crosses) <= 20  # of four terms in two parts, however often they are fitted
+    assert 3 <= len(crosses) <= 20  # four terms in two parts, however often they are fitted
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_results_come_in_the_order_of_the_jobs(n_threads):
-    told = []
+    reported = []
 
     def job(number):
         def run(_halt):
@@ -134,9 +134,9 @@ def test_results_come_in_the_order_of_the_jobs(n_threads):
         return run
 
     jobs = [job(k) for k in range(5)]
-    found = run_all(jobs, n_threads, Progress(), done=lambda k, x: told.append((k, x)))
+    found = run_all(jobs, n_threads, Progress(), done=lambda k, x: reported.append((k, x)))
     assert found == [0, 1, 4, 9, 16]
-    assert sorted(told) == [(k, k**2) for k in range(5)]
+    assert sorted(reported) == [(k, k**2) for k in range(5)]
 
 
 def test_an_error_stops_the_others():

@@ -1,4 +1,4 @@
-"""Everything that fits, folds and searches give can be pickled and copied; estimators be cloned."""
+"""Tests of pickling and copying results, and of pickling, copying and cloning estimators."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Y = np.sin(6 * TABLE["x"]) + RNG.normal(0, 0.3, 150)
 X = np.column_stack([TABLE["x"], TABLE["z"]])
 
 
-def model(**more):
-    return cb.fit(TABLE, Y, n_iter=10, **more)
+def model(**options):
+    return cb.fit(TABLE, Y, n_iter=10, **options)
 
 
-def tuned(**more):
-    return cb.tune(TABLE, Y, schedule=cb.RandomSearch(2, 10), **more)
+def tuned(**options):
+    return cb.tune(TABLE, Y, schedule=cb.RandomSearch(2, 10), **options)
 
 
 def half_loss(y, prediction):
     return float(np.mean((y - prediction) ** 2)) / 2
 
 
-MADE = {
+RESULTS = {
     "cv": lambda: cb.cv(TABLE, Y, n_iter=10, folds=2, extend=False, metric="rmse"),
     "models of cv": lambda: cb.cv(TABLE, Y, n_iter=9, folds=2, extend=False, keep_models=True),
     "tuning": tuned,
@@ -48,29 +48,29 @@ MADE = {
 }
 
 
-def again(found):
+def pickled(found):
     return pickle.loads(pickle.dumps(found))
 
 
-@pytest.mark.parametrize("what", MADE)
-@pytest.mark.parametrize("how", [again, copy.deepcopy])
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_results(what, how):
-    found = MADE[what]()
-    same = how(found)
+def test_results_can_be_pickled_and_copied(name, copied):
+    found = RESULTS[name]()
+    same = copied(found)
     assert same is not found
     assert repr(same) == repr(found)
-    for told in ("summary", "table"):
-        if callable(getattr(found, told, None)):
-            assert str(getattr(same, told)()) == str(getattr(found, told)())
+    for method in ("summary", "table"):
+        if callable(getattr(found, method, None)):
+            assert str(getattr(same, method)()) == str(getattr(found, method)())
 
 
-def test_a_tuning_goes_on_as_it_was():
+def test_a_copy_of_a_tuning_gives_the_same_fit():
     found = tuned(space={"bins": ["auto", 20], "df.Spline": (3, 6)})
-    for same in (again(found), copy.deepcopy(found)):
+    for same in (pickled(found), copy.deepcopy(found)):
         np.testing.assert_array_equal(same.fit().predict(TABLE), found.fit().predict(TABLE))
         assert same.complete
-    stopped = again(TuningInterrupted(found))
+    stopped = pickled(TuningInterrupted(found))
     assert repr(stopped.tuning) == repr(found)
 
 
@@ -83,9 +83,9 @@ def test_a_tuning_goes_on_as_it_was():
     ],
 )
 @pytest.mark.filterwarnings("ignore:cv. the best iteration")
-def test_estimators(estimator):
+def test_estimators_can_be_pickled_copied_and_cloned(estimator):
     y = np.where(Y > 0, "high", "low") if isinstance(estimator, cb.CWBClassifier) else Y
     estimator = clone(estimator).fit(X, y)
-    for same in (again(estimator), copy.deepcopy(estimator), clone(estimator).fit(X, y)):
+    for same in (pickled(estimator), copy.deepcopy(estimator), clone(estimator).fit(X, y)):
         np.testing.assert_array_equal(same.predict(X), estimator.predict(X))
         assert same.get_params().keys() == estimator.get_params().keys()

@@ -1,5 +1,5 @@
-"""Pictures: their numbers are the model's, they are drawn where asked, nothing global changes and
-names of any kind are shown as text. No pixel is compared."""
+"""Tests of plots: they show the model's numbers, are drawn on the given axes, change no global
+settings and show any name as plain text. No pixels are compared."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HOSTILE = [
 
 @pytest.fixture(autouse=True)
 def _nothing_global():
-    """No setting of matplotlib changes, and all figures close."""
+    """Close all figures and check that no matplotlib setting changed."""
     before = dict(mpl.rcParams)
     yield
     plt.close("all")
@@ -56,7 +56,7 @@ def _nothing_global():
 
 
 def drawn(display, forms=("png",)):
-    """Draws for good: layout, fonts and ticks; every warning is an error."""
+    """Render the display with layout, fonts and ticks; every warning is an error."""
     for form in forms:
         display.figure_.savefig(io.BytesIO(), format=form)
     return display
@@ -78,7 +78,7 @@ def model(table):
     return cb.fit(table, y, learners, n_iter=150, validation=0.2)
 
 
-# --- what the model remembers of its rows ---------------------------------------------------------
+# --- the distribution of the rows, which the model stores -----------------------------------------
 
 
 def test_spread_of_few_values_is_exact():
@@ -110,8 +110,8 @@ def test_spread_counts_weights_as_repeated_rows():
 
 @pytest.mark.parametrize("validation", [None, 0.4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_spread_from_bins_is_that_of_the_rows(weighted, validation):
-    """Bins where they are fine enough, else some of the rows."""
+def test_spread_from_bins_equals_the_spread_of_the_rows(weighted, validation):
+    """Spreads come from the bins if these are fine enough, else from a sample of the rows."""
     rng = np.random.default_rng(3)
     n = 3000
     whole = rng.integers(0, 30, n).astype(float)
@@ -136,7 +136,7 @@ def test_spread_from_bins_is_that_of_the_rows(weighted, validation):
         expected = Spread.of(read_column(table[name], name), sample)
         assert facts.spread.rows == expected.rows
         assert facts.spread.missing == pytest.approx(expected.missing)
-        if name == "many":  # quantiles, of bins and of rows
+        if name == "many":  # approximate quantiles, from bins and from rows
             q = np.linspace(0.1, 0.9, 9)
             a, b = (
                 s.points[np.searchsorted(np.cumsum(s.shares), q)] for s in (facts.spread, expected)
@@ -183,7 +183,7 @@ def test_view_leaves_out_a_long_tail_only():
     assert view(0.0, 50.0, None) == (0.0, 50.0)
 
 
-# --- the numbers ----------------------------------------------------------------------------------
+# --- the numbers that are shown -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", cases.KINDS)
@@ -261,8 +261,8 @@ def test_parts_add_up(table):
         model.plot("v", parts=True, scale="response")
 
 
-def test_whole_numbers_are_stairs():
-    """Where steps and curves are added up, whole numbers have one effect each."""
+def test_whole_numbers_are_drawn_as_steps():
+    """Where steps and curves are summed, each whole number has a single effect."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, 800).astype(float)
     y = np.sin(x) + (x > 5) + rng.normal(0, 0.1, 800)
@@ -274,7 +274,7 @@ def test_whole_numbers_are_stairs():
     assert len(np.unique(data["effect"].round(9))) <= 12
 
 
-def test_levels_are_sorted_gathered_and_counted():
+def test_levels_are_sorted_grouped_and_counted():
     rng = np.random.default_rng(0)
     g = rng.choice(np.array([f"level {k}" for k in range(50)] + [None], dtype=object), 2000)
     y = np.array([0.0 if v is None else int(v.split()[1]) % 11 for v in g])
@@ -297,7 +297,7 @@ def test_levels_are_sorted_gathered_and_counted():
     assert [line.name for line in plain[:-1]] == sorted({v for v in g if v is not None})
 
 
-def test_missing_cells_are_apart(model, table):
+def test_missing_cells_are_shown_separately(model, table):
     display = drawn(model.plot("v"))
     assert "missing" in texts(display)
     assert np.isnan(display.data["v"][-1])
@@ -306,7 +306,7 @@ def test_missing_cells_are_apart(model, table):
     assert display.data["effect"][-1] == pytest.approx(found["v"][0])
 
 
-def test_column_without_any_value():
+def test_a_column_with_only_a_missing_term():
     h = np.array(["p", None] * 20, dtype=object)
     model = cb.fit({"h": h}, np.array([0.0, 1.0] * 20), [cb.Missing("h")])
     display = drawn(model.plot("h"))
@@ -374,7 +374,7 @@ def test_comparison(model):
         cb.ComparisonDisplay.from_estimators({"m": cases.loss_model("multinomial")}, "u")
 
 
-def test_comparison_of_models_that_know_other_levels():
+def test_comparison_of_models_with_different_levels():
     a = cb.fit({"g": ["x", "y"] * 9}, [0.0, 1.0] * 9)
     b = cb.fit({"g": ["y", "z"] * 9}, [0.0, 1.0] * 9)
     data = drawn(cb.ComparisonDisplay.from_estimators({"a": a, "b": b}, "g")).data
@@ -428,15 +428,15 @@ def test_risk(table, then):
     display = drawn(model.plot(kind="risk"))
     np.testing.assert_array_equal(display.data["training"], model.risk)
     np.testing.assert_array_equal(display.data["validation"], model.validation_risk)
-    said = texts(display)
-    assert f"chosen: {model.best_iteration}" in said
-    assert "accelerated" in said
+    shown = texts(display)
+    assert f"chosen: {model.best_iteration}" in shown
+    assert "accelerated" in shown
     pale = [line for line in display.ax_.lines if line.get_alpha() == 0.4]
     assert len(pale) == (3 if then == "all" else 2)
     drawn(model.plot(kind="risk", log=False))
 
 
-def test_risk_that_ran_away():
+def test_risk_of_a_fit_that_diverges():
     x = np.linspace(0, 1, 200)
     with pytest.warns(RuntimeWarning, match="diverges"):
         model = cb.fit({"x": x, "z": x**2}, np.sin(9 * x), optimizer=cb.Accelerated(0.3, 0.5),
@@ -450,8 +450,10 @@ def test_coefficients_along_the_path(table, optimizer):
     if optimizer == "hybrid":
         model = hybrid(table)
     else:
-        made = {"plain": cb.Plain(), "accelerated": cb.Accelerated()}[optimizer]
-        model = cb.fit(table, problems.make_target(0, table, "squared"), optimizer=made, n_iter=60)
+        method = {"plain": cb.Plain(), "accelerated": cb.Accelerated()}[optimizer]
+        model = cb.fit(
+            table, problems.make_target(0, table, "squared"), optimizer=method, n_iter=60
+        )
     iterations = growth.key_iterations(model, 20)
     assert iterations[0] == 0
     assert {model.best_iteration, model.n_iter} <= set(iterations.tolist())
@@ -464,7 +466,7 @@ def test_coefficients_along_the_path(table, optimizer):
 @pytest.mark.parametrize("kind", ["deviation", "range"])
 def test_traces(table, kind):
     model = hybrid(table)
-    display = drawn(model.plot(kind="traces"))
+    display = drawn(cb.TracesDisplay.from_estimator(model, kind=kind))
     drawn(cb.TracesDisplay.from_estimator(model, kind=kind, max_terms=2, log=False))
     found = growth.traces(model, kind)
     last = model.at(model.n_iter)
@@ -475,13 +477,14 @@ def test_traces(table, kind):
         assert found.chosen[name].tolist() == [
             m + 1 for m, choice in enumerate(model.choices) if choice == name
         ]
-    assert list(display.data) == ["iteration", *found.sizes] or kind == "range"
+    assert list(display.data) == ["iteration", *found.sizes]
+    assert list(drawn(model.plot(kind="traces")).data) == ["iteration", *growth.traces(model).sizes]
     with pytest.raises(ValueError, match="edited"):
         model.edit("zero", "u").plot(kind="traces")
 
 
 def test_sizes_are_standard_deviations(table):
-    """Of the contributions to the training rows."""
+    """The size of a term is the standard deviation of its contributions to the training rows."""
     y = problems.make_target(0, table, "squared")
     learners = [cb.Spline("u"), cb.Spline("v"), cb.Step("z"), cb.Category("g"), cb.Category("h")]
     model = cb.fit(table, y, learners, n_iter=100)
@@ -518,7 +521,7 @@ def test_page(model):
     assert len(limits) == 1
 
 
-def test_page_shows_pairs_by_one_scale_of_colours():
+def test_page_uses_one_colour_scale_for_all_pairs():
     rng = np.random.default_rng(0)
     table = {name: rng.uniform(-1, 1, 600) for name in "abcd"}
     y = 5 * table["a"] * table["b"] + 0.5 * table["c"] * table["d"]
@@ -538,7 +541,7 @@ def test_page_shows_pairs_by_one_scale_of_colours():
     assert display.axes_.flat[0].get_title(loc="left") in {f"b (up) by a: {k}" for k in range(3)}
 
 
-def test_years_have_no_thousands():
+def test_years_have_no_thousands_separator():
     x = np.repeat(np.arange(2003.0, 2010.0), 30)
     model = cb.fit({"x": x, "z": 10 * x}, np.sin(x), [cb.Spline("x"), cb.Spline("z")])
     assert "2005" in texts(drawn(model.plot("x")))
@@ -561,7 +564,7 @@ def test_pairs_of_skewed_columns_leave_out_thin_tails():
         model.plot("a:b", view=(0, 1))
 
 
-def test_page_of_nothing():
+def test_plots_of_a_model_without_iterations():
     model = cb.fit({"x": np.arange(9.0)}, np.arange(9.0), n_iter=0)
     assert "no term was chosen" in texts(drawn(model.plot()))
     assert "0 of 1 terms" in model._repr_html_()
@@ -572,7 +575,7 @@ def test_page_of_nothing():
 
 
 def test_columns_named_as_terms_are_not_counted_twice():
-    """A column's name may be that of one of its terms, or of a term of another column."""
+    """A column and one of its terms may have the same name."""
     rng = np.random.default_rng(0)
     table = {"a": rng.normal(size=200), "b": rng.normal(size=200)}
     learners = [cb.Spline("a"), cb.Step("a", name="a"), cb.Linear("b", name="c")]
@@ -585,10 +588,10 @@ def test_columns_named_as_terms_are_not_counted_twice():
     assert sorted(total) == sorted(model.importance())
 
 
-# --- where and how it is drawn --------------------------------------------------------------------
+# --- axes, names and styles -----------------------------------------------------------------------
 
 
-def test_axes_are_honoured(model, table):
+def test_given_axes_are_used(model, table):
     figure, axes = plt.subplots(1, 6)
     displays = [
         model.plot("u", ax=axes[0]),
@@ -609,7 +612,7 @@ def test_axes_are_honoured(model, table):
     assert model.plot(figure=page).figure_ is page
 
 
-def test_shared_axes_show_all(model, table):
+def test_shared_axes_show_all_effects(model, table):
     _, axes = plt.subplots(1, 3, sharey=True)
     displays = [model.plot(name, ax=ax) for ax, name in zip(axes, ("u", "z", "v"), strict=True)]
     low, high = axes[0].get_ylim()
@@ -680,7 +683,7 @@ def test_names_of_any_kind(hostile):
     model, table = hostile
     for name in (*HOSTILE, "levels $\\alpha$", *model.terms):
         display = drawn(model.plot(name))
-        assert display.series[0].shape.columns[0] in display.data  # in full
+        assert display.series[0].shape.columns[0] in display.data  # not shortened
         plt.close("all")
     page = drawn(model.plot(max_effects=20), ("png", "svg", "pdf"))
     assert max(map(len, texts(page))) < 100
@@ -717,7 +720,7 @@ def test_other_styles(model):
         drawn(model.plot("g"))
 
 
-def test_old_files_are_drawn(model):
+def test_models_from_old_files_are_drawn(model):
     columns = {name: replace(facts, spread=None) for name, facts in model.columns.items()}
     old = replace(model, columns=MappingProxyType(columns))
     drawn(old.plot())
@@ -791,7 +794,7 @@ def test_command_misused(file, capsys, arguments, message):
 
 
 class CountDisplay(Display):
-    """A user's display: the number of terms."""
+    """A user-defined display of the number of terms."""
 
     def __init__(self, n):
         self.n = n
@@ -808,15 +811,15 @@ class CountDisplay(Display):
 
 
 class PlainDisplay:
-    """A user's display that only knows scikit-learn's manner."""
+    """A user-defined display that only follows scikit-learn's convention."""
 
     @classmethod
     def from_estimator(cls, model, *, ax=None):
-        made = cls()
-        made.ax_ = plt.gca() if ax is None else ax
-        made.figure_ = made.ax_.figure
-        made.ax_.plot(model.risk)
-        return made
+        display = cls()
+        display.ax_ = plt.gca() if ax is None else ax
+        display.figure_ = display.ax_.figure
+        display.ax_.plot(model.risk)
+        return display
 
 
 @pytest.mark.parametrize("display", [CountDisplay, PlainDisplay])
@@ -840,7 +843,7 @@ def test_a_plot_that_fails_leaves_no_file(model, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_command_names_what_is_wrong(file, tmp_path, capsys):
+def test_command_reports_an_unknown_name(file, tmp_path, capsys):
     assert cli.main(["plot", file, "nothing", "-o", str(tmp_path / "x.png")]) == 1
     assert "no term or column 'nothing'" in capsys.readouterr().err
     assert not (tmp_path / "x.png").exists()
@@ -850,7 +853,7 @@ def test_command_names_what_is_wrong(file, tmp_path, capsys):
 
 
 class Reader(HTMLParser):
-    """What a browser would see: the tags, their attributes and the text."""
+    """Collects what a browser would see: the tags, their attributes and the text."""
 
     def __init__(self, text):
         super().__init__()
@@ -880,7 +883,7 @@ def svgs(text):
     return ["<svg" + part.split("</svg>")[0] + "</svg>" for part in parts]
 
 
-def test_face(model):
+def test_html_of_a_model(model):
     text = model._repr_html_()
     found = Reader(text)
     assert found.open == []

@@ -1,8 +1,8 @@
-"""Prediction by look-up: equal to basis rows times coefficients, and the same bits however the rows
-come (one or many, strided, in other libraries' frames, by several threads).
+"""Tests of prediction by look-up: it equals basis rows times coefficients, and gives the same bits
+for any kind of table (one row or many, strided, frames of other libraries) and number of threads.
 
-Knows the models of export_cases.py and the slow way of their bases, `oracle`; knows nothing of how
-the look-up works but for the core's `Breaks`.
+The models are in export_cases.py, and `oracle` computes the expected effects from the bases. Except
+for the core's `Breaks`, the tests do not depend on how the look-up works.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from export_cases import (
 )
 from export_cases import make_table as export_table
 
-TOLERANCE = 1e-13  # of the range of an effect over the training rows
+TOLERANCE = 1e-13  # relative to the range of an effect over the training rows
 
 
 def oracle(model, table):
-    """(n, q) centred effects of the chosen terms, by the rows of their bases."""
+    """Return the centred effects (n, q) of the chosen terms, computed from their basis rows."""
     data, out = read(table), {}
     for name, term in model.terms.items():
         if term.chosen:
@@ -56,7 +56,7 @@ def oracle(model, table):
 
 
 def oracle_column(column, facts):
-    """Numbers become booleans if training had those, and labels if it had text."""
+    """Convert numbers to booleans or labels if the training column had booleans or text."""
     if isinstance(column, Labels):
         return column
     if facts.boolean and set(column.values[~column.missing]) <= {0.0, 1.0}:
@@ -75,7 +75,7 @@ def blocks(found):
 
 
 def assert_as_oracle(model, rows, training):
-    """Effects, and their sum; rows whose effect is no finite number by the bases are left out."""
+    """Compare effects and their sum with the oracle, except where its effects are not finite."""
     expected, inside = oracle(model, rows), oracle(model, training)
     found = blocks(quietly(model.contributions, rows))
     assert list(found) == list(expected)
@@ -84,7 +84,7 @@ def assert_as_oracle(model, rows, training):
     slack = TOLERANCE * np.abs(total)
     with np.errstate(all="ignore"):
         for name, effect in expected.items():
-            # Far beyond both ranges the products of a surface without main effects cancel.
+            # Far beyond both ranges, products cancel in a surface without main effects.
             far = 100.0 if getattr(model.terms[name].learner, "orthogonal", False) else 1.0
             allowed = far * TOLERANCE * np.fmax(np.ptp(inside[name]), np.abs(effect))
             sure = np.isfinite(effect)
@@ -96,7 +96,7 @@ def assert_as_oracle(model, rows, training):
     assert np.all(off <= slack[sure])
 
 
-# --- the same as by the bases ---------------------------------------------------------------------
+# --- equal to the effects computed from the bases -------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,7 +119,7 @@ def test_hostile_names_and_levels():
     assert_as_oracle(model, hard_rows(model, table), table)
 
 
-CROWD = [  # all on one column: they are added up before any row is seen
+CROWD = [  # terms of the same column are summed before any row is read
     cb.Spline("x", df=6),
     cb.Spline("x", df=4, knot_placement="quantile", knots=9, name="by quantiles"),
     cb.Spline("x", df=4, degree=0, differences=1, knots=7, name="flat"),
@@ -133,7 +133,7 @@ CROWD = [  # all on one column: they are added up before any row is seen
     cb.Linear("k"),
     cb.Tensor(cb.Spline("x", knots=4), cb.Category("k"), df=9),
 ]
-SHAPES = {  # of the training column, made of normal numbers
+SHAPES = {  # functions that make the training column from normal numbers
     "plain": lambda x: x,
     "skewed": lambda x: np.exp(3 * x),
     "far from zero": lambda x: 1e9 + x,
@@ -163,10 +163,10 @@ def test_many_terms_of_one_column(shape):
 
 
 def near(breaks):
-    """Numbers at breaks, beside them and anywhere."""
+    """Return a strategy for numbers at breaks, next to them and anywhere."""
     at = st.sampled_from(breaks)
-    beside = st.builds(np.nextafter, at, st.sampled_from([-np.inf, np.inf])).map(float)
-    return st.one_of(at, beside, st.floats(allow_infinity=False), st.floats(-3.0, 3.0))
+    adjacent = st.builds(np.nextafter, at, st.sampled_from([-np.inf, np.inf])).map(float)
+    return st.one_of(at, adjacent, st.floats(allow_infinity=False), st.floats(-3.0, 3.0))
 
 
 @settings(max_examples=60)
@@ -184,13 +184,13 @@ def test_any_numbers(data):
 
 
 @pytest.mark.parametrize("factor", [5e-324, 1e-320, 1e-310, 1e-305, 1e305])
-def test_ranges_at_the_ends_of_what_floats_hold(factor):
+def test_ranges_near_the_limits_of_floats(factor):
     x = np.arange(21.0) * factor
     model = cb.fit({"x": x}, np.arange(21.0) ** 2, [cb.Step("x", bins=5)], n_iter=50)
     assert_as_oracle(model, {"x": np.append(x, np.nan)}, {"x": x})
 
 
-def test_constant_beyond_the_range_holds_for_any_number():
+def test_constant_extrapolation_holds_for_any_number():
     x = np.linspace(-1e-3, 1e-3, 50)
     learners = [cb.Spline("x", extrapolate="constant"), cb.Step("x", bins=4)]
     model = cb.fit({"x": x}, x, learners, n_iter=50)
@@ -216,19 +216,19 @@ def test_breaks_are_found(points, x):
 @pytest.mark.parametrize(
     "breaks", [np.geomspace(1e-300, 1e300, 500), np.append(np.arange(900.0) / 1e9, 1e9)]
 )
-def test_breaks_that_crowd_together(breaks):
+def test_breaks_that_are_close_together(breaks):
     x = np.concatenate([breaks, np.nextafter(breaks, -np.inf), np.nextafter(breaks, np.inf)])
     n = len(breaks)
     found = _core.Breaks(breaks, np.arange(n + 1, dtype=np.int32), n + 1).find(x)
     np.testing.assert_array_equal(found, np.searchsorted(breaks, x, side="right"))
 
 
-# --- the same bits however the rows come ----------------------------------------------------------
+# --- the same bits for every kind of table --------------------------------------------------------
 
 
 @cache
 def wide():
-    """Numbers only: 6 columns, of which 2 are not used."""
+    """Return a model and its 6 numeric columns, 2 of them not used."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 6))
     X[rng.uniform(size=X.shape) < 0.02] = np.nan
@@ -250,7 +250,7 @@ def assert_same_bits(model, X, table, **keywords):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
-def test_one_row_is_as_among_many():
+def test_one_row_is_predicted_as_among_many():
     model, X = wide()
     score, effects = model.predict(X, "score"), model.contributions(X)
     for i in [*range(300), 2047, 2048, 8999]:
@@ -342,7 +342,7 @@ def test_text_and_numbers():
             np.testing.assert_array_equal(model.predict(frame[:n]), expected[:n])
 
 
-def test_columns_are_let_go_early_without_changing_bits():
+def test_columns_are_freed_early_without_changing_bits():
     rng = np.random.default_rng(2)
     n = 6000
     table = {f"g{j}": rng.choice(np.array(["a", "b", "c"], dtype=object), n) for j in range(3)}
@@ -354,8 +354,8 @@ def test_columns_are_let_go_early_without_changing_bits():
     np.testing.assert_array_equal(model.predict(few), model.predict(table)[-7:])
 
 
-def test_dates_beside_numbers():
-    """polars would make numbers of the dates, in other units."""
+def test_dates_and_numbers_in_one_frame():
+    """polars would convert the dates to numbers in other units."""
     days = pd.date_range("2020-01-01", periods=200)
     frame = pl.DataFrame({"day": days.to_numpy(), "x": np.arange(200.0)})
     model = cb.fit(frame, np.sin(np.arange(200) / 20), n_iter=50)
@@ -364,14 +364,14 @@ def test_dates_beside_numbers():
     np.testing.assert_array_equal(found, model.predict(frame.to_pandas()[:3]))
 
 
-# --- levels of all sorts --------------------------------------------------------------------------
+# --- kinds of levels ------------------------------------------------------------------------------
 
 
 def test_numbers_for_levels_of_text():
     model = cb.fit({"g": ["1", "2.5", "1e5", "x", "-0"] * 20}, [1.0, 2.0, 3.0, 4.0, 5.0] * 20)
     rows = np.array([[1.0], [2.5], [1e5], [0.0], [np.nan], [2.0]])
     known = model.predict({"g": ["1", "2.5"]})
-    with pytest.warns(UserWarning, match=r"g \(3 rows\)"):  # 100000, 0 and 2 are written so
+    with pytest.warns(UserWarning, match=r"g \(3 rows\)"):  # as text these are 100000, 0 and 2
         found = model.predict(pd.DataFrame(rows, columns=["g"]))
     np.testing.assert_array_equal(found[:2], known)
     np.testing.assert_allclose(found[2:], model.intercept)
@@ -384,7 +384,7 @@ def test_booleans():
     for rows in ([1, 0], [1.0, 0.0], ["True", "False"]):
         np.testing.assert_array_equal(model.predict({"t": np.array(rows)}), expected)
     with pytest.warns(UserWarning, match=r"t \(3 rows\)"):
-        found = model.predict({"t": [1.0, 0.0, 2.0]})  # no booleans, then
+        found = model.predict({"t": [1.0, 0.0, 2.0]})  # because of the 2, these are not booleans
     np.testing.assert_allclose(found, model.intercept)
 
 
@@ -394,10 +394,10 @@ def test_integers_too_large_to_tell_apart():
         model.predict({"k": np.array([2**60, 1])})
 
 
-# --- models of all sorts --------------------------------------------------------------------------
+# --- kinds of models ------------------------------------------------------------------------------
 
 
-def test_copies_look_up_for_themselves():
+def test_copies_build_their_own_look_up():
     model, X = wide()
     expected = model.predict(X[:9])
     again = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
@@ -432,7 +432,7 @@ def test_stored_models(tmp_path):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
-def test_nothing_chosen():
+def test_models_without_chosen_terms():
     model = cb.fit({"x": [1.0, 2.0, 3.0]}, [1.0, 2.0, 6.0], n_iter=0)
     np.testing.assert_allclose(model.predict({"x": [1.0, 5.0]}), 3.0)
     np.testing.assert_allclose(model.predict(np.zeros((2, 1))), 3.0)
@@ -458,7 +458,7 @@ def test_several_python_threads_at_once():
     model, X = wide()
     expected, effects = model.predict(X), model.contributions(X)
     for _ in range(5):
-        fresh = replace(model)  # the look-ups are made by whoever comes first
+        fresh = replace(model)  # the first thread builds the look-ups
         with ThreadPoolExecutor(8) as pool:
             scores = [pool.submit(fresh.predict, X, n_threads=1 + i % 3) for i in range(16)]
             parts = [pool.submit(fresh.contributions, X) for _ in range(8)]
@@ -472,7 +472,7 @@ def test_several_python_threads_at_once():
 # --- errors, warnings, memory ---------------------------------------------------------------------
 
 
-def test_infinite_numbers_are_named():
+def test_infinite_numbers_are_reported_with_column_and_row():
     model, X = wide()
     bad = X[:9].copy()
     bad[4, 2] = np.inf
@@ -481,11 +481,11 @@ def test_infinite_numbers_are_named():
             model.predict(table)
         with pytest.raises(ValueError, match="column 'x2', row 4: the value is infinite"):
             model.contributions(table)
-    bad[4, 2], bad[4, 5] = 0.0, np.inf  # of no chosen term
+    bad[4, 2], bad[4, 5] = 0.0, np.inf  # in a column without a chosen term
     assert np.isfinite(model.predict(bad)).all()
 
 
-def test_columns_that_are_not_there():
+def test_absent_columns_and_text_instead_of_numbers():
     model, X = wide()
     for table in (X[:, :3], pd.DataFrame(X[:, :3], columns=NAMES[:3])):
         with pytest.raises(ValueError, match="column 'x3' is not in the table; it has 'x0'"):
@@ -503,7 +503,7 @@ def test_the_warning_points_at_the_caller():
 
 
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, 10**6])
-def test_threads_are_a_number(n_threads):
+def test_bad_numbers_of_threads_are_refused(n_threads):
     model, X = wide()
     for call in (model.predict, model.contributions):
         with pytest.raises(ValueError, match="n_threads must be a whole number from 1 to 1024"):
@@ -523,7 +523,7 @@ def test_offsets():
 
 
 def peak_of(call):
-    call()  # makes the look-up
+    call()  # builds the look-up
     tracemalloc.start()
     try:
         call()
@@ -540,7 +540,7 @@ def test_no_copy_of_the_table():
     for table in (X, np.asfortranarray(X), X.astype("f4"), *frames):
         assert peak_of(lambda t=table: model.predict(t, "score")) < out + slack
         assert peak_of(lambda t=table: model.contributions(t)) < 6 * out + slack
-    # These must be converted: one column at a time, with what the conversion itself takes.
+    # These are converted one column at a time; the conversion itself takes memory too.
     for table in (frames[1].fill_nan(None), np.nan_to_num(X).astype("i2")):
         assert peak_of(lambda t=table: model.predict(t, "score")) < 3 * out + slack
 
@@ -549,7 +549,7 @@ def test_no_copy_of_the_table():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_transform_is_contributions(n_classes):
+def test_transform_returns_contributions(n_classes):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = np.digitize(X[:, 0] + np.sin(X[:, 1]), [-0.5, 0.5][: n_classes - 1])

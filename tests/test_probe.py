@@ -1,4 +1,4 @@
-"""Probing is boosting on a table that has the shadows as columns, until one is chosen."""
+"""Tests of probing: it equals boosting with shadow columns until a shadow is chosen."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def problem():
 
 
 def with_shadows(table, seed, number=0):
-    """The table with its shadows: one order of the rows per column, in turn."""
+    """Return the table with a shadow of every column, permuted in the order of the columns."""
     rng = np.random.default_rng([seed, number])
     shadows = {f"~{name}": column[rng.permutation(len(column))] for name, column in table.items()}
     return {**table, **shadows}
 
 
 def boost_until_shadow(table, y, **options):
-    """By fit, on a table that has them."""
+    """Fit a table with shadows; return the model and the first iteration with a shadow."""
     model = cb.fit(table, y, n_iter=600, **options)
     is_shadow = [model.terms[name].columns[0].startswith("~") for name in model.choices]
     stop = is_shadow.index(True)
@@ -67,7 +67,7 @@ def test_probing_is_a_fit_among_shadow_columns(problem, weighted, loss):
         assert found.selected == list(dict.fromkeys(model.choices[:stop]))
 
 
-def test_the_model_is_an_ordinary_one(problem):
+def test_the_model_equals_an_ordinary_fit(problem):
     table, y = problem
     found = cb.probe(table, y)
     m = found.model.n_iter
@@ -82,7 +82,7 @@ def test_the_model_is_an_ordinary_one(problem):
 
 
 def test_shadows_of_moments():
-    """Columns with very many values have no bins, and their shadows neither."""
+    """Columns with very many values have no bins, and neither have their shadows."""
     rng = np.random.default_rng(0)
     n = 6000
     table = {"a": rng.normal(size=n), "b": rng.uniform(size=n), "c": rng.exponential(size=n)}
@@ -96,7 +96,7 @@ def test_shadows_of_moments():
     assert found.shadows == [model.choices[stop].removeprefix("~")]
 
 
-def test_terms_of_a_column_are_shuffled_alike(problem):
+def test_terms_of_a_column_share_one_permutation(problem):
     table, y = problem
     binned = prepare(table, y, [cb.Spline("x1"), cb.Step("x1"), cb.Tensor("x1", "x2"), ...])
     sets = shuffle_sets(binned, np.random.default_rng(0))
@@ -110,7 +110,7 @@ def test_terms_of_a_column_are_shuffled_alike(problem):
     assert rows == sorted(zip(table["x1"], table["x2"], strict=True))
 
 
-def test_repeats_differ_in_when_they_end(problem):
+def test_repeats_differ_only_in_where_they_stop(problem):
     table, y = problem
     found = cb.probe(table, y, repeats=7, random_state=5)
     one_by_one = []
@@ -162,17 +162,17 @@ def test_offset_and_exposure(problem):
     assert named.model.settings.exposure == "years"
 
 
-def test_noise_is_left_alone_half_of_the_times():
-    """A column of noise comes before its shadow as often as after it."""
+def test_noise_is_not_selected_half_of_the_time():
+    """A noise column is chosen before its shadow as often as after it."""
     rng = np.random.default_rng(0)
     none = [
         not cb.probe(rng.normal(size=(60, 5)), rng.normal(size=60), random_state=seed).selected
         for seed in range(60)
     ]
-    assert 15 <= sum(none) <= 45  # 30, and four standard deviations
+    assert 15 <= sum(none) <= 45  # 30 expected; four standard deviations
 
 
-def test_what_cannot_be(problem):
+def test_short_fits_and_bad_arguments(problem):
     table, y = problem
     with pytest.warns(UserWarning, match="no shadow was chosen in 3 iterations; raise n_iter"):
         short = cb.probe(table, y, n_iter=3)

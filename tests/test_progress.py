@@ -1,6 +1,6 @@
-"""Progress of long work: what is shown, when, and that nothing is left behind.
+"""Tests of progress reporting: what is shown, when, and that the terminal is left clean.
 
-Knows a terminal well enough to say what is on its screen, and how a notebook displays.
+Simulates the screen of a terminal and the displays of a notebook.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that the tests move forward."""
 
     now = 100.0
 
@@ -64,17 +64,17 @@ class Clock:
         return self.now
 
 
-class Told(Progress):
-    """Keeps what it was told."""
+class RecordingProgress(Progress):
+    """Records its calls."""
 
     def __init__(self, every):
         super().__init__()
         self.every = every
         self.began, self.steps, self.ended = [], [], 0
 
-    def begin(self, total, what="", **more):
-        super().begin(total, what, **more)
-        self.began.append((total, what, more["done"]))
+    def begin(self, total, what="", **options):
+        super().begin(total, what, **options)
+        self.began.append((total, what, options["done"]))
 
     def step(self, done, **facts):
         self.steps.append((done, facts))
@@ -85,7 +85,7 @@ class Told(Progress):
 
 
 def screen(text, width=1000):
-    """The lines of a terminal after a text, which must not move the cursor otherwise."""
+    """Return the lines on a terminal after the text; the text must use no other control codes."""
     rows, at = [""], 0
     for c in text:
         if c == "\r":
@@ -103,7 +103,10 @@ def screen(text, width=1000):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Makes standard error a terminal, in the test as pytest would undo it; every fit is long."""
+    """Return a function that makes standard error a terminal where every fit counts as long.
+
+    The test must call it, because pytest replaces the streams after the fixtures have run.
+    """
 
     def make():
         stream = Terminal()
@@ -117,7 +120,7 @@ def terminal(monkeypatch):
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """A notebook: all that it displays, as [display, [views]]."""
+    """Simulate a notebook; return the list of its displays with all their views."""
     shown = []
 
     class Handle:
@@ -144,17 +147,17 @@ def kernel(monkeypatch):
 # --- rate and time left ---------------------------------------------------------------------------
 
 
-def test_rate_and_time_left_are_of_late():
+def test_rate_and_time_left_use_recent_steps():
     clock = Clock()
     bar = ProgressLine(Terminal(), clock=clock)
     with bar.work(1000, "iteration"):
         (task,) = bar.tasks
-        for m in range(1, 101):  # 10 a second
+        for m in range(1, 101):  # 10 per second
             clock.now += 0.1
             bar.step(m)
         assert task.rate(clock.now) == pytest.approx(10)
         assert progress.seconds_left(bar.tasks, clock.now) == pytest.approx(90)
-        for m in range(101, 501):  # then 20 a second, for longer than the window
+        for m in range(101, 501):  # then 20 per second, for longer than the window
             clock.now += 0.05
             bar.step(m)
         assert task.rate(clock.now) == pytest.approx(20, rel=0.02)
@@ -163,7 +166,7 @@ def test_rate_and_time_left_are_of_late():
         assert len(task.marks) < 160
 
 
-def test_a_continued_fit_counts_only_what_is_new():
+def test_a_continued_fit_counts_only_new_iterations():
     task = ProgressTask("iteration", 200, 100, began=0.0)
     task.done = 150
     assert task.rate(5.0) == 10
@@ -194,7 +197,7 @@ def test_unknown_total():
     assert progress.overall([task]) is None
 
 
-def test_a_fit_that_may_end_early_says_so():
+def test_the_time_left_is_an_upper_bound_if_a_fit_may_stop_early():
     task = ProgressTask("iteration", 100, 0, began=0.0, early=True)
     task.done = 50
     assert "< 1 s left" in line([task], 1.0, 79)
@@ -218,7 +221,7 @@ def test_a_line_fits_any_width(name, outer):
             assert "left" in found
 
 
-def test_a_line_of_80_columns_has_all_that_matters():
+def test_a_line_of_80_columns_shows_all_important_facts():
     task = ProgressTask("iteration", 2000, 0, 0.0, early=True)
     task.facts = {"risk": 0.5123, "validation_risk": 0.54321, "choice": "age"}
     task.done = 812
@@ -230,7 +233,7 @@ def test_a_line_of_80_columns_has_all_that_matters():
     )
 
 
-def test_the_bar_does_not_wobble():
+def test_the_bar_keeps_its_width():
     sizes = set()
     for m in range(1, 2001):
         task = ProgressTask("iteration", 2000, 0, 0.0)
@@ -239,22 +242,22 @@ def test_the_bar_does_not_wobble():
     assert len(sizes) == 1
 
 
-def test_a_step_before_the_beginning():
+def test_a_step_before_begin_is_refused():
     with pytest.raises(RuntimeError, match="no work has begun"):
         Progress().step(1)
 
 
-def test_a_stream_gets_only_what_it_can_encode():
+def test_a_stream_gets_only_characters_that_it_can_encode():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     bar = ProgressLine(stream)
     bar.show("día 列")
     assert stream.buffer.getvalue() == b"\rd?a ?"
 
 
-# --- who sees what --------------------------------------------------------------------------------
+# --- which kind of progress is chosen -------------------------------------------------------------
 
 
-def test_the_class_suits_the_place(monkeypatch):
+def test_the_class_depends_on_the_stream(monkeypatch):
     assert type(as_progress(False, Terminal())) is Progress
     assert type(as_progress(None, io.StringIO())) is Progress
     assert type(as_progress(None, Terminal())) is ProgressLine
@@ -270,7 +273,7 @@ def test_the_class_suits_the_place(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1, 0.5, Progress])
-def test_what_is_no_progress(wrong):
+def test_invalid_values_of_progress_are_refused(wrong):
     with pytest.raises(TypeError, match="progress: expected None, True, False or a Progress"):
         cb.fit(TABLE, Y, n_iter=1, progress=wrong)
 
@@ -310,7 +313,7 @@ def test_a_short_fit_is_silent(monkeypatch):
     assert stream.getvalue() == ""
 
 
-def test_shown_after_two_seconds():
+def test_progress_appears_after_two_seconds():
     clock, stream = Clock(), Terminal()
     bar = ProgressLine(stream, wait=factory.WAIT, clock=clock)
     with bar.work(100, "iteration"):
@@ -362,10 +365,10 @@ def test_false_is_silent(terminal):
     assert terminal.getvalue() == ""
 
 
-def test_extend_counts_from_where_it_was(terminal):
+def test_extend_counts_from_the_last_iteration(terminal):
     terminal = terminal()
     model = cb.fit(TABLE, Y, n_iter=20, progress=False)
-    bar = Told(0.0)
+    bar = RecordingProgress(0.0)
     model.extend(5, TABLE, Y, progress=bar)
     assert bar.began == [(25, "iteration", 20)]
     assert [done for done, _ in bar.steps] == [21, 22, 23, 24, 25, 25]
@@ -373,11 +376,11 @@ def test_extend_counts_from_where_it_was(terminal):
     assert "21/25" in terminal.getvalue()
 
 
-def test_what_a_progress_is_told():
-    bar = Told(0.0)
+def test_a_progress_receives_every_iteration():
+    bar = RecordingProgress(0.0)
     model = cb.fit(TABLE, Y, n_iter=30, validation=0.3, progress=bar)
     assert bar.began == [(30, "iteration", 0)]
-    assert [done for done, _ in bar.steps] == [*range(1, 31), 30]  # and once more after the last
+    assert [done for done, _ in bar.steps] == [*range(1, 31), 30]  # the last one twice
     for done, facts in bar.steps:
         assert facts == {
             "risk": model.risk[done],
@@ -387,25 +390,25 @@ def test_what_a_progress_is_told():
     assert bar.ended == 1
 
 
-def test_the_core_calls_only_as_often_as_is_looked_at():
-    bar = Told(0.05)
+def test_the_core_reports_only_as_often_as_progress_is_shown():
+    bar = RecordingProgress(0.05)
     began = time.monotonic()
     cb.fit(TABLE, Y, n_iter=3000, progress=bar)
     assert len(bar.steps) <= (time.monotonic() - began) / 0.05 + 1
     assert bar.steps[-1][0] == 3000
     calls = []
-    bar = Told(1000.0)
+    bar = RecordingProgress(1000.0)
     cb.fit(TABLE, Y, n_iter=50, progress=bar, callback=calls.append)
-    assert calls == list(range(1, 51))  # a callback is called after every iteration all the same
+    assert calls == list(range(1, 51))  # callbacks still run after every iteration
 
 
-def test_folds(terminal):
+def test_progress_of_fits_within_folds(terminal):
     terminal = terminal()
     bar = as_progress(None)
     with bar.work(3, "fold"):
         for fold in range(3):
             cb.fit(TABLE, Y, n_iter=5, progress=bar)
-            assert screen(terminal.getvalue()) != [""]  # the outer work goes on
+            assert screen(terminal.getvalue()) != [""]  # the outer work is not finished
             bar.step(fold + 1)
     written = terminal.getvalue()
     assert screen(written) == [""]
@@ -413,7 +416,7 @@ def test_folds(terminal):
         assert f"fold {fold}/3  [" in written
 
 
-def test_the_page_about_it():
+def test_the_example_in_the_docs_runs():
     page = Path(__file__).parents[1] / "docs" / "progress.md"
     code = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     names = {}
@@ -425,7 +428,7 @@ def test_the_page_about_it():
 @pytest.mark.parametrize(
     ("error", "raised"), [(ValueError, ValueError), (KeyboardInterrupt, cb.Interrupted)]
 )
-def test_clean_after_a_failure(terminal, error, raised):
+def test_the_line_is_cleared_after_a_failure(terminal, error, raised):
     terminal = terminal()
 
     def callback(iteration):
@@ -440,10 +443,10 @@ def test_clean_after_a_failure(terminal, error, raised):
     assert sys.stderr is terminal
 
 
-@pytest.mark.parametrize("given", [{"time_limit": 1e-9}, {"callback": lambda m: m == 7}])
-def test_clean_after_an_early_end(terminal, given):
+@pytest.mark.parametrize("options", [{"time_limit": 1e-9}, {"callback": lambda m: m == 7}])
+def test_the_line_is_cleared_after_an_early_end(terminal, options):
     terminal = terminal()
-    model = cb.fit(TABLE, Y, n_iter=100_000, **given)
+    model = cb.fit(TABLE, Y, n_iter=100_000, **options)
     assert model.n_iter < 100_000
     assert "/100000" in terminal.getvalue()
     assert screen(terminal.getvalue()) == [""]
@@ -467,7 +470,7 @@ def test_warnings_and_prints_get_lines_of_their_own(terminal, monkeypatch):
     assert sys.stdout is sys.stderr is terminal
 
 
-def test_silent_when_nobody_reads(terminal):
+def test_progress_stops_when_the_stream_is_broken(terminal):
     other = terminal()
 
     class Broken(Terminal):
@@ -487,20 +490,20 @@ def test_silent_when_nobody_reads(terminal):
     assert sys.stderr is other
 
 
-def test_json():
+def test_progress_log_writes_json_lines():
     stream = io.StringIO()
     bar = ProgressLog(stream, iterations=10)
     with bar.work(2, "fold"):
         model = cb.fit(TABLE, Y, n_iter=20, progress=bar)
         bar.step(1, score=float("nan"))
-    told = [json.loads(text) for text in stream.getvalue().splitlines()]
-    assert [list(event.values())[:2] for event in told] == [
+    events = [json.loads(text) for text in stream.getvalue().splitlines()]
+    assert [list(event.values())[:2] for event in events] == [
         ["iteration", 10],
         ["iteration", 20],
         ["fold", 1],
     ]
-    assert told[1]["risk"] == model.risk[20]
-    assert told[2] == {"event": "fold", "fold": 1, "score": None}
+    assert events[1]["risk"] == model.risk[20]
+    assert events[2] == {"event": "fold", "fold": 1, "score": None}
 
 
 # --- notebooks ------------------------------------------------------------------------------------
@@ -510,12 +513,12 @@ def test_notebook(kernel, monkeypatch):
     monkeypatch.setattr(NotebookProgress, "every", 0.0)
     model = cb.fit(TABLE, Y, n_iter=20, progress=True)
     (handle,) = kernel
-    assert len(handle.views) == 21  # every iteration, and the end
+    assert len(handle.views) == 21  # one for each iteration and one for the end
     last = handle.views[-1]._repr_html_()
     assert 'aria-valuenow="100"' in last
     assert f"risk {model.risk[20]:#.5g}" in last
     assert repr(handle.views[-1]).endswith("in 0 s")
-    cb.fit(TABLE, Y, n_iter=20)  # too short to be shown unasked
+    cb.fit(TABLE, Y, n_iter=20)  # too short to be shown by default
     assert len(kernel) == 1
     monkeypatch.setattr(factory, "WAIT", 0.0)
     cb.fit(TABLE, Y, n_iter=20)
@@ -523,7 +526,7 @@ def test_notebook(kernel, monkeypatch):
     assert kernel[1].views[-1]._repr_html_() == ""
 
 
-def test_a_page_shows_names_as_text():
+def test_html_shows_names_as_text():
     task = ProgressTask("<script>", 10, 5, 0.0)
     task.facts = {"choice": '<b>"'}
     found = page([task, task], 1.0)
@@ -535,19 +538,19 @@ def test_a_page_shows_names_as_text():
 # --- scikit-learn ---------------------------------------------------------------------------------
 
 
-def test_verbose(terminal):
+def test_verbose_of_estimators(terminal):
     terminal = terminal()
     estimator = clone(cb.CWBRegressor(n_iter=20, verbose=True, warm_start=True))
     estimator.fit(X, Y)
     assert screen(terminal.getvalue())[0].endswith("in 0 s")
-    estimator.set_params(n_iter=30, verbose=False).fit(X, Y)  # no other model
+    estimator.set_params(n_iter=30, verbose=False).fit(X, Y)  # keeps the warm start
     assert len(screen(terminal.getvalue())) == 2
     with pytest.raises(ValueError, match="verbose: expected None, True or False, got 'loud'"):
         cb.CWBClassifier(verbose="loud").fit(X, Y > 0)
 
 
 class Recorder:
-    """A callback of scikit-learn that stops at an iteration."""
+    """A scikit-learn callback that records its calls and may stop at an iteration."""
 
     def __init__(self, stop=None):
         self.stop, self.events, self.estimators = stop, [], []
@@ -576,36 +579,36 @@ def callbacks():
 
 def test_callbacks_of_scikit_learn(callbacks, terminal):
     terminal = terminal()
-    told = Recorder()
-    estimator = cb.CWBRegressor(n_iter=20).set_callbacks(told)
+    recorder = Recorder()
+    estimator = cb.CWBRegressor(n_iter=20).set_callbacks(recorder)
     estimator.fit(X, Y, np.ones(300))
-    assert told.events[:2] == ["setup", ("begin", "fit", 20)]
-    assert told.events[2:-2] == [
+    assert recorder.events[:2] == ["setup", ("begin", "fit", 20)]
+    assert recorder.events[2:-2] == [
         event for m in range(20) for event in (("begin", "iteration", 0), ("end", "iteration", m))
     ]
-    assert told.events[-2:] == [("end", "fit", 0), "teardown"]
-    assert told.estimators[:-1] == [None] * 20
-    np.testing.assert_array_equal(told.estimators[-1].predict(X), estimator.predict(X))
-    assert list(told.metadata) == ["sample_weight"]
-    assert terminal.getvalue() == ""  # they have bars of their own
+    assert recorder.events[-2:] == [("end", "fit", 0), "teardown"]
+    assert recorder.estimators[:-1] == [None] * 20
+    np.testing.assert_array_equal(recorder.estimators[-1].predict(X), estimator.predict(X))
+    assert list(recorder.metadata) == ["sample_weight"]
+    assert terminal.getvalue() == ""  # callbacks show their own progress
     plain = cb.CWBRegressor(n_iter=20).fit(X, Y)
     np.testing.assert_array_equal(plain.predict(X), estimator.predict(X))
 
 
 def test_a_callback_of_scikit_learn_stops_the_fit(callbacks):
-    told = Recorder(stop=6)
-    estimator = cb.CWBClassifier(n_iter=20).set_callbacks(told).fit(X, Y > 0)
+    recorder = Recorder(stop=6)
+    estimator = cb.CWBClassifier(n_iter=20).set_callbacks(recorder).fit(X, Y > 0)
     assert estimator.n_iter_ == 7
     assert estimator.model_.stopped == "callback"
-    assert told.events[-1] == "teardown"
+    assert recorder.events[-1] == "teardown"
 
 
-def test_callbacks_of_scikit_learn_when_a_fit_goes_on_or_fails(callbacks):
-    told = Recorder()
+def test_callbacks_of_scikit_learn_when_a_fit_is_continued_or_fails(callbacks):
+    recorder = Recorder()
     estimator = cb.CWBRegressor(n_iter=20, warm_start=True).fit(X, Y)
-    estimator.set_params(n_iter=25).set_callbacks(told).fit(X, Y)
-    assert told.events.count(("begin", "iteration", 0)) == 5
-    assert told.events[-1] == "teardown"
+    estimator.set_params(n_iter=25).set_callbacks(recorder).fit(X, Y)
+    assert recorder.events.count(("begin", "iteration", 0)) == 5
+    assert recorder.events[-1] == "teardown"
     failed = Recorder()
     with pytest.raises(ValueError, match="bins"):
         cb.CWBRegressor(bins="none").set_callbacks(failed).fit(X, Y)
@@ -619,7 +622,7 @@ def test_callbacks_that_come_with_scikit_learn(callbacks, capsys):
     pipeline = make_pipeline(StandardScaler(), regressor)
     pipeline.set_callbacks(callbacks.ProgressBar(max_propagation_depth=None))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the scaler knows no callbacks
+        warnings.simplefilter("ignore")  # the scaler does not support callbacks
         pipeline.fit(X, Y)
     assert "CWBRegressor" in capsys.readouterr().out
     (scores,) = monitor.get_logs().data
@@ -659,19 +662,19 @@ def slow(iteration):
 
 print("before", file=sys.stderr)
 try:
-    model = cb.fit({"x": x}, np.sin(6 * x), n_iter=MANY, callback=slow)
+    model = cb.fit({"x": x}, np.sin(6 * x), n_iter=N_ITER, callback=slow)
 except cb.Interrupted:
     print("interrupted", file=sys.stderr)
 print("after", file=sys.stderr)
 """
 
 
-def run_in_a_terminal(many, interrupt_at=None):
-    """What a script writes to a terminal of 60 columns."""
+def run_in_a_terminal(n_iter, interrupt_at=None):
+    """Return what SCRIPT writes to a terminal of 60 columns."""
     fcntl, pty, struct, termios = map(pytest.importorskip, ("fcntl", "pty", "struct", "termios"))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    command = [sys.executable, "-c", SCRIPT.replace("MANY", str(many))]
+    command = [sys.executable, "-c", SCRIPT.replace("N_ITER", str(n_iter))]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     written, sent = b"", False
@@ -679,7 +682,7 @@ def run_in_a_terminal(many, interrupt_at=None):
         while select.select([ours], [], [], 60)[0]:
             try:
                 chunk = os.read(ours, 4096)
-            except OSError:  # Linux says so at the end
+            except OSError:  # raised by Linux at the end of the output
                 break
             if not chunk:
                 break
@@ -696,7 +699,7 @@ def run_in_a_terminal(many, interrupt_at=None):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no pty")
-def test_in_a_terminal():
+def test_progress_in_a_terminal():
     written = run_in_a_terminal(80)
     assert "/80  risk " in written
     assert "/s  " in written or " s left" in written

@@ -1,7 +1,8 @@
-"""What must always hold, whatever the data: the invariants of the design, one named test each.
+"""Tests of invariants that hold for any data, one test per invariant.
 
-Knows the public face of cwboost and the losses as formulas (`problems.mean_loss`); does not know
-how anything is computed. The gradients and values of the core's losses are in test_core.
+Uses the public API of cwboost and the formulas of the losses (`problems.mean_loss`), and does not
+depend on how anything is computed. Values and gradients of the core's losses are tested in
+test_core.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from problems import (
     mean_loss,
 )
 
-# Rates and momentum are large here, so that much happens in few iterations; some fits diverge.
+# Learning rates and momentum are large, so that much happens in few iterations; some fits diverge.
 pytestmark = pytest.mark.filterwarnings("ignore:the fit diverges")
 
 OPTIMIZERS = {
@@ -52,7 +53,7 @@ def some_learners():
 
 
 class FitProblem:
-    """Rows, weights, offsets and validation rows of one fit, and the fit."""
+    """The rows, weights, offsets and validation rows of one fit; `fit` fits them."""
 
     def __init__(self, loss, n=160, seed=5, weights=True, offset=True, held=True):
         self.loss, self.n = loss, n
@@ -68,11 +69,11 @@ class FitProblem:
     def rows(self):
         return {"weights": self.weights, "offset": self.offset, "validation": self.held}
 
-    def fit(self, optimizer, n_iter=ITERATIONS, learners=None, **given):
-        given = {**self.rows, "patience": None, "bins": "exact", **given}
+    def fit(self, optimizer, n_iter=ITERATIONS, learners=None, **options):
+        options = {**self.rows, "patience": None, "bins": "exact", **options}
         learners = some_learners() if learners is None else learners
         return cb.fit(
-            self.table, self.y, learners, make_loss(self.loss), optimizer, n_iter, **given
+            self.table, self.y, learners, make_loss(self.loss), optimizer, n_iter, **options
         )
 
     def risk(self, scores, part):
@@ -91,7 +92,7 @@ def same_path(a, b):
 
 
 def same_model(a, b):
-    """Bit for bit, path and coefficients."""
+    """Assert that paths and coefficients are equal bit for bit."""
     same_path(a, b)
     assert a.best_iteration == b.best_iteration
     for name, term in a.terms.items():
@@ -100,7 +101,7 @@ def same_model(a, b):
 
 
 def alike(a, b, tolerance=1e-9):
-    """The same choices, and numbers to rounding."""
+    """Assert that choices are equal and numbers agree up to rounding."""
     assert a.choices == b.choices
     assert a.corrections == b.corrections
     np.testing.assert_allclose(a.risk, b.risk, rtol=tolerance)
@@ -115,7 +116,7 @@ def alike(a, b, tolerance=1e-9):
 
 @every_optimizer
 @every_loss
-def test_risk_path_is_that_of_the_scores(loss, name):
+def test_risk_path_equals_the_risk_of_the_scores(loss, name):
     problem = FitProblem(loss)
     model = problem.fit(OPTIMIZERS[name])
     for m in (0, 1, 2, 7, 15, ITERATIONS):
@@ -165,7 +166,7 @@ def test_at_equals_a_shorter_fit(loss, name):
         )
 
 
-def test_at_refuses_other_iterations():
+def test_at_refuses_iterations_outside_the_path():
     model = FitProblem("squared").fit(cb.Plain(0.1), 5)
     for m in (-1, 6):
         with pytest.raises(ValueError, match="iterations 0 to 5"):
@@ -194,19 +195,19 @@ def test_hybrid_switches_within_these_tests():
 
 
 @every_optimizer
-def test_extending_by_names_of_columns_and_by_fraction(name):
+def test_extending_with_column_names_and_with_a_fraction(name):
     problem = FitProblem("poisson")
     table = {
         **problem.table, "y": problem.y, "w": problem.weights, "o": problem.offset,
         "held": problem.held,
     }  # fmt: skip
-    given = {"weights": "w", "offset": "o", "bins": "exact"}
+    options = {"weights": "w", "offset": "o", "bins": "exact"}
     learners, optimizer = some_learners(), OPTIMIZERS[name]
-    long = cb.fit(table, "y", learners, "poisson", optimizer, 15, validation=0.3, **given)
-    short = cb.fit(table, "y", learners, "poisson", optimizer, 6, validation=0.3, **given)
+    long = cb.fit(table, "y", learners, "poisson", optimizer, 15, validation=0.3, **options)
+    short = cb.fit(table, "y", learners, "poisson", optimizer, 6, validation=0.3, **options)
     same_model(short.extend(9, table), long)
-    long = cb.fit(table, "y", learners, "poisson", optimizer, 15, validation="held", **given)
-    short = cb.fit(table, "y", learners, "poisson", optimizer, 6, validation="held", **given)
+    long = cb.fit(table, "y", learners, "poisson", optimizer, 15, validation="held", **options)
+    short = cb.fit(table, "y", learners, "poisson", optimizer, 6, validation="held", **options)
     same_model(short.extend(9, table, validation="held"), long)
     by_arrays = problem.fit(optimizer, 15, patience=50)
     same_path(long, by_arrays)
@@ -239,8 +240,8 @@ def test_extending_with_early_stopping(name):
 
 @pytest.mark.parametrize("patience", [1, 3])
 @pytest.mark.parametrize("course", ["rises", "stays"])
-def test_extending_where_the_start_was_best(course, patience):
-    """The first of equal validation risks counts, also if it is the one before any iteration."""
+def test_extending_if_the_start_was_best(course, patience):
+    """The first of equal validation risks is the best, even if it is the risk of the start."""
     x = np.linspace(-1.0, 1.0, 50)
     held = {"x": x if course == "rises" else np.full(50, np.nan)}  # missing cells have no effect
     rows = {"validation": (held, -x)}
@@ -262,13 +263,13 @@ def test_extending_needs_the_rows_of_the_fit(name):
         {"table": {**problem.table, "u": problem.table["u"][::-1].copy()}},
     ]
     for change in wrong:
-        given = {"table": problem.table, "y": problem.y, **problem.rows, **change}
+        arguments = {"table": problem.table, "y": problem.y, **problem.rows, **change}
         with pytest.raises(ValueError, match="not the rows of the fit"):
-            model.extend(5, **given)
+            model.extend(5, **arguments)
     for lacking in ("offset", "validation", "y"):
-        given = {"table": problem.table, "y": problem.y, **problem.rows, lacking: None}
+        arguments = {"table": problem.table, "y": problem.y, **problem.rows, lacking: None}
         with pytest.raises(TypeError, match="extend"):
-            model.extend(5, **given)
+            model.extend(5, **arguments)
 
 
 # --- threads, order, weights ----------------------------------------------------------------------
@@ -315,7 +316,7 @@ def test_order_of_rows_does_not_matter(loss, name):
 
 @pytest.mark.parametrize("name", ["plain", "accelerated"])
 def test_order_of_rows_does_not_break_ties(name):
-    """One-hot pairs and mirrored columns tie exactly; the first listed wins, whatever the order."""
+    """One-hot pairs and mirrored columns tie exactly; the first listed wins in any row order."""
     rng = np.random.default_rng(2)
     n = 300
     x, g = rng.normal(size=n), rng.integers(0, 2, n)
@@ -341,7 +342,7 @@ def test_order_of_rows_does_not_break_ties(name):
 
 @every_optimizer
 @every_loss
-def test_whole_weights_are_repeated_rows_and_zero_is_absent(loss, name):
+def test_whole_weights_equal_repeated_rows_and_weight_zero_an_absent_row(loss, name):
     problem = FitProblem(loss)
     times = np.random.default_rng(3).integers(0, 4, problem.n)
     problem.weights = times.astype(float)
@@ -378,8 +379,8 @@ def test_scale_of_weights_does_not_matter(loss, name):
 @pytest.mark.parametrize("loss", ["squared", "absolute", "quantile"])
 @pytest.mark.parametrize("factor", [1e-4, 64.0, 1e5])
 def test_units_of_y_do_not_matter(loss, name, factor):
-    # With offsets the start of absolute and quantile lies where one row's y - offset is, and the
-    # sign of y - (start + offset) there is that of rounding, in any units.
+    # With offsets, the start of absolute and quantile equals y - offset of one row, and the sign of
+    # y - (start + offset) in this row is decided by rounding, in any units.
     problem = FitProblem(loss, offset=loss == "squared")
     model = problem.fit(OPTIMIZERS[name])
     score = model.predict(problem.table, kind="score", offset=problem.offset)
@@ -403,11 +404,11 @@ def test_start_minimises_the_constant_model(loss, offset):
     for seed in range(5):
         problem = FitProblem(loss, seed=seed, offset=offset)
         start = problem.fit(cb.Plain(0.1), 0).start_vector
-        given = np.zeros(problem.n) if problem.offset is None else problem.offset
-        given = given.reshape(problem.n, -1)
+        offsets = np.zeros(problem.n) if problem.offset is None else problem.offset
+        offsets = offsets.reshape(problem.n, -1)
 
-        def risk(constant, problem=problem, given=given):
-            f = given + constant
+        def risk(constant, problem=problem, offsets=offsets):
+            f = offsets + constant
             return problem.risk(f[:, 0] if f.shape[1] == 1 else f, problem.training)
 
         least = risk(start)
@@ -419,7 +420,7 @@ def test_start_minimises_the_constant_model(loss, offset):
 
 
 @pytest.mark.parametrize("name", ["plain", "accelerated", "hybrid"])
-def test_two_classes_of_multinomial_at_half_the_rate_are_binomial(name):
+def test_multinomial_with_two_classes_at_half_the_rate_equals_binomial(name):
     problem = FitProblem("binomial", offset=False)
     optimizer = OPTIMIZERS[name]
     two = problem.fit(optimizer)
@@ -471,7 +472,7 @@ def test_validation_rows_do_not_influence_a_plain_fit(loss, bins):
 
 
 @every_loss
-def test_ways_to_give_validation_rows_agree(loss):
+def test_ways_to_pass_validation_rows_agree(loss):
     problem = FitProblem(loss)
     masked = problem.fit(cb.Accelerated(0.2))
     t, h = problem.training, problem.held
@@ -511,7 +512,7 @@ def test_early_stopping_returns_the_best_iterate(loss, name):
 @pytest.mark.parametrize("then", ["all", "training"])
 @pytest.mark.parametrize("rewind", [True, False])
 @some_losses
-def test_hybrid_switches_where_its_rule_says(loss, rewind, then):
+def test_hybrid_switches_according_to_its_rule(loss, rewind, then):
     for seed in range(3):
         for switch_after in (1, 2, 4):
             problem = FitProblem(loss, n=60, seed=seed)
@@ -519,19 +520,20 @@ def test_hybrid_switches_where_its_rule_says(loss, rewind, then):
             model = problem.fit(optimizer, 80)
             risk = model.validation_risk
             expected, rises, best = -1, 0, 0
-            for m in range(1, model.n_iter):  # a switch after the last iteration is none
+            for m in range(1, model.n_iter):  # no switch after the last iteration
                 rises = rises + 1 if risk[m] > risk[m - 1] else 0
                 best = m if risk[m] < risk[best] else best
                 if rises >= switch_after or m - best >= 10 * switch_after:
                     expected = m
                     break
             assert model.path.switched_after == expected
-            assert model.corrections[:expected] == [c for c in model.corrections if c]
             if expected < 0:
+                assert all(model.corrections)
                 continue
-            went_on = int(np.argmin(risk[: expected + 1])) if rewind else expected
-            assert model.path.rewound_to == went_on
-            after, before = model.at(expected + 1), model.at(went_on)
+            assert model.corrections[:expected] == [c for c in model.corrections if c]
+            resumed_from = int(np.argmin(risk[: expected + 1])) if rewind else expected
+            assert model.path.rewound_to == resumed_from
+            after, before = model.at(expected + 1), model.at(resumed_from)
             chosen = model.choices[expected]
             for name, term in after.terms.items():
                 changed = not np.array_equal(term.coef, before.terms[name].coef)
@@ -560,7 +562,7 @@ def test_importance_sums_to_the_fall_of_the_risk(loss, name):
         assert sum(on_all.values()) == pytest.approx(fall, rel=1e-8, abs=1e-12)
 
 
-def test_importance_of_the_path_sums_to_the_fall_too():
+def test_importance_by_path_sums_to_the_fall_of_the_risk():
     problem = FitProblem("huber", held=False)
     model = problem.fit(cb.Plain(0.3))
     found = model.importance(kind="path")
@@ -586,8 +588,8 @@ def noise(rng, n):
     }
 
 
-def test_default_df_choose_fairly_on_pure_noise():
-    """Equal net df, so roughly equal chances (0.33); with "df 5 for all" a line had 2%."""
+def test_default_df_give_fair_choices_on_pure_noise():
+    """Equal net df give roughly equal shares (0.33); with df 5 for all, a line had only 2%."""
     smooth = first_choices(noise, [cb.Step("a", bins=20), cb.Spline("b"), cb.Category("c")])
     assert all(0.2 < share < 0.5 for share in smooth.values()), smooth
     components = first_choices(noise, [cb.Linear("a"), cb.Centered("b"), cb.Category("c")])
@@ -607,8 +609,8 @@ def test_default_net_df_are_equal():
 
 @pytest.mark.parametrize("bins", ["exact", "sqrt"])
 @pytest.mark.parametrize("placement", ["uniform", "quantile"])
-def test_line_and_centered_make_the_spline(bins, placement):
-    """Exact with equally spaced knots: only there are straight lines free of the penalty."""
+def test_line_and_centered_add_up_to_the_spline(bins, placement):
+    """This is exact for equally spaced knots only, where straight lines are not penalised."""
     problem = FitProblem("squared", held=False, offset=False)
     spec = {"smoothing": 2.0, "knots": 12, "knot_placement": placement}
     one_step = {"optimizer": cb.Plain(1.0), "n_iter": 1, "bins": bins}
@@ -622,7 +624,7 @@ def test_line_and_centered_make_the_spline(bins, placement):
         np.testing.assert_allclose(curve, parts, atol=1e-9)
         df = centered.terms["u"].df
         np.testing.assert_allclose(spline.terms["u"].df, df + 2, rtol=1e-8)
-    # whatever the knots, Centered is orthogonal to straight lines at the bins
+    # for any knots, Centered is orthogonal to straight lines at the bins
     if bins == "exact":
         lines = np.column_stack([np.ones(problem.n), problem.table["u"]])
         effect = centered.predict(problem.table) - centered.start
@@ -657,8 +659,8 @@ def test_stored_models_predict_the_same_bits(loss, name, tmp_path):
 
 # --- the search -----------------------------------------------------------------------------------
 
-# How many learners are evaluated in 150 iterations of each optimizer. Looser bounds choose the same
-# learners, so that only this number shows them. Lower it with every improvement.
+# How many learners are evaluated in 150 iterations of each optimizer. Looser bounds give the same
+# choices, so only this number reveals them. Lower it with every improvement.
 EVALUATIONS = {"Plain": 694, "Accelerated": 1061, "Hybrid": 992}
 
 
@@ -678,7 +680,7 @@ def test_bounds_of_the_certified_search_are_tight(name):
 
 @pytest.mark.filterwarnings("ignore:the fit (diverges|stopped):RuntimeWarning")
 @pytest.mark.parametrize("seed", [2, 4])
-def test_searches_agree_after_steps_that_were_halved(seed):
+def test_searches_agree_after_halved_steps(seed):
     rng = np.random.default_rng(seed)
     table = {f"x{j}": rng.normal(size=600) for j in range(8)}
     y = rng.poisson(np.exp(1 + 0.5 * table["x0"] + 0.3 * np.sin(2 * table["x1"])))

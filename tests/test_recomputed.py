@@ -1,6 +1,7 @@
-"""Formulas recomputed from their definitions, never read back from the object under test.
+"""Tests of formulas and constants, which are recomputed from their definitions.
 
-Each of these constants and formulas could once be changed without a test noticing.
+The expected values never come from the object under test. Without these tests, each formula and
+constant could be changed unnoticed.
 """
 
 import warnings
@@ -18,7 +19,7 @@ from cwboost.uncertainty.bootstrap_fits import draw_counts
 
 
 def scores(model, bands, table, draw_number, start):
-    """Scores of rows by the coefficients of one bootstrap fit; bins are exact, so rows are bins."""
+    """Return the scores of rows by one bootstrap fit. Bins are exact, so values are unchanged."""
     columns = read(table)
     out = np.full(columns.n_rows, start)
     for name, coef in bands.coef.items():
@@ -28,8 +29,8 @@ def scores(model, bands, table, draw_number, start):
     return out
 
 
-def test_bands_are_widened_by_the_sixth_root_of_the_residuals_ratio():
-    """Rows that were not drawn have larger residuals; the sixth root of the mean ratio widens."""
+def test_bands_are_widened_by_the_sixth_root_of_the_ratio_of_squared_residuals():
+    """The ratio compares rows that were not drawn, which have larger residuals, with drawn rows."""
     rng = np.random.default_rng(4)
     n, n_boot, seed = 60, 12, 7
     table = {name: rng.integers(0, 12, n).astype(float) for name in "abc"}
@@ -50,7 +51,7 @@ def test_bands_are_widened_by_the_sixth_root_of_the_residuals_ratio():
 
 
 def test_intervals_of_shares_count_rows_by_their_effective_number():
-    """Wilson's interval with n = (sum w)^2 / sum w^2 rows, which unequal weights make smaller."""
+    """Wilson's interval for n = (sum w)^2 / sum w^2 rows; unequal weights make this n smaller."""
     rng = np.random.default_rng(2)
     n = 400
     table = {"g": rng.choice(["a", "b"], n)}
@@ -72,17 +73,17 @@ def test_intervals_of_shares_count_rows_by_their_effective_number():
         assert found["high"][k] == pytest.approx(middle + half, rel=1e-3)
 
 
-def test_divergence_is_reported_from_a_tenth_of_the_fall_of_the_risk():
-    """Accelerated runs away; the warning comes once a tenth of what was gained is lost again."""
+def test_divergence_is_reported_once_a_tenth_of_the_fall_of_the_risk_is_lost():
+    """Accelerated diverges; the warning starts when the risk regains a tenth of its fall."""
     rng = np.random.default_rng(0)
     table = {"a": rng.uniform(-1, 1, 200), "b": rng.uniform(-1, 1, 200)}
     y = np.sin(3 * table["a"]) + 0.3 * rng.normal(size=200)
-    how = {"optimizer": cb.Accelerated(0.1, 0.3)}
+    options = {"optimizer": cb.Accelerated(0.1, 0.3)}
 
     def fit(n_iter):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = cb.fit(table, y, n_iter=n_iter, **how)
+            model = cb.fit(table, y, n_iter=n_iter, **options)
         return model, any("diverges" in str(w.message) for w in caught)
 
     risk = fit(400)[0].risk
@@ -97,7 +98,7 @@ def test_divergence_is_reported_from_a_tenth_of_the_fall_of_the_risk():
 @pytest.mark.parametrize("search", ["full", "certified", "row-free"])
 @pytest.mark.parametrize("seed", range(5))
 def test_gains_that_differ_by_less_than_a_billionth_tie(search, seed):
-    """The first listed of two learners wins unless the other gains more by over 1e-9 of it."""
+    """The first listed of two learners wins unless the other gain is larger by a relative 1e-9."""
     rng = np.random.default_rng(seed)
     n = 300
     x = rng.normal(size=n)
@@ -117,8 +118,8 @@ def test_gains_that_differ_by_less_than_a_billionth_tie(search, seed):
 @pytest.mark.parametrize(
     ("size", "rate", "momentum"), [(3, 2.0, 0.05), (1000, 1.0, 0.001)], ids=["finite", "infinite"]
 )
-def test_momentum_after_steps_that_were_halved(size, rate, momentum):
-    """A step that makes the risk leap is halved; the correction c then starts again at r."""
+def test_momentum_after_halved_steps(size, rate, momentum):
+    """A step that makes the risk jump is halved; the correction c then restarts at r."""
     x = np.linspace(-1.0, 1.0, 40)
     y = np.round(size * np.exp(x))
     model = cb.fit(

@@ -1,6 +1,6 @@
-"""The report as a file: what is in it, how names are escaped, which requests are refused.
+"""Tests of the report as a file: its content, the escaping of names, and requests that are refused.
 
-How it looks and moves is tested in a browser (test_report_browser.py).
+The look and the interaction are tested in a browser (test_report_browser.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Parsed(HTMLParser):
 
 
 def written(model, tmp_path, *arguments, **options):
-    """The page and the data in it."""
+    """Write the report and return the page and the data in it."""
     file = tmp_path / "report.html"
     model.report(file, *arguments, **options)
     page = Parsed(file.read_text(encoding="utf-8"))
@@ -67,16 +67,16 @@ def unpacked(text, dtype="<f8"):
 
 
 @pytest.fixture(scope="module")
-def adult():
-    """A model of a mixed table, and the table."""
+def mixed():
+    """Return a model of a table with columns of several kinds, and the table."""
     table = make_table(n=400)
     table["y"] = make_target(0, table, "binomial")
     learners = [cb.Spline("u"), cb.Step("z"), cb.Category("g"), cb.Spline("v")]
     return cb.fit(table, "y", learners, "binomial", n_iter=150), table
 
 
-def test_the_page_is_complete_and_loads_nothing(adult, tmp_path):
-    model, table = adult
+def test_the_page_is_complete_and_loads_nothing(mixed, tmp_path):
+    model, table = mixed
     page, data = written(model, tmp_path, table)
     assert data["title"] == "Model of y"
     assert page.texts["title"] == "Model of y"
@@ -85,12 +85,12 @@ def test_the_page_is_complete_and_loads_nothing(adult, tmp_path):
     assert found == [("a", "href", "#overview")]
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "http://www.w3.org/2000/svg" in text
-    assert len(re.findall(r"https?://", text)) == 1  # a namespace, which is no address
+    assert len(re.findall(r"https?://", text)) == 1  # a namespace, not an address
     assert "innerHTML" not in text
 
 
-def test_the_policy_allows_its_own_script_and_style_only(adult, tmp_path):
-    page, _ = written(adult[0], tmp_path)
+def test_the_policy_allows_its_own_script_and_style_only(mixed, tmp_path):
+    page, _ = written(mixed[0], tmp_path)
     policy = next(a["content"] for _, a in page.tags if "http-equiv" in a)
     for part in ("script", "style"):
         digest = hashlib.sha256(page.texts[part].encode()).digest()
@@ -99,9 +99,9 @@ def test_the_policy_allows_its_own_script_and_style_only(adult, tmp_path):
     assert "unsafe" not in policy
 
 
-def test_terms_are_exact(adult, tmp_path):
+def test_terms_are_exact(mixed, tmp_path):
     """The page has the coefficients, means and basis polynomials of the model."""
-    model, _ = adult
+    model, _ = mixed
     _, data = written(model, tmp_path)
     assert [t["name"] for t in data["terms"]] == list(model.terms)
     polynomials = np.split(
@@ -121,8 +121,8 @@ def test_terms_are_exact(adult, tmp_path):
     assert np.array_equal(unpacked(data["intercept"]), np.atleast_1d(model.intercept))
 
 
-def test_frames_are_the_iterates(adult, tmp_path):
-    model, _ = adult
+def test_frames_are_the_iterates(mixed, tmp_path):
+    model, _ = mixed
     _, data = written(model, tmp_path)
     path = data["path"]
     assert path["at"][0] == 0
@@ -141,8 +141,8 @@ def test_frames_are_the_iterates(adult, tmp_path):
     assert np.allclose(path["risk"], model.risk[path["points"]])
 
 
-def test_an_edited_model_has_the_path_of_its_fit(adult, tmp_path):
-    model, table = adult
+def test_an_edited_model_has_the_path_of_its_fit(mixed, tmp_path):
+    model, table = mixed
     edited = model.edit("zero", "g").edit("rounded", "z", digits=1)
     _, data = written(edited, tmp_path)
     assert [e["term"] for e in data["edits"]] == ["g", "z"]
@@ -159,7 +159,7 @@ def test_an_edited_model_has_the_path_of_its_fit(adult, tmp_path):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_every_loss_has_figures_and_calibration(loss, tmp_path):
+def test_every_loss_has_metrics_and_calibration(loss, tmp_path):
     table = make_table()
     y = make_target(0, table, loss)
     model = loss_model(loss)
@@ -173,7 +173,7 @@ def test_every_loss_has_figures_and_calibration(loss, tmp_path):
         assert sorted(groups["predicted"]) == groups["predicted"]
 
 
-def test_figures_are_those_of_scikit_learn():
+def test_metrics_equal_the_metrics_of_scikit_learn():
     from sklearn.metrics import brier_score_loss, log_loss, r2_score, roc_auc_score
 
     table = make_table()
@@ -219,7 +219,7 @@ def test_hostile_names_are_data(tmp_path):
     assert page.texts["title"] == "<b>{{data}}</b>"
 
 
-def test_repeat_fits_the_model_again():
+def test_fit_code_fits_the_model_again():
     table = make_table()
     table["target"] = make_target(0, table, "poisson")
     table["w"] = np.random.default_rng(0).uniform(1, 2, len(table["u"]))
@@ -248,7 +248,7 @@ def test_repeat_fits_the_model_again():
     assert known["model"].edits == model.edits
 
 
-def test_repeat_keeps_the_least_number_of_rows_per_bin():
+def test_fit_code_keeps_min_rows_per_bin():
     rng = np.random.default_rng(3)
     table = {"x": rng.uniform(size=300).round(2), "place": rng.choice(["n", "s"], 300)}
     table["y"] = np.sin(6 * table["x"]) + rng.normal(0, 0.1, 300)
@@ -260,8 +260,8 @@ def test_repeat_keeps_the_least_number_of_rows_per_bin():
     assert np.array_equal(known["model"].predict(table), model.predict(table))
 
 
-def test_rows_are_embedded_only_when_asked_for(adult, tmp_path):
-    model, table = adult
+def test_rows_are_embedded_only_when_asked_for(mixed, tmp_path):
+    model, table = mixed
     assert written(model, tmp_path, table)[1]["rows"] == []
     rows = written(model, tmp_path, table, rows=2)[1]["rows"]
     assert len(rows) == 2
@@ -280,15 +280,15 @@ def test_no_more_than_three_megabytes(tmp_path):
     assert len(data["path"]["at"]) > 20
 
 
-def test_a_giant_is_told_of(tmp_path):
+def test_a_large_report_causes_a_warning(tmp_path):
     table = {"g": np.array([f"{j:03d}" + "x" * 20_000 for j in range(200)] * 3, dtype=object)}
     model = cb.fit(table, np.arange(600.0) % 200, n_iter=20)
     with pytest.warns(UserWarning, match=r"the report has 4.* MB"):
         model.report(tmp_path / "r.html")
 
 
-def test_what_is_refused(adult, tmp_path):
-    model, table = adult
+def test_bad_requests_are_refused(mixed, tmp_path):
+    model, table = mixed
     file = tmp_path / "r.html"
     with pytest.raises(IsADirectoryError, match="this is a folder; name a file"):
         model.report(tmp_path)
@@ -307,10 +307,10 @@ def test_what_is_refused(adult, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_report_leaves_the_old_one(adult, tmp_path, monkeypatch):
+def test_a_failed_report_leaves_the_old_one(mixed, tmp_path, monkeypatch):
     from pathlib import Path
 
-    model, _ = adult
+    model, _ = mixed
     file = tmp_path / "r.html"
     file.write_text("old")
 
@@ -392,8 +392,8 @@ def test_the_estimators_report(tmp_path):
     regressor.report(tmp_path / "r.html")
 
 
-def test_the_command(adult, tmp_path, monkeypatch, capsys):
-    model, table = adult
+def test_the_command(mixed, tmp_path, monkeypatch, capsys):
+    model, table = mixed
     monkeypatch.chdir(tmp_path)
     model.save("model.json")
     cb_rows = {name: column[:50] for name, column in table.items()}

@@ -1,5 +1,5 @@
-"""The report in a real browser: it opens without errors, reacts to input, and predicts as the model
-does.
+"""Tests of the report in a real browser: it opens without errors, reacts to input, and makes the
+same predictions as the model.
 
 Marked slow. Skipped if Chromium is not installed, except in continuous integration (variable CI),
 which fails without it.
@@ -66,7 +66,7 @@ def quiet(page: Page) -> None:
 
 
 def cells(rows, i):
-    """Return a row as JSON has it."""
+    """Return row i with values that JSON can represent."""
     out = {}
     for name, column in rows.items():
         value = column[i]
@@ -78,10 +78,10 @@ def cells(rows, i):
 def predicted(page: Page, rows, n, fixed=None):
     """Return scores and responses of all rows, computed by the page."""
     script = "%s.map((cells, i) => cwboostReport.predict(cells, %s[i]))"
-    given = [{} for _ in range(n)] if fixed is None else fixed
-    found = page.run(script % (as_json([cells(rows, i) for i in range(n)]), json.dumps(given)))
+    fixed = [{} for _ in range(n)] if fixed is None else fixed
+    found = page.run(script % (as_json([cells(rows, i) for i in range(n)]), json.dumps(fixed)))
     parts = ([one[key] for one in found] for key in ("score", "response"))
-    return tuple(  # JSON has no word for infinity
+    return tuple(  # JSON cannot represent infinity
         np.array([[np.inf if v is None else v for v in row] for row in part]) for part in parts
     )
 
@@ -93,11 +93,11 @@ def as_json(value) -> str:
 
 def assert_predicts(page: Page, model, rows, **fixed) -> None:
     n = len(next(iter(rows.values())))
-    given = None
+    by_row = None
     if fixed:
-        given = [{k: float(v[i]) if k == "exposure" else np.atleast_1d(v[i]).tolist()
-                  for k, v in fixed.items()} for i in range(n)]  # fmt: skip
-    score, response = predicted(page, rows, n, given)
+        by_row = [{k: float(v[i]) if k == "exposure" else np.atleast_1d(v[i]).tolist()
+                   for k, v in fixed.items()} for i in range(n)]  # fmt: skip
+    score, response = predicted(page, rows, n, by_row)
     assert_same(score, predict(model, rows, "score", **fixed))
     assert_same(response, predict(model, rows, "response", **fixed))
 
@@ -106,15 +106,15 @@ def assert_predicts(page: Page, model, rows, **fixed) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_learner_is_evaluated_as_the_model_does(page, kind, tmp_path):
+def test_every_learner_is_evaluated_as_in_the_model(page, kind, tmp_path):
     model, table = kind_model(kind), make_table()
     opened(page, model, tmp_path)
     rows = hard_rows(model, table)
     assert_predicts(page, model, rows)
     n = len(rows["u"])
-    every = as_json([cells(rows, i) for i in range(n)])
+    json_rows = as_json([cells(rows, i) for i in range(n)])
     found = page.run(
-        f"""{every}.map(c => cwboostReport.model.contributions(cwboostReport.rowFrom(c)))"""
+        f"""{json_rows}.map(c => cwboostReport.model.contributions(cwboostReport.rowFrom(c)))"""
     )
     names = page.run("cwboostReport.model.terms.map(t => t.name)")
     for name, effect in contributions(model, rows).items():
@@ -124,7 +124,7 @@ def test_every_learner_is_evaluated_as_the_model_does(page, kind, tmp_path):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_every_loss(page, loss, tmp_path):
+def test_every_loss_is_evaluated_as_in_the_model(page, loss, tmp_path):
     model, table = loss_model(loss), make_table()
     opened(page, model, tmp_path, table, make_target(0, table, loss))
     assert_predicts(page, model, hard_rows(model, table))
@@ -176,7 +176,7 @@ def test_edited_models(page, tmp_path):
 
 
 def test_inputs_move_the_prediction(page, tmp_path):
-    """Typed, selected or moved by keys: the page shows the prediction of the row in the inputs."""
+    """However the inputs are changed, the page shows the prediction for the row in them."""
     model = loss_model("squared")
     opened(page, model, tmp_path)
 
@@ -223,7 +223,7 @@ def test_inputs_move_the_prediction(page, tmp_path):
 
 
 def test_odd_columns(page, tmp_path):
-    """One value and missing cells, booleans with a line, a column where only missing counts."""
+    """A constant with missing cells, booleans with a linear term, and a Missing learner."""
     rng = np.random.default_rng(0)
     n = 300
     gone = rng.uniform(size=n) < 0.3
@@ -325,7 +325,7 @@ def test_the_slider_changes_curves_and_risk(page, tmp_path):
         "document.querySelectorAll('.mini').length"
     )
     names = page.run("cwboostReport.model.terms.map(t => t.name)")
-    for m in page.run("cwboostReport.model.path.at")[::9]:  # the iterates, to 16 bits
+    for m in page.run("cwboostReport.model.path.at")[::9]:  # the iterates, stored in 16 bits
         for k, name in enumerate(names):
             drawn = page.run(f"Array.from(cwboostReport.model.path.beta({k}, {m}))")
             unit = page.run(f"cwboostReport.model.path.terms[{k}].unit")
@@ -333,7 +333,7 @@ def test_the_slider_changes_curves_and_risk(page, tmp_path):
     quiet(page)
 
 
-def test_it_plays_and_stops(page, tmp_path):
+def test_the_animation_plays_and_stops(page, tmp_path):
     table = make_table()
     model = cb.fit(table, make_target(0, table, "squared"), n_iter=120)
     opened(page, model, tmp_path)
@@ -353,7 +353,7 @@ def test_it_plays_and_stops(page, tmp_path):
     quiet(page)
 
 
-def test_the_switch_of_a_hybrid_is_a_leap(page, tmp_path):
+def test_the_switch_of_a_hybrid_is_not_interpolated(page, tmp_path):
     table = make_table(n=600)
     optimizer = cb.Hybrid(0.3, 0.1, then="training")
     y = make_target(0, table, "binomial")
@@ -386,7 +386,7 @@ def test_hostile_names_are_text(page, tmp_path):
     quiet(page)
 
 
-def test_names_that_are_markup_or_endless(page, tmp_path):
+def test_names_that_are_markup_or_very_long(page, tmp_path):
     names = [
         "<script>window.broken = 1</script>",
         "</script><script>window.broken = 1</script>",
@@ -430,7 +430,7 @@ def test_200_terms_and_100_levels_stay_usable(page, tmp_path):
     some = {name: column[:30] for name, column in table.items()}
     assert_predicts(page, model, some)
     drawn = page.run("document.querySelectorAll('#effects svg').length")
-    assert drawn < 50  # the others are drawn when seen
+    assert drawn < 50  # the others are drawn when they come into view
     page.run("document.querySelector('#search').focus()")
     page.write("column 17")
     visible = "[...document.querySelectorAll('#effects article')].filter(a => !a.hidden).length"
@@ -511,7 +511,7 @@ def test_text_is_legible_in_both_themes(page, tmp_path):
         assert min(found) >= 4.5, dict(zip(map(tuple, pairs), found, strict=True))
 
 
-def test_everything_can_be_reached_by_keys_and_has_a_name(page, tmp_path):
+def test_controls_can_be_reached_by_keyboard_and_have_names(page, tmp_path):
     table = make_table()
     opened(page, loss_model("binomial"), tmp_path, table, make_target(0, table, "binomial"))
     controls = "[...document.querySelectorAll('button, input, select, summary, a[href]')]"

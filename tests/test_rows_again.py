@@ -1,5 +1,4 @@
-"""Rows of a fit that are given again must be its rows: others, and forgotten weights, are refused
-by everything that takes them."""
+"""Tests that methods which need the training data again refuse other rows and forgotten weights."""
 
 from __future__ import annotations
 
@@ -35,31 +34,31 @@ def quantiles(model, table, y, **more):
     return model.intervals(table, y, kind="quantiles", **more)
 
 
-def of_bags(model, table, y, **more):
+def bag_intervals(model, table, y, **more):
     return model.intervals(table, y, kind="bags", **more)
 
 
-ASKED = [bands, cv_plus, split, quantiles, cb.deselect, cb.aic]
+METHODS = [bands, cv_plus, split, quantiles, cb.deselect, cb.aic]
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore:the corrected AIC is smallest at the last iteration")
-def test_other_rows_are_refused(asked):
+def test_other_rows_are_refused(method):
     table, y = make()
     model = cb.fit(table, y, LEARNERS, n_iter=20)
-    asked(model, table, y)
+    method(model, table, y)
     with pytest.raises(ValueError, match=OTHERS):
-        asked(model, {name: values[::-1] for name, values in table.items()}, y)
+        method(model, {name: values[::-1] for name, values in table.items()}, y)
     with pytest.raises(ValueError, match=OTHERS):
-        asked(model, *make(seed=1))
+        method(model, *make(seed=1))
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_forgotten_weights_are_refused(asked):
+@pytest.mark.parametrize("method", METHODS)
+def test_forgotten_weights_are_refused(method):
     table, y = make()
     model = cb.fit(table, y, LEARNERS, n_iter=20, weights=table["w"])
     with pytest.raises(ValueError, match=OTHERS):
-        asked(model, table, y)
+        method(model, table, y)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_forgotten_weights_are_refused(asked):
         {"bags": 3},
     ],
 )
-def test_the_rows_of_any_fit_are_known_again(options):
+def test_the_training_data_of_any_fit_are_recognised(options):
     table, y = make()
     model = cb.fit(table, y, LEARNERS, **{"n_iter": 20, **options})
     kind = "bags" if "bags" in options else "split"
@@ -87,8 +86,8 @@ def test_the_rows_of_any_fit_are_known_again(options):
 
 
 @pytest.mark.parametrize("own", ["mask", "other rows"])
-def test_own_validation_rows_need_not_be_given_again(own):
-    """Which rows were watched is then not known: the risk of all cannot be far from both."""
+def test_user_defined_validation_rows_need_not_be_passed_again(own):
+    """The validation rows are then unknown, so the risk of all rows is compared with a range."""
     table, y = make()
     held = np.arange(200) % 4 == 0 if own == "mask" else make(seed=1)
     model = cb.fit(table, y, LEARNERS, n_iter=20, validation=held)
@@ -98,15 +97,15 @@ def test_own_validation_rows_need_not_be_given_again(own):
         split(model, {name: values[::-1] for name, values in table.items()}, y)
 
 
-def test_bags_need_their_rows_in_order():
+def test_bags_need_the_rows_in_the_order_of_the_fit():
     table, y = make()
     model = cb.fit(table, y, LEARNERS, n_iter=20, bags=3)
-    of_bags(model, table, y)
+    bag_intervals(model, table, y)
     with pytest.raises(ValueError, match="the rows are not in the order of the fit"):
-        of_bags(model, {name: values[::-1] for name, values in table.items()}, y[::-1])
+        bag_intervals(model, {name: values[::-1] for name, values in table.items()}, y[::-1])
 
 
-def test_averages_of_own_masks_are_told_what_there_is():
+def test_errors_for_bags_with_user_defined_masks_suggest_cqr():
     table, y = make()
     masks = np.arange(200) % 3 != np.arange(3)[:, None]
     model = cb.fit(table, y, LEARNERS, n_iter=20, bags=masks)

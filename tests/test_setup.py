@@ -1,6 +1,6 @@
-"""Test the kernels that set up a fit against the NumPy and SciPy code that they replace.
+"""Tests of the kernels that set up a fit, against the NumPy and SciPy code that they replace.
 
-Covers setup.hpp and system.hpp: results, room in arrays, threads, columns that are not copied.
+Covers setup.hpp and system.hpp: results, sizes of arrays, threads, columns that are not copied.
 Sanitizer builds run this file as well.
 """
 
@@ -56,7 +56,7 @@ def seen(values, marks):
 
 
 WIDTHS = {np.uint8: 256, np.uint16: 2**16, np.uint32: 2**32}
-LARGE = {  # columns that are sorted by drawers, by digits, or have many ties
+LARGE = {  # columns that are hard to sort in buckets, or have many ties
     "even": lambda rng: rng.uniform(-3, 5, 30_000),
     "normal": lambda rng: rng.normal(size=30_000),
     "heavy tails": lambda rng: rng.standard_cauchy(30_000) ** 3,
@@ -74,7 +74,7 @@ def large(request):
     return LARGE[request.param](np.random.default_rng(3))
 
 
-# --- what a column holds --------------------------------------------------------------------------
+# --- summaries of columns -------------------------------------------------------------------------
 
 
 @given(marked(st.one_of(CELLS, st.sampled_from([np.inf, -np.inf]))))
@@ -113,7 +113,7 @@ def test_distinct_of_many(large):
 
 
 def weighted_quantile(values, weights, q):
-    """Midpoint of the interval of minimisers of the weighted check loss."""
+    """Return the midpoint of the interval of minimisers of the weighted check loss."""
     order = np.argsort(values, kind="stable")
     values, reached = values[order], np.cumsum(weights[order])
     at, slack = q * reached[-1], 1e-12 * reached[-1]
@@ -165,7 +165,7 @@ def test_weigh_distinct(given_column, weighted):
 
 
 def exact_bins(values, marks):
-    """Bins of distinct values: of the training rows, then of others, then the missing."""
+    """Return bins of distinct values: training rows first, then other rows, then missing."""
     of_training = np.unique(values[seen(values, marks)])
     others = np.setdiff1d(np.unique(values[~np.isnan(values)]), of_training)
     points = np.concatenate([of_training, others])
@@ -193,7 +193,7 @@ def test_exact_bins_of_many(large):
     np.testing.assert_array_equal(index, inverse)
 
 
-def test_exact_bins_need_room():
+def test_exact_bins_refuse_arrays_that_are_too_small():
     values = np.arange(300.0)
     with pytest.raises(ValueError, match="too small for the number of bins"):
         core.bin_exactly(values, None, np.empty(300, np.uint8), np.empty(301))
@@ -290,7 +290,7 @@ def test_places_and_their_weights(n_pieces):
         np.testing.assert_allclose(sums, expected, atol=1e-11)
 
 
-def test_places_refuse():
+def test_invalid_places_are_refused():
     values, edges = np.arange(3.0), np.array([0.0, 1.0, 2.0])
     piece, t = np.empty(3, np.uint16), np.empty(3)
     for wrong in (edges[:1], edges[[0, 0, 1]], edges[::-1].copy()):
@@ -309,13 +309,13 @@ def test_places_refuse():
 
 
 @pytest.mark.parametrize("kernel", [core.survey, lambda x, m: core.distinct(x, m, 4)])
-def test_marks_must_fit(kernel):
+def test_marks_of_a_wrong_length_are_refused(kernel):
     with pytest.raises(ValueError, match="one mark per row"):
         kernel(np.arange(5.0), np.ones(4, bool))
 
 
 def reference_assign(points, spacing, values):
-    """Bins by plain NumPy: nearest points, points of their own beyond them, the missing."""
+    """Assign bins in plain NumPy: nearest points, extra points beyond them, missing cells."""
     first, last = points[0], points[-1]
     missing = np.isnan(values)
     known = np.where(missing, first, values)
@@ -345,21 +345,21 @@ RULES = [*map(Bins, ("auto", "sqrt", "exact", 254, 257)), Bins(40, "quantile")]
 @pytest.mark.parametrize("n", [600, 5000])
 @pytest.mark.parametrize("kind", ["normal", "few values", "missing"])
 def test_rules(rule, split, n, kind):
-    """Whole rules, with validation rows beyond the training range, against plain NumPy."""
+    """Complete rules, with validation rows beyond the training range, against plain NumPy."""
     values = LARGE[kind](np.random.default_rng(n))[:n]
     marks = (np.arange(n) % 3 > 0) & ~(np.abs(values) > 1.5) if split else None
     sample = Sample(marks, None, n if marks is None else int(marks.sum()))
     facts = summarize(Numbers("x", values), sample)
     points = rule.make(values, sample, facts)
-    made = rule.bin(values, sample, facts, ArrayPool())
+    found = rule.bin(values, sample, facts, ArrayPool())
     index, bin_values = reference_assign(points.points, points.spacing, values)
-    np.testing.assert_array_equal(made.values, bin_values)
-    np.testing.assert_array_equal(made.index, index)
-    assert made.index.dtype.itemsize == (1 if len(bin_values) <= 256 else 2)
+    np.testing.assert_array_equal(found.values, bin_values)
+    np.testing.assert_array_equal(found.index, index)
+    assert found.index.dtype.itemsize == (1 if len(bin_values) <= 256 else 2)
 
 
 @pytest.mark.parametrize("n_distinct", [1024, 1025])
-def test_auto_points_are_those_of_its_definition(n_distinct):
+def test_auto_points_follow_their_definition(n_distinct):
     rng = np.random.default_rng(2)
     values = rng.permutation(np.repeat(rng.normal(size=n_distinct), 3))
     distinct = np.unique(values)
@@ -413,7 +413,7 @@ def test_splines(degree, even, linear):
     )
 
 
-def test_splines_refuse():
+def test_invalid_splines_are_refused():
     values, knots = np.array([0.5, np.nan]), np.arange(8.0)
     column, value = np.empty(8, np.int32), np.empty(8)
     with pytest.raises(ValueError, match="a value is missing"):
@@ -437,14 +437,14 @@ def test_powers(first, degree):
 
 
 def system(basis, weights, penalty, null_dim, smoothing=np.nan, df=5.0, net=False, kind="df2"):
-    """Gram, factor, mean row and numbers by the core."""
+    """Return the gram matrix, its factor, the mean row and the numbers computed by the core."""
     rows = csr_array(basis)
     rows.eliminate_zeros()
     d = basis.shape[1]
     gram, factor, mean, numbers = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty((1, 4))
-    tuple_ = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
+    sparse = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
     aim = (smoothing, df, net, kind == "df1", null_dim)
-    core.solve_systems([(tuple_, weights, penalty, aim, gram, factor, mean)], numbers)
+    core.solve_systems([(sparse, weights, penalty, aim, gram, factor, mean)], numbers)
     return gram, factor, mean, numbers[0]
 
 
@@ -476,7 +476,7 @@ def test_systems(d, kind, net):
     )
 
 
-def test_a_given_smoothing_is_taken():
+def test_a_given_smoothing_is_used():
     basis, penalty = np.eye(6), difference_penalty(6, 2)
     numbers = system(basis, np.full(6, 2.0), penalty, 2, smoothing=3.5)[3]
     spec = spectrum(np.eye(6) / 6, penalty, 2, np.full(6, 1 / 6))
@@ -484,7 +484,7 @@ def test_a_given_smoothing_is_taken():
     np.testing.assert_allclose(numbers[1], spec.df(3.5 / 12, "df2"))
 
 
-def test_more_df_than_there_are_means_no_smoothing():
+def test_more_df_than_coefficients_means_no_smoothing():
     numbers = system(np.eye(5), np.ones(5), difference_penalty(5, 1), 1, df=7.0)[3]
     np.testing.assert_allclose(numbers, [0.0, 5.0, 4.0, 1.0], atol=1e-12)
 
@@ -492,18 +492,18 @@ def test_more_df_than_there_are_means_no_smoothing():
 @pytest.mark.parametrize(
     "case",
     [
-        (np.eye(5), np.ones(5), difference_penalty(5, 2), 2, {"df": 2.0}),  # no more than is free
+        (np.eye(5), np.ones(5), difference_penalty(5, 2), 2, {"df": 2.0}),  # all df unpenalised
         (np.eye(4)[:, [0, 0, 1, 2]], np.ones(4), np.zeros((4, 4)), 4, {}),  # singular
         (np.eye(3), np.zeros(3), difference_penalty(3, 1), 1, {}),  # no rows
     ],
 )
-def test_what_the_core_leaves_to_others(case):
+def test_systems_that_the_core_cannot_solve_are_marked(case):
     *given_system, options = case
     assert system(*given_system, **options)[3][3] == 0
 
 
 def test_directions_without_data():
-    """Some coefficients have no bins: the smoothing is still that of the NumPy version."""
+    """If some coefficients have no bins, the smoothing still equals the NumPy version."""
     basis, penalty = np.eye(12)[:8], difference_penalty(12, 2)
     w = np.arange(1.0, 9.0)
     numbers = system(basis, w, penalty, 2, df=4.0)[3]
@@ -513,7 +513,7 @@ def test_directions_without_data():
     assert numbers[0] == pytest.approx(w.sum() * find_smoothing(spec, 4.0, "df2"), rel=1e-8)
 
 
-def test_systems_by_threads_are_the_same_bits():
+def test_systems_are_bitwise_equal_for_any_number_of_threads():
     rng = np.random.default_rng(4)
     penalty, out = difference_penalty(10, 2), []
     bases = [csr_array(rng.uniform(size=(30, 10))) for _ in range(20)]
@@ -539,7 +539,7 @@ def test_systems_by_threads_are_the_same_bits():
         (lambda t: (*t[:4], np.empty((3, 3)), *t[5:]), r"must be \(d, d\)"),
     ],
 )
-def test_systems_refuse(change, message):
+def test_invalid_systems_are_refused(change, message):
     rows = (np.arange(6), np.arange(5, dtype=np.int32), np.ones(5))
     places = (np.empty((5, 5)), np.empty((5, 5)), np.empty(5))
     task = (rows, np.ones(5), np.eye(5), (1.0, 0.0, False, False, 0), *places)
@@ -547,10 +547,10 @@ def test_systems_refuse(change, message):
         core.solve_systems([change(task)], np.empty((1, 4)))
 
 
-# --- around them ----------------------------------------------------------------------------------
+# --- memory, threads and columns ------------------------------------------------------------------
 
 
-def test_room_gives_arrays_that_do_not_meet():
+def test_an_array_pool_gives_arrays_that_do_not_overlap():
     room = ArrayPool()
     some = [room.empty(n, dtype) for n in (5, SMALL, 3 * SMALL) for dtype in (np.uint8, float)]
     for i, array in enumerate(some):
@@ -563,7 +563,7 @@ def test_room_gives_arrays_that_do_not_meet():
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_goes_on_as_before(enabled):
+def test_the_garbage_collector_is_restored(enabled):
     was = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
@@ -575,9 +575,9 @@ def test_the_collector_goes_on_as_before(enabled):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_side_by_side_keeps_order_and_raises(n_threads):
+def test_map_in_threads_keeps_order_and_raises(n_threads):
     assert map_in_threads(lambda x: x * x, range(50), n_threads) == [x * x for x in range(50)]
-    with pytest.raises(ValueError, match=r"^3$"):  # of the first that fails
+    with pytest.raises(ValueError, match=r"^3$"):  # from the first call that fails
         map_in_threads(lambda x: fail(x) if x >= 3 else x, range(50), n_threads)
 
 
@@ -598,7 +598,7 @@ def test_columns_of_arrays_are_views_or_not_kept():
 
 
 def test_threads_set_up_the_same_fit(monkeypatch):
-    """Columns surveyed, binned and decomposed side by side: the same bits for any number."""
+    """Columns are surveyed, binned and decomposed in parallel, with bitwise equal results."""
     for module in (shared_bins, systems, term_plans):
         for name in {"MIN_PASS_ROWS", "MIN_SORT_ROWS"} & vars(module).keys():
             monkeypatch.setattr(module, name, 1)

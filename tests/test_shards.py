@@ -1,4 +1,4 @@
-"""A fit to rows on shards is the fit to the same rows in one process.
+"""Tests of distributed fits: a fit to rows on shards equals a fit to the same rows in one process.
 
 The shards are in this process (see sharding.py); their calls and answers are pickled. Does not know
 about Dask.
@@ -52,20 +52,20 @@ def taken(table, rows):
     return {name: rows_of(column, rows) for name, column in table.items()}
 
 
-def both(table, y, n_parts=5, n_shards=2, held=(), **how):
+def both(table, y, n_parts=5, n_shards=2, held=(), **options):
     """Return the model of local rows and the model of the same rows on shards."""
-    how = {"n_iter": 25, "patience": None, **how}
-    local = cb.fit(table, y, progress=False, **how)
-    return local, fit_on_shards(table, y, n_parts, n_shards, held, **how)
+    options = {"n_iter": 25, "patience": None, **options}
+    local = cb.fit(table, y, progress=False, **options)
+    return local, fit_on_shards(table, y, n_parts, n_shards, held, **options)
 
 
-def fit_on_shards(table, y, n_parts=5, n_shards=2, held=(), **how):
-    shards = shards_of(table, y, n_parts, n_shards, held, **how)
-    return sharding.fit(shards, y, **{"n_iter": 25, "patience": None, **how})
+def fit_on_shards(table, y, n_parts=5, n_shards=2, held=(), **options):
+    shards = shards_of(table, y, n_parts, n_shards, held, **options)
+    return sharding.fit(shards, y, **{"n_iter": 25, "patience": None, **options})
 
 
-def shards_of(table, y, n_parts=5, n_shards=2, held=(), **how):
-    arrays = {r: how[r] for r in ROLES if isinstance(how.get(r), np.ndarray)}
+def shards_of(table, y, n_parts=5, n_shards=2, held=(), **options):
+    arrays = {r: options[r] for r in ROLES if isinstance(options.get(r), np.ndarray)}
     if y is not None and not isinstance(y, str):
         arrays["y"] = y
     return sharding.split_rows(table, arrays, n_parts, n_shards, held)
@@ -105,11 +105,11 @@ def same(local, other, coef=1e-10, risk=1e-12):
             assert getattr(found, what) == getattr(facts, what), name
 
 
-# --- lossless -------------------------------------------------------------------------------------
+# --- equal to the local fit -----------------------------------------------------------------------
 
 
 def many_kinds(seed=0, n=1700):
-    """Columns of all types: continuous ones have more numbers than a bin each."""
+    """Return columns of all types; the continuous ones have more distinct numbers than bins."""
     rng = np.random.default_rng(seed)
     late = np.arange(n) > 0.7 * n
     grades = pd.Series(rng.choice(["low", "middle", "high"], n))
@@ -159,7 +159,7 @@ def held_rows(kind, n, seed=3):
     }[kind]
 
 
-WATCHED = ("fraction", "marks", "weights")
+HELD_KINDS = ("fraction", "marks", "weights")
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -168,19 +168,21 @@ def test_every_loss_and_optimizer(loss, optimizer):
     k = LOSSES.index(loss) + 3 * list(OPTIMIZERS).index(optimizer)
     table = many_kinds(k)
     n = len(table["x"])
-    how = {"loss": make_loss(loss), "optimizer": OPTIMIZERS[optimizer], "n_iter": 30}
-    how["validation"] = held_rows(WATCHED[k % 3] if optimizer != "plain" or k % 2 else "none", n)
+    options = {"loss": make_loss(loss), "optimizer": OPTIMIZERS[optimizer], "n_iter": 30}
+    options["validation"] = held_rows(
+        HELD_KINDS[k % 3] if optimizer != "plain" or k % 2 else "none", n
+    )
     if k % 2:
-        how["weights"] = make_weights(k, n, zeros=k % 4 == 1)
+        options["weights"] = make_weights(k, n, zeros=k % 4 == 1)
     if k % 3:
-        how["offset"] = make_offset(k, n, loss)
+        options["offset"] = make_offset(k, n, loss)
     if loss in ("poisson", "gamma", "tweedie") and k % 3 != 1:
-        how["exposure"] = np.random.default_rng(k).uniform(0.5, 2.0, n)
+        options["exposure"] = np.random.default_rng(k).uniform(0.5, 2.0, n)
     learners = [cb.Spline("x"), cb.Step("skewed"), cb.Step("atom"), cb.Linear("tied"), ...]
-    same(*both(table, target(table, loss, k), learners=learners, **how))
+    same(*both(table, target(table, loss, k), learners=learners, **options))
 
 
-@pytest.mark.parametrize("kind", ["none", *WATCHED])
+@pytest.mark.parametrize("kind", ["none", *HELD_KINDS])
 @pytest.mark.parametrize("weights", ["none", "all", "whole", "zeros"])
 @pytest.mark.parametrize("loss", ["squared", "binomial"])
 def test_weights_and_validation(loss, weights, kind):
@@ -194,46 +196,52 @@ def test_weights_and_validation(loss, weights, kind):
     }[weights]
     y = target(table, loss)
     learners = [cb.Spline("x", 4), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
-    how = {"learners": learners, "loss": loss, "weights": w, "validation": held_rows(kind, n)}
-    same(*both(table, y, 4, 3, **how))
+    options = {"learners": learners, "loss": loss, "weights": w, "validation": held_rows(kind, n)}
+    same(*both(table, y, 4, 3, **options))
 
 
 @pytest.mark.parametrize("rule", ["auto", "sqrt", "root4", "exact", 30, cb.Bins(200, "quantile")])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_rule_of_bins(rule, weighted):
+def test_every_binning_rule(rule, weighted):
     table = many_kinds(11, 2600)
     n = len(table["x"])
     w = make_weights(3, n) if weighted else None
     learners = [cb.Spline("x"), cb.Spline("skewed", 4), cb.Spline("atom"), cb.Spline("gone")]
-    how = {"learners": learners, "bins": rule, "weights": w, "validation": 0.25}
-    same(*both(table, target(table, "squared"), **how))
+    options = {"learners": learners, "bins": rule, "weights": w, "validation": 0.25}
+    same(*both(table, target(table, "squared"), **options))
 
 
 @pytest.mark.parametrize("held", [None, 0.2])
 def test_moments(held):
-    """More numbers than bins pay for."""
+    """With this many distinct numbers, moments are used instead of bins."""
     rng = np.random.default_rng(0)
     n = 6000
     table = {"a": rng.normal(size=n), "b": rng.standard_t(3, n)}
     table["b"][::50] = np.nan
     y = np.sin(table["a"]) + rng.normal(size=n)
     learners = [cb.Spline("a"), cb.Spline("b", 4), cb.Linear("b"), cb.Missing("b")]
-    how = {"learners": learners, "bins": "exact", "validation": held, "n_iter": 25}
+    options = {"learners": learners, "bins": "exact", "validation": held, "n_iter": 25}
     shards = shards_of(table, y)
-    same(cb.fit(table, y, patience=None, **how), sharding.fit(shards, y, patience=None, **how))
+    same(
+        cb.fit(table, y, patience=None, **options),
+        sharding.fit(shards, y, patience=None, **options),
+    )
     assert any(isinstance(s, MomentSet) for s in shards.shards[0].sets)
     shards = in_parts(table, y, [0], 2)  # a shard without rows
-    same(cb.fit(table, y, patience=None, **how), sharding.fit(shards, y, patience=None, **how))
+    same(
+        cb.fit(table, y, patience=None, **options),
+        sharding.fit(shards, y, patience=None, **options),
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_learner(kind):
-    n, watched = 400, list(KINDS).index(kind) % 2
+    n, has_validation = 400, list(KINDS).index(kind) % 2
     table = make_table(7, n)
     y = make_target(7, table, "squared")
     learners = [*KINDS[kind](), cb.Linear("e")]
-    held = held_rows("marks", n) if watched else None
-    # Splines on few numbers are singular systems, which make much of rounding.
+    held = held_rows("marks", n) if has_validation else None
+    # Splines on few numbers lead to singular systems, which amplify rounding errors.
     same(*both(table, y, 4, learners=learners, validation=held), coef=1e-8)
 
 
@@ -244,7 +252,7 @@ def test_styles(style):
     same(*both(table, y, learners=style, validation=0.3), coef=1e-9)
 
 
-def test_a_named_y_and_roles_that_are_columns():
+def test_y_weights_offset_exposure_and_validation_as_columns():
     table = many_kinds(4, 500)
     n = len(table["x"])
     table["y"] = target(table, "poisson")
@@ -266,20 +274,20 @@ def test_pairs():
     y = target(table, "squared") + table["x"] * table["yes"]
     pairs = [("x", "yes"), ("text", "tied")]
     learners = [cb.Spline("x"), cb.Category("yes"), cb.Category("text"), cb.Spline("tied")]
-    how = {"learners": learners, "interactions": pairs, "n_iter": 15}
-    same(*both(table, y, **how, validation=0.2), coef=1e-9)
-    same(*both(table, y > 0, loss="binomial", **how), coef=1e-9)
+    options = {"learners": learners, "interactions": pairs, "n_iter": 15}
+    same(*both(table, y, **options, validation=0.2), coef=1e-9)
+    same(*both(table, y > 0, loss="binomial", **options), coef=1e-9)
 
 
 @pytest.mark.parametrize("wanted", [3, "auto"])
-def test_pairs_are_ranked_in_one_place(wanted):
+def test_automatic_pairs_are_refused(wanted):
     table = many_kinds(8, 100)
     with pytest.raises(ValueError, match="name them"):
         fit_on_shards(table, target(table, "squared"), interactions=wanted)
 
 
 class Cosh:
-    """A loss that somebody wrote: log cosh of the residual."""
+    """A user-defined loss: log cosh of the residual."""
 
     def loss(self, y, score):
         return np.log(np.cosh(y - score))
@@ -295,9 +303,9 @@ class Cosh:
 def test_a_loss_in_python(optimizer):
     table = many_kinds(9, 500)
     y = target(table, "squared")
-    how = {"learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text")]}
-    how |= {"loss": Cosh(), "optimizer": OPTIMIZERS[optimizer], "validation": 0.3}
-    local, other = both(table, y, **how)
+    options = {"learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text")]}
+    options |= {"loss": Cosh(), "optimizer": OPTIMIZERS[optimizer], "validation": 0.3}
+    local, other = both(table, y, **options)
     assert other.start == pytest.approx(local.start, rel=1e-12)
     same(local, other)
 
@@ -305,8 +313,8 @@ def test_a_loss_in_python(optimizer):
 def test_start_scale_and_patience():
     table = many_kinds(10, 500)
     y = target(table, "huber")
-    how = {"learners": "step", "loss": "huber", "start": 0.25, "scale": 1.7, "validation": 0.4}
-    local, other = both(table, y, **how, patience=2, n_iter=300)
+    options = {"learners": "step", "loss": "huber", "start": 0.25, "scale": 1.7, "validation": 0.4}
+    local, other = both(table, y, **options, patience=2, n_iter=300)
     assert local.n_iter < 300
     same(local, other)
 
@@ -316,30 +324,30 @@ def test_start_scale_and_patience():
 def test_searches(search, optimizer):
     table = many_kinds(12, 500)
     y = target(table, "squared")
-    how = {"learners": "step", "search": search, "optimizer": OPTIMIZERS[optimizer]}
-    same(*both(table, y, validation=0.3, **how))
+    options = {"learners": "step", "search": search, "optimizer": OPTIMIZERS[optimizer]}
+    same(*both(table, y, validation=0.3, **options))
     if search != "row-free":
-        same(*both(table, y > 0, loss="binomial", validation=0.3, **how))
+        same(*both(table, y > 0, loss="binomial", validation=0.3, **options))
 
 
-@pytest.mark.parametrize("beside", [(), ("weights",), ("weights", "offset")])
+@pytest.mark.parametrize("roles", [(), ("weights",), ("weights", "offset")])
 @pytest.mark.parametrize("loss", ["squared", "binomial"])
-def test_a_validation_table(loss, beside):
+def test_a_validation_table(loss, roles):
     table = many_kinds(13, 900)
     y, n = target(table, loss), 600
     every = {"weights": make_weights(1, 900), "offset": make_offset(1, 900, loss)}
-    given = {r: every[r][:n] for r in beside}
-    rest = [every[r][n:] for r in ("weights", "offset") if r in beside]
+    arrays = {r: every[r][:n] for r in roles}
+    rest = [every[r][n:] for r in ("weights", "offset") if r in roles]
     first, last = taken(table, slice(0, n)), taken(table, slice(n, None))
-    held = held_partitions(last, y[n:], dict(zip(beside, rest, strict=True)))
+    held = held_partitions(last, y[n:], dict(zip(roles, rest, strict=True)))
     learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
-    how = {"learners": learners, "loss": loss, "validation": (last, y[n:], *rest)}
+    options = {"learners": learners, "loss": loss, "validation": (last, y[n:], *rest)}
     for optimizer in OPTIMIZERS.values():
-        same(*both(first, y[:n], held=held, optimizer=optimizer, **how, **given))
+        same(*both(first, y[:n], held=held, optimizer=optimizer, **options, **arrays))
 
 
-def held_partitions(table, y, beside=None, n_parts=3):
-    every = {"y": y, **(beside or {})}
+def held_partitions(table, y, arrays=None, n_parts=3):
+    every = {"y": y, **(arrays or {})}
     no_exposure = {"exposure": None} if "offset" in every else {}
     return [
         Partition(
@@ -352,38 +360,38 @@ def held_partitions(table, y, beside=None, n_parts=3):
     ]
 
 
-def test_what_the_validation_table_has_of_its_own():
-    """Weights where the other rows have none; an offset instead of columns that were named."""
+def test_a_validation_table_with_its_own_weights_and_offset():
+    """Weights although the training rows have none, and an offset instead of the named columns."""
     table = many_kinds(13, 500)
     n, w, o = 300, make_weights(1, 200), make_offset(1, 200, "poisson")
     table["y"], table["e"] = target(table, "poisson"), make_weights(5, 500)
     first, last = taken(table, slice(0, n)), taken(table, slice(n, None))
-    how = {"loss": "poisson", "learners": [cb.Spline("x"), cb.Category("text")]}
+    options = {"loss": "poisson", "learners": [cb.Spline("x"), cb.Category("text")]}
     own = held_partitions(last, last["y"], {"weights": w})
-    how["validation"] = last, last["y"], w
-    same(*both(first, "y", held=own, **how))
-    same(*both(first, "y", held=own, exposure="e", **how))
+    options["validation"] = last, last["y"], w
+    same(*both(first, "y", held=own, **options))
+    same(*both(first, "y", held=own, exposure="e", **options))
     own = held_partitions(last, last["y"], {"weights": w, "offset": o})
-    how["validation"] = last, last["y"], w, o
-    same(*both(first, "y", held=own, exposure="e", **how))
-    how |= {"validation": (last, last["y"]), "offset": np.ones(n)}
+    options["validation"] = last, last["y"], w, o
+    same(*both(first, "y", held=own, exposure="e", **options))
+    options |= {"validation": (last, last["y"]), "offset": np.ones(n)}
     with pytest.raises(ValueError, match="have an offset or exposure, "):
-        cb.fit(first, "y", **how)
+        cb.fit(first, "y", **options)
 
 
-def test_a_validation_table_without_weight():
+def test_a_validation_table_of_weight_zero():
     table = many_kinds(13, 200)
     y, none = target(table, "squared"), np.zeros(200)
-    how = {"learners": [cb.Spline("x")], "validation": (table, y, none)}
+    options = {"learners": [cb.Spline("x")], "validation": (table, y, none)}
     own = held_partitions(table, y, {"weights": none})
     for fitted in (cb.fit, partial(fit_on_shards, held=own)):
         with pytest.raises(ValueError, match="validation: no row is held out"):
-            fitted(table, y, **how)
+            fitted(table, y, **options)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_categories_of_numbers(ordered):
-    """2 comes before 10, wherever they are."""
+    """Shards order categories as one process does: by number (2 before 10) or as declared."""
     table, rng = many_kinds(18, 300), np.random.default_rng(0)
     codes = pd.Series(np.where(np.arange(300) < 150, 10, rng.choice([2, 10, 33], 300)))
     dtype = pd.CategoricalDtype([33, 2, 10] if ordered else [2, 10, 33], ordered=ordered)
@@ -395,70 +403,70 @@ def test_categories_of_numbers(ordered):
 
 
 @pytest.mark.parametrize("n_shards", [2, 4])
-def test_numbers_of_rows(n_shards):
-    """Row numbers of all rows are told from numbers that start again in every partition."""
+def test_row_numbers_cause_a_warning(n_shards):
+    """Row numbers over all rows are distinguished from numbers that restart in each partition."""
     n = 1200
     whole, again = np.arange(n) * 1.0, np.arange(n) % 300 * 1.0
     y = np.random.default_rng(0).normal(size=n)
-    told = []
+    messages = []
     for column in (whole, again, whole[::-1], whole * 3):
         parts = in_parts({"x": column}, y, [300, 600, 900], n_shards)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             same(cb.fit({"x": column}, y, n_iter=3), sharding.fit(parts, y, n_iter=3))
-        told.append([str(w.message)[:30] for w in caught])
+        messages.append([str(w.message)[:30] for w in caught])
     row_count = "column 'x' has a different whole"[:30]
-    assert told == [[row_count] * 2, [], [row_count] * 2, []]
+    assert messages == [[row_count] * 2, [], [row_count] * 2, []]
 
 
-def test_columns_that_nobody_asks_for():
-    """They may have infinite numbers, and a validation table may lack them."""
+def test_columns_that_are_not_used():
+    """Unused columns may have infinite numbers, and a validation table may lack them."""
     table = many_kinds(20, 200)
     table["y"], table["wild"] = target(table, "squared"), np.full(200, np.inf)
     last = {name: column for name, column in table.items() if name in ("x", "text")}
     held = held_partitions(last, table["y"])
-    how = {"learners": [cb.Spline("x"), cb.Category("text")], "validation": (last, table["y"])}
-    same(*both(table, "y", held=held, **how))
-    same(*both(table, "y ~ x + text", held=held, validation=how["validation"]))
+    options = {"learners": [cb.Spline("x"), cb.Category("text")], "validation": (last, table["y"])}
+    same(*both(table, "y", held=held, **options))
+    same(*both(table, "y ~ x + text", held=held, validation=options["validation"]))
     del last["text"]
     held = held_partitions(last, table["y"])
     with pytest.raises(ValueError, match="of the validation table: column 'text' is not in"):
-        fit_on_shards(table, "y", held=held, **how)
+        fit_on_shards(table, "y", held=held, **options)
 
 
 def test_a_checkpoint(tmp_path):
     table = many_kinds(19, 300)
     y = target(table, "binomial")
-    how = {"loss": "binomial", "learners": [cb.Spline("x"), cb.Category("text")], "n_iter": 20}
-    whole, file = fit_on_shards(table, y, **how), tmp_path / "fit"
-    stopped = fit_on_shards(table, y, **how, checkpoint=file, callback=lambda m: m == 7)
+    options = {"loss": "binomial", "learners": [cb.Spline("x"), cb.Category("text")], "n_iter": 20}
+    whole, file = fit_on_shards(table, y, **options), tmp_path / "fit"
+    stopped = fit_on_shards(table, y, **options, checkpoint=file, callback=lambda m: m == 7)
     assert stopped.n_iter == 7
-    assert bits(fit_on_shards(table, y, **how, checkpoint=file)) == bits(whole)
+    assert bits(fit_on_shards(table, y, **options, checkpoint=file)) == bits(whole)
     with pytest.raises(ValueError, match=r"another fit|not the rows"):
-        fit_on_shards(table, y[::-1], **how, checkpoint=file)
+        fit_on_shards(table, y[::-1], **options, checkpoint=file)
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "binomial", "gamma"])
 @pytest.mark.parametrize("many", [False, True])
-def test_a_checkpoint_knows_columns_that_were_not_chosen(tmp_path, loss, many):
-    """Also if they are in other shards, whose sums are rounded otherwise."""
+def test_a_checkpoint_notices_changes_in_columns_that_were_not_chosen(tmp_path, loss, many):
+    """Other values are noticed on other shards too, where sums are rounded differently."""
     n, rng = 4000 if many else 400, np.random.default_rng(3)
     table = {"x": rng.normal(size=n), "z": rng.normal(size=n), "g": rng.choice(list("abc"), n)}
     rest = rng.normal(size=n)
     y = {"binomial": table["x"] + rest > 0, "gamma": np.exp(table["x"] + rest)}
     y = y.get(loss, 1e4 + table["x"] + rest)
-    how = {"loss": loss, "validation": 0.25, "weights": rng.uniform(0.5, 2, n)}
+    options = {"loss": loss, "validation": 0.25, "weights": rng.uniform(0.5, 2, n)}
     learners = [cb.Spline("x"), cb.Spline("z", smoothing=9.0), cb.Category("g", smoothing=9.0)]
-    how |= {"learners": learners, "checkpoint": tmp_path / "fit"}
-    first = fit_on_shards(table, y, n_iter=5, **how)
+    options |= {"learners": learners, "checkpoint": tmp_path / "fit"}
+    first = fit_on_shards(table, y, n_iter=5, **options)
     assert set(first.choices) == {"x"}
     for n_iter in (5, 8):
         for name in ("z", "g"):
             other = table | {name: rng.permutation(table[name])}
             with pytest.raises(ValueError, match=f"column {name} has other values, or in other"):
-                fit_on_shards(other, y, n_iter=n_iter, n_shards=3, **how)
+                fit_on_shards(other, y, n_iter=n_iter, n_shards=3, **options)
     for n_parts, n_shards in ((5, 1), (5, 3), (9, 4), (1, 1)):
-        again = fit_on_shards(table, y, n_parts, n_shards, n_iter=8, **how)
+        again = fit_on_shards(table, y, n_parts, n_shards, n_iter=8, **options)
         assert again.path.n_iter == 8
 
 
@@ -467,7 +475,7 @@ def test_a_checkpoint_knows_columns_that_were_not_chosen(tmp_path, loss, many):
 
 @st.composite
 def columns(draw):
-    """Numbers of any size, with ties, atoms and zeros of both signs, and weights."""
+    """Draw numbers of any size, with ties, atoms and zeros of both signs, and weights."""
     n = draw(st.integers(1, 300))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     width = draw(st.sampled_from([0.0, 1.0, 20.0, 300.0]))
@@ -480,7 +488,7 @@ def columns(draw):
     for atom in atoms:
         values[rng.uniform(size=n) < rng.uniform(0.0, 0.6)] = atom
     values[rng.uniform(size=n) < draw(st.sampled_from([0.0, 0.0, 0.3]))] = np.nan
-    values[rng.integers(n)] = 2.0  # one is known
+    values[rng.integers(n)] = 2.0  # at least one cell is not missing
     weights = draw(
         st.sampled_from(
             [None, rng.integers(1, 5, n).astype(float), np.full(n, 0.1), rng.uniform(0.1, 3.0, n)]
@@ -494,8 +502,8 @@ def columns(draw):
 def test_ranks_of_numbers_on_shards(column, n_shards, few_rows, few_values):
     values, weights = column
     n = len(values)
-    how = {} if weights is None else {"weights": weights}
-    shards = sharding.split_rows({"x": values}, {"y": np.arange(n) * 1.0, **how}, 4, n_shards)
+    options = {} if weights is None else {"weights": weights}
+    shards = sharding.split_rows({"x": values}, {"y": np.arange(n) * 1.0, **options}, 4, n_shards)
     data = read_sharded(shards, FitInput({}, 0, weights), ("x",), as_loss("squared"), 0)
     numbers = data.table["x"].statistics
     if not few_values:
@@ -510,7 +518,7 @@ def test_ranks_of_numbers_on_shards(column, n_shards, few_rows, few_values):
             assert Cuts.make(numbers, data.sample, n_bins) == Cuts.make(values, sample, n_bins)
 
 
-# --- rules that are written down here once more ---------------------------------------------------
+# --- rules that are implemented here independently ------------------------------------------------
 
 
 @pytest.mark.parametrize("n_shards", [1, 3])
@@ -532,7 +540,7 @@ def test_mostly_one_is_more_than_half_of_the_known_cells(n_shards, n_others, mor
 
 
 def held_out(y, fraction, seed, classes):
-    """Marks of the rows to hold out: of every class its share, rounded half up, at random."""
+    """Mark random rows to hold out: the fraction of each class, rounded half up."""
     rng, held = np.random.default_rng(seed), np.zeros(len(y), bool)
     for kind in np.unique(y) if classes else [None]:
         rows = np.flatnonzero(y == kind) if classes else np.arange(len(y))
@@ -544,17 +552,17 @@ def held_out(y, fraction, seed, classes):
 @pytest.mark.parametrize("n", [2, 10, 11, 14, 101])
 @pytest.mark.parametrize("fraction", [0.125, 0.25, 0.3, 0.5])
 @pytest.mark.parametrize("loss", ["squared", "binomial"])
-def test_shares_of_rows_held_out_are_rounded_half_up(n, fraction, loss):
+def test_held_out_fractions_are_rounded_half_up(n, fraction, loss):
     y = np.arange(2 * n) % 3 == 0 if loss == "binomial" else np.arange(2 * n) * 1.0
     y = y.astype(np.float64)
     expected = held_out(y, fraction, 5, loss == "binomial")
     if not expected.any():
         pytest.skip("the fraction selects no rows")
-    table, given = {"x": np.arange(2 * n) * 1.0}, FitInput({}, 0, validation=fraction)
-    data = read_data(replace(given, table=table, y=y), as_loss(loss), 5)
+    table, inputs = {"x": np.arange(2 * n) * 1.0}, FitInput({}, 0, validation=fraction)
+    data = read_data(replace(inputs, table=table, y=y), as_loss(loss), 5)
     assert (~data.training).tolist() == expected.tolist()
     shards = sharding.split_rows(table, {"y": y}, 4, 2)
-    sharded = read_sharded(shards, given, ("x",), as_loss(loss), 5)
+    sharded = read_sharded(shards, inputs, ("x",), as_loss(loss), 5)
     assert sharded.sample.n_rows == 2 * n - expected.sum()
     found = [shard.table["x"].values[~shard.training] for shard in shards.shards]
     assert sorted(np.concatenate(found)) == np.flatnonzero(expected).tolist()
@@ -564,7 +572,7 @@ def test_shares_of_rows_held_out_are_rounded_half_up(n, fraction, loss):
 
 
 def bits(model):
-    """All numbers of a model."""
+    """Return the bytes of all numbers of a model."""
     arrays = [model.risk, model.start_vector, model.shares, *(t.coef for t in model.terms.values())]
     held = model.validation_risk
     return [x.tobytes() for x in [*arrays, *([] if held is None else [held])]]
@@ -580,18 +588,20 @@ def bits(model):
     ],
 )
 def test_a_lost_shard_is_restored(loss, optimizer):
-    """At calls all along the fit: reading, binning, and in the middle of the iterations."""
+    """Shards are lost at calls throughout the fit: while reading, binning and boosting."""
     table = many_kinds(2, 250)
     y = target(table, loss)
-    how = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "validation": 0.3, "n_iter": 12}
-    how |= {"learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Linear("tied")]}
-    how |= {"interactions": [("x", "yes")], "weights": make_weights(2, 250)}
-    whole = shards_of(table, y, **how)
-    model = sharding.fit(whole, y, **how)
+    options = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "validation": 0.3, "n_iter": 12}
+    options |= {
+        "learners": [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Linear("tied")]
+    }
+    options |= {"interactions": [("x", "yes")], "weights": make_weights(2, 250)}
+    whole = shards_of(table, y, **options)
+    model = sharding.fit(whole, y, **options)
     for call in range(1 + len(loss) % 3, whole.calls + 1, whole.calls // 10):
-        shards = shards_of(table, y, **how)
+        shards = shards_of(table, y, **options)
         shards.lose_at = (call, call + 1)
-        found = sharding.fit(shards, y, **how)
+        found = sharding.fit(shards, y, **options)
         assert found.choices == model.choices
         assert bits(found) == bits(model), call
 
@@ -599,10 +609,10 @@ def test_a_lost_shard_is_restored(loss, optimizer):
 # --- odd partitions -------------------------------------------------------------------------------
 
 
-def in_parts(table, y, ends, n_shards, **beside):
-    """Shards of partitions that end at some rows."""
+def in_parts(table, y, ends, n_shards, **arrays):
+    """Return shards of partitions that end at the given rows."""
     edges = list(zip([0, *ends], [*ends, len(y)], strict=True))
-    every = {"y": y, **beside}
+    every = {"y": y, **arrays}
     parts = [
         Partition(k, taken(table, slice(a, b)), {r: x[a:b] for r, x in every.items()})
         for k, (a, b) in enumerate(edges)
@@ -625,16 +635,26 @@ def test_odd_partitions(odd, loss):
     table = many_kinds(14, 300)
     y = target(table, loss)
     learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("grade")]
-    how = {"learners": learners, "loss": loss, "validation": 0.3, "n_iter": 15, "patience": None}
-    same(cb.fit(table, y, **how), sharding.fit(in_parts(table, y, *ODD[odd]), y, **how))
+    options = {
+        "learners": learners,
+        "loss": loss,
+        "validation": 0.3,
+        "n_iter": 15,
+        "patience": None,
+    }
+    same(cb.fit(table, y, **options), sharding.fit(in_parts(table, y, *ODD[odd]), y, **options))
 
 
 def test_more_shards_than_rows():
     x, y = np.arange(8.0), np.array([0.0, 1.0, 0.0, 2.0, 3.0, 2.0, 5.0, 4.0])
     table = {"x": x, "g": np.array(list("abababab"), object)}
-    how = {"learners": [cb.Linear("x"), cb.Category("g", df=0.5)], "n_iter": 10, "patience": None}
+    options = {
+        "learners": [cb.Linear("x"), cb.Category("g", df=0.5)],
+        "n_iter": 10,
+        "patience": None,
+    }
     parts = in_parts(table, y, list(range(1, 8)) + [8] * 4, 12)
-    same(cb.fit(table, y, **how), sharding.fit(parts, y, **how))
+    same(cb.fit(table, y, **options), sharding.fit(parts, y, **options))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -643,14 +663,20 @@ def test_shards_without_training_or_validation_rows(loss, optimizer):
     table = many_kinds(15, 300)
     y, held = target(table, loss), np.arange(300) >= 200
     learners = [cb.Spline("x"), cb.Step("skewed"), cb.Category("text"), cb.Category("yes")]
-    how = {"learners": learners, "loss": loss, "validation": held, "n_iter": 15, "patience": None}
-    how["optimizer"] = OPTIMIZERS[optimizer]
+    options = {
+        "learners": learners,
+        "loss": loss,
+        "validation": held,
+        "n_iter": 15,
+        "patience": None,
+    }
+    options["optimizer"] = OPTIMIZERS[optimizer]
     parts = in_parts(table, y, [100, 200], 3, validation=held)
-    same(cb.fit(table, y, **how), sharding.fit(parts, y, **how))
+    same(cb.fit(table, y, **options), sharding.fit(parts, y, **options))
 
 
-def test_columns_of_nothing():
-    """Text that is missing in whole partitions, columns that are missing, or have one value."""
+def test_empty_and_constant_columns():
+    """Text is missing in whole partitions; columns have only missing cells or a single value."""
     table = many_kinds(16, 300)
     table["text"][:150] = None
     table["none"], table["one"] = np.full(300, np.nan), np.full(300, 3.0)
@@ -671,11 +697,11 @@ def test_columns_of_nothing():
 # --- round trips ----------------------------------------------------------------------------------
 
 
-def calls_per_iteration(table, y, **how):
-    """Calls of each iteration after the first five."""
-    shards = shards_of(table, y, **how)
+def calls_per_iteration(table, y, **options):
+    """Return the number of calls in each iteration after the first five."""
+    shards = shards_of(table, y, **options)
     counts = []
-    sharding.fit(shards, y, **how, callback=lambda: counts.append(shards.calls))
+    sharding.fit(shards, y, **options, callback=lambda: counts.append(shards.calls))
     return np.diff(counts)[5:]
 
 
@@ -683,17 +709,22 @@ def calls_per_iteration(table, y, **how):
 @pytest.mark.parametrize("loss", ["binomial", "poisson", "absolute"])
 def test_round_trips(loss, optimizer):
     table = many_kinds(17, 800)
-    how = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "n_iter": 60, "patience": None}
-    how["validation"] = 0.3
-    assert calls_per_iteration(table, target(table, loss), **how).mean() <= 2.0
+    options = {"loss": loss, "optimizer": OPTIMIZERS[optimizer], "n_iter": 60, "patience": None}
+    options["validation"] = 0.3
+    assert calls_per_iteration(table, target(table, loss), **options).mean() <= 2.0
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_squared_loss_asks_for_new_terms_only(optimizer):
+def test_squared_loss_calls_shards_for_new_terms_only(optimizer):
     table = many_kinds(17, 800)
-    how = {"optimizer": OPTIMIZERS[optimizer], "n_iter": 60, "patience": None, "validation": 0.3}
-    how["search"] = "row-free"
-    calls = calls_per_iteration(table, target(table, "squared"), **how)
+    options = {
+        "optimizer": OPTIMIZERS[optimizer],
+        "n_iter": 60,
+        "patience": None,
+        "validation": 0.3,
+    }
+    options["search"] = "row-free"
+    calls = calls_per_iteration(table, target(table, "squared"), **options)
     assert calls.sum() <= 2 * len(table) + 10
     assert np.count_nonzero(calls == 0) > len(calls) / 2
 
@@ -701,18 +732,18 @@ def test_squared_loss_asks_for_new_terms_only(optimizer):
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def same_error(table, y, match=None, **how):
-    """Both refuse, with errors of one type; the one of shards says more."""
+def same_error(table, y, match=None, **options):
+    """Check that both fits raise the same type of error, and return both messages."""
     with pytest.raises((ValueError, TypeError)) as local:
-        cb.fit(table, y, **how)
+        cb.fit(table, y, **options)
     with pytest.raises(Exception, match=match) as other:
-        fit_on_shards(table, y, **how)
+        fit_on_shards(table, y, **options)
     assert type(other.value) is type(local.value)
     return str(local.value), str(other.value)
 
 
 def place(row, n=100):
-    """Partition and row in it, as `split_rows` cuts five of them."""
+    """Return the partition of a row and its position there, for five parts of `split_rows`."""
     for k, (a, b) in enumerate(sharding.cut(n, 5)):
         if a <= row < b:
             return k, row - a
@@ -732,7 +763,7 @@ def with_one(values, row, value):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("named", [False, True])
-def test_y_that_is_no_number(bad, named):
+def test_y_that_is_not_a_finite_number(bad, named):
     table, y = simple()
     part, row = place(70)
     y = with_one(y, 70, bad)
@@ -746,7 +777,7 @@ def test_infinite_numbers():
     table["z"] = with_one(table["z"], 70, -np.inf)
     part, row = place(70)
     same_error(table, y, match=f"'z', row {row} of partition {part}: ")
-    zero = with_one(np.ones(100), place(70)[1] * 0 + 69, 0.0)
+    zero = with_one(np.ones(100), 69, 0.0)
     same_error(table, y, match=f"'z', row {row} of partition {part}: ", weights=zero)
 
 
@@ -762,13 +793,13 @@ def test_text_as_y():
         ("exposure", 0.0), ("exposure", -2.0), ("validation", -1.0), ("validation", np.nan),
     ],
 )  # fmt: skip
-def test_bad_numbers_beside_the_table(role, bad):
+def test_bad_weights_offset_exposure_and_validation(role, bad):
     table, y = simple()
     part, row = place(70)
-    given = {role: with_one(np.ones(100), 70, bad), "loss": "poisson"}
+    options = {role: with_one(np.ones(100), 70, bad), "loss": "poisson"}
     if role == "validation":
-        given[role][:60] = 0.0
-    same_error(table, np.abs(np.round(y)), match=f"partition {part}: {role}, row {row}:", **given)
+        options[role][:60] = 0.0
+    same_error(table, np.abs(np.round(y)), match=f"partition {part}: {role}, row {row}:", **options)
 
 
 @pytest.mark.parametrize("loss", ["binomial", "multinomial"])
@@ -785,7 +816,7 @@ def test_classes(loss, classes, numbers):
         assert here == there
 
 
-def test_classes_of_absent_rows_are_none():
+def test_classes_of_rows_with_weight_zero_are_ignored():
     table, _ = simple()
     y = np.array(list("ab") * 50, object)
     y[70] = "c"
@@ -814,7 +845,7 @@ def test_a_class_that_no_training_row_has():
     same_error(table, y, loss="binomial", validation=y == "b", match="only one class")
 
 
-def test_columns_differ():
+def test_partitions_with_different_columns():
     table, y = simple()
     parts = [{"x": table["x"][:50]}, {"z": table["x"][50:]}]
     shards = sharding.LocalShards([[Partition(k, t, {"y": y[:50]})] for k, t in enumerate(parts)])
@@ -823,7 +854,7 @@ def test_columns_differ():
 
 
 @pytest.mark.parametrize("n_shards", [1, 2])
-def test_a_type_that_changes(n_shards):
+def test_a_column_type_that_differs_between_partitions(n_shards):
     table, y = simple()
     parts = [{"x": table["x"][:50]}, {"x": np.array(list("ab") * 25)}]
     parts = [Partition(k, t, {"y": y[:50]}) for k, t in enumerate(parts)]
@@ -833,7 +864,7 @@ def test_a_type_that_changes(n_shards):
 
 
 @pytest.mark.parametrize("n_shards", [1, 2])
-def test_a_type_of_y_that_changes(n_shards):
+def test_a_type_of_y_that_differs_between_partitions(n_shards):
     table, _ = simple()
     ys = [np.arange(50) % 2, np.array(list("ab") * 25)]
     parts = [Partition(k, {"x": table["x"][:50]}, {"y": y}) for k, y in enumerate(ys)]
@@ -850,7 +881,7 @@ def test_validation_that_holds_out_all_or_nothing(marks):
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.2, 0.001, True])
-def test_validation_shares(share):
+def test_bad_validation_fractions(share):
     table, y = simple()
     here, there = same_error(table, y, validation=share)
     assert here == there
@@ -859,15 +890,19 @@ def test_validation_shares(share):
 @pytest.mark.parametrize("role", ["y", *ROLES])
 def test_names_that_the_table_lacks(role):
     table, y = simple()
-    how = {role: "nothing", "loss": "poisson"}
-    here, there = same_error(table, how.pop("y", np.abs(np.round(y))), **how)
+    options = {role: "nothing", "loss": "poisson"}
+    here, there = same_error(table, options.pop("y", np.abs(np.round(y))), **options)
     assert here == there
 
 
 def test_learners_and_pairs_of_unknown_columns():
     table, y = simple()
-    for how in ({"learners": [cb.Spline("w")]}, {"interactions": [("x", "w")]}, {"learners": "s"}):
-        here, there = same_error(table, y, **how)
+    for options in (
+        {"learners": [cb.Spline("w")]},
+        {"interactions": [("x", "w")]},
+        {"learners": "s"},
+    ):
+        here, there = same_error(table, y, **options)
         assert here == there
 
 
@@ -875,8 +910,8 @@ def test_no_rows_and_no_y():
     table, y = simple()
     empty = {"x": np.empty(0)}
     cases = (empty, np.empty(0), {}), (table, None, {}), (table, y, {"weights": y * 0.0})
-    for *rows, how in cases:
-        here, there = same_error(*rows, **how)
+    for *rows, options in cases:
+        here, there = same_error(*rows, **options)
         assert here == there
 
 
@@ -893,13 +928,13 @@ def test_arrays_of_another_length(role):
         for k, a in enumerate((0, 50))
     ]
     parts[1].arrays[role] = np.ones(49)
-    how = {role: every[role]} if role != "y" else {}
+    options = {role: every[role]} if role != "y" else {}
     with pytest.raises(ValueError, match=f"partition 1: {role} has 49 rows, the table has 50"):
-        sharding.fit(sharding.LocalShards([parts]), every["y"], loss="poisson", **how)
+        sharding.fit(sharding.LocalShards([parts]), every["y"], loss="poisson", **options)
     if role in ("y", "offset", "exposure"):
         for part in parts:
             part.arrays["weights"] = with_one(np.ones(50), 3, 0.0)
         with pytest.raises(ValueError, match=f"partition 1: {role} has 49 rows, the table has 50"):
             sharding.fit(
-                sharding.LocalShards([parts]), every["y"], loss="poisson", weights=0, **how
+                sharding.LocalShards([parts]), every["y"], loss="poisson", weights=0, **options
             )

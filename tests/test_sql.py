@@ -1,4 +1,4 @@
-"""The SQL of a model, run in DuckDB and SQLite, computes what the model predicts.
+"""Tests of the SQL export: in DuckDB and SQLite, the query computes what the model predicts.
 
 The models and the difficult rows are in export_cases.py.
 """
@@ -25,7 +25,7 @@ TABLE = 'the "rows"'
 
 
 def run_duckdb(rows: dict[str, np.ndarray], query: str) -> dict[str, np.ndarray]:
-    """Missing numbers are NaN in even rows and NULL in odd ones."""
+    """Run the query in DuckDB. Missing numbers are NaN in even rows and NULL in odd rows."""
     odd = np.arange(len(next(iter(rows.values())))) % 2 == 1
     columns = {}
     for name, column in rows.items():
@@ -153,7 +153,7 @@ def test_scores_far_out(dialect):
 
 
 @pytest.mark.parametrize("dialect", RUN)
-def test_nothing_chosen_and_many_chosen(dialect):
+def test_models_without_terms_and_with_many_terms(dialect):
     table = {"x": np.linspace(0, 1, 50)}
     check(cb.fit(table, table["x"], n_iter=0), table, dialect)
     check(*many_terms(), dialect)
@@ -201,7 +201,7 @@ def test_table_names():
         connection.close()
 
 
-def test_readable():
+def test_the_query_is_readable():
     """Cuts are written with few digits."""
     gain = np.repeat([0.0, 7298.0, 15024.0, 99999.0], 25)
     model = cb.fit({"gain": gain}, np.sqrt(gain), [cb.Step("gain", bins=4)], n_iter=10)

@@ -1,5 +1,6 @@
-"""Stability selection: its bounds are the published ones, its halves are halves, its fits choose
-what fits choose, and its errors stay within the bound."""
+"""Tests of stability selection: bounds equal published values, samples are halves of the rows, fits
+equal ordinary fits, and false selections stay within the bound.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from cwboost.selection.stability_bounds import (
 
 # --- bounds ---------------------------------------------------------------------------------------
 
-# Of the R package stabs 0.7-1 (tests/regtest-inference.Rout.save): p = 100, cutoff 0.6, 50 pairs,
+# From the R package stabs 0.7-1 (tests/regtest-inference.Rout.save): p = 100, cutoff 0.6, 50 pairs,
 # q = 1..10.
 PUBLISHED = {
     "none": [0.05, 0.2, 0.45, 0.8, 1.25, 1.8, 2.45, 3.2, 4.05, 5.0],
@@ -46,13 +47,13 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("assumption", ASSUMPTIONS)
-def test_error_rates_are_the_published_ones(assumption):
+def test_error_rates_equal_published_values(assumption):
     found = [error_rate(100, q, 0.6, assumption=assumption) for q in range(1, 11)]
-    np.testing.assert_allclose(found, PUBLISHED[assumption], rtol=5e-7)  # all digits given
+    np.testing.assert_allclose(found, PUBLISHED[assumption], rtol=5e-7)  # all published digits
 
 
 @pytest.mark.parametrize(
-    ("p", "given", "assumption", "expected"),
+    ("p", "options", "assumption", "expected"),
     [
         (200, {"cutoff": 0.6, "pfer": 0.2}, "r-concave", {"q": 6}),
         (200, {"cutoff": 0.6, "pfer": 0.2}, "unimodal", {"q": 3}),
@@ -63,33 +64,33 @@ def test_error_rates_are_the_published_ones(assumption):
         (10, {"q": 3, "pfer": 1}, "none", {"cutoff": 0.95, "pfer": 1.0}),
     ],
 )
-def test_the_third_is_the_published_one(p, given, assumption, expected):
-    found = complete(p, assumption=assumption, **given)._asdict()
+def test_the_remaining_parameter_equals_the_published_value(p, options, assumption, expected):
+    found = complete(p, assumption=assumption, **options)._asdict()
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-7)
 
 
 def random_r_concave(rng, n, r, mean):
-    """A distribution on 0..n whose r-th power is convex, with a mean; None if it cannot have it."""
+    """Return a distribution on 0..n with this mean and a convex r-th power, or None."""
     slopes = np.sort(rng.normal(rng.choice([0, 1, 3]), rng.choice([0.01, 0.3, 1.0]), n))
     shape = np.append(0.0, np.cumsum(slopes))  # increasing slopes: convex
     shape -= shape.min()
     shape[rng.integers(2, n + 2) :] = np.inf  # f is 0 there
 
-    def made(log_a):
+    def density(log_a):
         f = (np.exp(log_a) + shape) ** (1 / r)
         return f / f.sum()
 
     def excess(log_a):
-        return made(log_a) @ np.arange(n + 1) - mean
+        return density(log_a) @ np.arange(n + 1) - mean
 
     if not excess(-12) < 0 < excess(12):
         return None
-    return made(brentq(excess, -12, 12))
+    return density(brentq(excess, -12, 12))
 
 
 @pytest.mark.parametrize("r", [-0.5, -0.25])
 def test_no_r_concave_distribution_has_a_larger_tail(r):
-    """Also the extremes that the bound is made from, on a fine grid."""
+    """Also checks the extreme distributions that define the bound, on a fine grid."""
     rng, n, mean = np.random.default_rng(0), 12, 0.4
     seen, largest = 0, np.zeros(n + 1)
     for _ in range(4000):
@@ -109,7 +110,7 @@ def test_no_r_concave_distribution_has_a_larger_tail(r):
     for t in range(2, n + 1):
         bound = _largest_tail(mean, t, n, r)
         assert largest[t] <= bound * 1.005 + 1e-12  # the tolerance of the published tables
-        assert t < 3 or largest[t] >= 0.98 * bound  # and it is reached
+        assert t < 3 or largest[t] >= 0.98 * bound  # and the bound is attained
 
 
 @settings(max_examples=40)
@@ -137,7 +138,7 @@ def test_bounds_grow_with_q_and_fall_with_the_cutoff(p, share, cutoff, assumptio
     cutoff=st.integers(55, 100),
     assumption=st.sampled_from(ASSUMPTIONS),
 )
-def test_the_third_keeps_the_bound_and_the_next_does_not(p, pfer, cutoff, assumption):
+def test_q_is_the_largest_number_that_keeps_the_bound(p, pfer, cutoff, assumption):
     try:
         found = complete(p, cutoff=cutoff / 100, pfer=pfer, assumption=assumption)
     except ValueError:
@@ -203,8 +204,8 @@ def test_pairs_of_halves_have_no_row_in_common():
     np.testing.assert_array_equal(halves[4], halves[4])
     single = RandomHalves.make(data_of(np.arange(21.0)), False, 3, None)
     assert [single[k].sum() for k in range(4)] == [10] * 4
-    np.testing.assert_array_equal(single[3], halves[6])  # the first one of each pair
-    drawn = np.mean([single[k] for k in range(2000)], axis=0)  # each row as often as any
+    np.testing.assert_array_equal(single[3], halves[6])  # the first half of each pair
+    drawn = np.mean([single[k] for k in range(2000)], axis=0)  # all rows equally often
     np.testing.assert_allclose(drawn, 10 / 21, atol=5 * np.sqrt(0.25 / 2000))
 
 
@@ -249,8 +250,8 @@ def test_true_columns_are_selected(problem):
     assert np.all(np.count_nonzero(found.first, axis=1) == found.q)
 
 
-def test_fits_are_those_of_fit_on_half_of_the_rows(problem):
-    """Until the q-th column comes, and not longer."""
+def test_fits_equal_fit_on_half_of_the_rows(problem):
+    """Each fit runs until q columns are chosen, and no longer."""
     table, y = problem
     table = {name: column for name, column in table.items() if name != "g"}
     w = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
@@ -310,11 +311,11 @@ def test_weights_offsets_exposure_and_classes(problem):
         less = {name: value[present] for name, value in more.items()}
         gone = cb.stability(some, y[present], **options, **less)
         np.testing.assert_array_equal(zero.first, gone.first)
-    # the offset says all that x3 says
+    # the offset contains the effect of x3
     known = cb.stability(table, y, offset=np.sin(6 * table["x3"]), **options)
     assert known.frequency["x3"] < 0.8
     assert {"g", "x7"} <= set(known.selected)
-    # more exposure, more counts: nothing else is there
+    # x3 affects the counts only through the exposure
     years = np.exp(table["x3"] * 3)
     counts = rng.poisson(years * np.where(table["g"] == "a", 3, 1))
     found = cb.stability(table, counts, loss="poisson", exposure=years, **options)
@@ -339,7 +340,7 @@ def test_subsampling(problem):
     assert "assuming" not in found.summary()
 
 
-def test_a_short_fit_is_told(problem):
+def test_fits_that_are_too_short_give_a_warning(problem):
     table, y = problem
     with pytest.warns(UserWarning, match=r"10 of 10 fits chose fewer than q = 6 columns in 5 iter"):
         found = cb.stability(table, y, q=6, cutoff=0.9, n_samples=5, n_iter=5)
@@ -354,7 +355,7 @@ def test_no_column_to_select():
         cb.stability({"x": np.ones(20)}, np.arange(20.0), q=1, cutoff=0.9)
 
 
-def test_what_was_found(problem):
+def test_table_path_cutoffs_and_summary(problem):
     table, y = problem
     found = cb.stability(table, y, cutoff=0.9, q=4, n_samples=10)
     rows = found.table()
@@ -388,12 +389,12 @@ def test_cutoffs_are_reached_in_spite_of_rounding(problem):
         name = found.names[0]
         first = np.zeros_like(found.first)
         first[:count, 0] = 1
-        made = type(found)(**{**vars_of(found), "first": first})
-        assert made.with_cutoff(count / 20).selected == [name]
-        assert count == 20 or made.with_cutoff((count + 1) / 20).selected == []
+        changed = type(found)(**{**fields_of(found), "first": first})
+        assert changed.with_cutoff(count / 20).selected == [name]
+        assert count == 20 or changed.with_cutoff((count + 1) / 20).selected == []
 
 
-def vars_of(found):
+def fields_of(found):
     return {name: getattr(found, name) for name in type(found).__dataclass_fields__}
 
 
@@ -411,13 +412,13 @@ def test_progress_and_ctrl_c(problem):
         with pytest.raises(KeyboardInterrupt):
             cb.stability(table, y, q=13, cutoff=0.9, rate=1e-6, n_iter=10**7, n_threads=n_threads)
         assert time.perf_counter() - began < 5
-    cb.stability(table, y, q=3, cutoff=0.9, n_samples=2)  # and all goes on
+    cb.stability(table, y, q=3, cutoff=0.9, n_samples=2)  # later calls still work
 
 
-# --- pictures -------------------------------------------------------------------------------------
+# --- plots ----------------------------------------------------------------------------------------
 
 
-def test_pictures(problem):
+def test_plots(problem):
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -444,7 +445,7 @@ def test_pictures(problem):
     plt.close("all")
 
 
-# --- the bound, on simulated columns --------------------------------------------------------------
+# --- the bound on simulated columns ---------------------------------------------------------------
 
 
 @pytest.mark.slow

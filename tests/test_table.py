@@ -1,4 +1,4 @@
-"""Tables of all libraries give the same typed columns, and the same model bit for bit."""
+"""Tests of reading tables: all libraries give the same typed columns and exactly the same model."""
 
 import datetime as dt
 import decimal
@@ -17,7 +17,7 @@ from cwboost.frames.read_frames import read, read_column
 
 try:
     import duckdb
-except ImportError:  # one more library that narwhals reads, if it is there
+except ImportError:  # optional: another library that narwhals reads
     duckdb = None
 
 NAN = float("nan")
@@ -26,8 +26,8 @@ DAYS = 18263.0  # from 1970-01-01 to DAY
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 
 
-def seen(column):
-    """A column as plain values: numbers, or text and None."""
+def plain_values(column):
+    """Return a column as plain values: numbers or text, and None for missing cells."""
     if isinstance(column, Labels):
         return list(column.to_cells())
     return [None if np.isnan(v) else v for v in column.values.tolist()]
@@ -175,25 +175,25 @@ def cases(**groups):
 
 
 @pytest.fixture(params=[False, True], ids=["by cells", "by library"])
-def way_of_text(request, monkeypatch):
-    """Text is coded cell by cell, or by the means of its library whatever its length."""
+def text_coding(request, monkeypatch):
+    """Code text cell by cell, or with the functions of its library, whatever its length."""
     if request.param:
         monkeypatch.setattr("cwboost.frames.read_frames.MANY_CELLS", 0)
 
 
-@pytest.mark.usefixtures("way_of_text")
+@pytest.mark.usefixtures("text_coding")
 @cases(text=(TEXT, ["b", "a", None, "b"]), ordered=(ORDERED, ["b", "a", None, "b"]))
 def test_text(values, expected):
     column = read_column(values, "g")
     assert isinstance(column, Labels)
-    assert seen(column) == expected
+    assert plain_values(column) == expected
     assert column.levels == (
         ("b", "a") if any(values is v for v in ORDERED.values()) else ("a", "b")
     )
     assert column.missing.tolist() == [v is None for v in expected]
 
 
-@pytest.mark.usefixtures("way_of_text")
+@pytest.mark.usefixtures("text_coding")
 @cases(
     numbers=(NUMBERS, [1.0, 3.0, None, 2.0]),
     booleans=(BOOLEANS, [1.0, 0.0, None]),
@@ -208,12 +208,12 @@ def test_numbers(values, expected):
     assert column.values.dtype == np.float64
     assert column.values.flags.c_contiguous
     assert column.values.flags.aligned
-    assert seen(column) == expected
+    assert plain_values(column) == expected
     assert column.boolean == any(values is v for v in BOOLEANS.values())
-    assert seen(read({"x": values})["x"]) == expected
+    assert plain_values(read({"x": values})["x"]) == expected
 
 
-@pytest.mark.usefixtures("way_of_text")
+@pytest.mark.usefixtures("text_coding")
 @pytest.mark.parametrize(
     ("values", "levels"),
     [
@@ -227,8 +227,8 @@ def test_numbers(values, expected):
     ],
     ids=["integers", "floats", "ordered", "booleans", "intervals", "dates", "arrow"],
 )
-def test_categories_that_are_no_text(values, levels):
-    """Written as the Category of a plain column writes them, so that both predict alike."""
+def test_categories_that_are_not_text(values, levels):
+    """Levels are formatted as for plain columns of numbers, so that both predict the same."""
     assert read_column(values, "g").levels == levels
 
 
@@ -250,7 +250,7 @@ def test_numbers_as_levels():
     ],
     ids=["int64", "uint64", "list", "polars", "polars uint64", "pandas"],
 )
-def test_giant_integers_are_numbers_but_no_levels(values):
+def test_giant_integers_can_be_numbers_but_not_levels(values):
     column = read_column(values, "id")
     assert not column.exact
     assert np.nanmax(column.values) >= 2**53
@@ -286,7 +286,7 @@ def test_giant_integers_are_numbers_but_no_levels(values):
         (np.zeros(2, [("a", float), ("b", int)]), "expected numbers, text or dates"),
     ],
 )
-def test_what_is_no_column(values, message):
+def test_values_that_are_not_a_column(values, message):
     with pytest.raises(TypeError, match=message) as caught:
         read_column(values, "x")
     assert len(str(caught.value)) < 300
@@ -295,7 +295,7 @@ def test_what_is_no_column(values, message):
 @pytest.mark.parametrize(
     "values", [None, 3, "abc", b"abc", np.float64(1), np.array(1), {1, 2, 3}, object()]
 )
-def test_scalars_are_no_columns(values):
+def test_scalars_are_not_columns(values):
     with pytest.raises(TypeError, match=r"x: expected a value for every row, got|one column"):
         read_column(values, "x")
     with pytest.raises(
@@ -317,7 +317,7 @@ def test_numbers_too_large_for_a_float(digits):
 )
 def test_infinite_values_name_column_and_row(value):
     table = read({"x": np.array([0, 0, value]), "fine": [1, 2, 3]})
-    assert seen(table["fine"]) == [1, 2, 3]
+    assert plain_values(table["fine"]) == [1, 2, 3]
     with pytest.raises(ValueError, match="column 'x', row 2: the value is infinite; replace it"):
         table["x"]
 
@@ -415,7 +415,7 @@ def test_the_same_model_from_every_library(name, reference):
         np.testing.assert_array_equal(a.coef, b.coef)
         assert a.levels == b.levels
     np.testing.assert_array_equal(other.predict(table), model.predict(frame()))
-    if names[0] == "x":  # and they understand one another
+    if names[0] == "x":  # the reference model also reads this table
         np.testing.assert_array_equal(model.predict(table), model.predict(frame()))
 
 
@@ -441,18 +441,18 @@ def test_numpy_tables():
         cb.fit(single, y, n_iter=9).risk, cb.fit(single.astype(float), y, n_iter=9).risk
     )
     text = read(np.array([["1.5", "b"], ["2", "a"]]))
-    assert [seen(text[name]) for name in text.names] == [["1.5", "2"], ["b", "a"]]
+    assert [plain_values(text[name]) for name in text.names] == [["1.5", "2"], ["b", "a"]]
 
 
 @pytest.mark.parametrize("y", ["list", "pandas", "polars", "arrow", "column", "name", "masked"])
 def test_y_from_every_library(y):
     x, values = np.arange(30.0), np.sqrt(np.arange(30.0))
-    given = {
+    target = {
         "list": values.tolist(), "pandas": pd.Series(values), "polars": pl.Series(values),
         "arrow": pa.array(values), "column": values[:, None], "name": "y",
         "masked": np.ma.array(values),
     }[y]  # fmt: skip
-    model = cb.fit({"x": x, "y": values}, given, [cb.Spline("x")], n_iter=5, weights=given)
+    model = cb.fit({"x": x, "y": values}, target, [cb.Spline("x")], n_iter=5, weights=target)
     expected = cb.fit({"x": x}, values, n_iter=5, weights=values)
     np.testing.assert_array_equal(model.risk, expected.risk)
 
@@ -473,7 +473,7 @@ def test_columns_are_read_when_asked_for():
     assert table.names == ("good", "bad", "worse")
     assert table.n_rows == 2
     assert "bad" in table
-    assert seen(table["good"]) == [1, 2]
+    assert plain_values(table["good"]) == [1, 2]
     with pytest.raises(ValueError, match="column 'none' is not in the table; it has 'good', 'bad'"):
         table["none"]
     assert read(table) is table
@@ -527,7 +527,7 @@ def test_columns_are_read_when_asked_for():
         ),
     ],
 )
-def test_what_is_no_table(table, error, message):
+def test_values_that_are_not_a_table(table, error, message):
     with pytest.raises(error, match=message):
         read(table)
 
@@ -540,15 +540,15 @@ def test_empty_tables(empty):
     assert (table.names, table.n_rows) == ((), 0)
 
 
-def test_rows_below_one_another():
+def test_tables_are_concatenated():
     first = read({"x": [1, None], "g": ["b", "a"], "e": [None, None], "t": ["u", "v"]})
     both = first.below(read({"x": [True], "g": ["c"], "e": ["new"], "t": [None]}))
     assert both.n_rows == 3
-    assert seen(both["x"]) == [1, None, 1]
-    assert (seen(both["g"]), both["g"].levels) == (["b", "a", "c"], ("a", "b", "c"))
-    assert seen(both["e"]) == [None, None, "new"]
-    assert seen(both["t"]) == ["u", "v", None]
-    assert seen(both.take(np.array([True, False, True]))["g"]) == ["b", "c"]
+    assert plain_values(both["x"]) == [1, None, 1]
+    assert (plain_values(both["g"]), both["g"].levels) == (["b", "a", "c"], ("a", "b", "c"))
+    assert plain_values(both["e"]) == [None, None, "new"]
+    assert plain_values(both["t"]) == ["u", "v", None]
+    assert plain_values(both.take(np.array([True, False, True]))["g"]) == ["b", "c"]
     with pytest.raises(
         TypeError, match="column 'x': numbers in the first table, text in the second"
     ):
@@ -567,7 +567,7 @@ def test_rows_below_one_another():
     ],
     ids=["pandas", "pandas object", "polars", "polars categorical", "polars enum"],
 )
-def test_text_of_many_rows_is_read_as_that_of_few(series, arrow, monkeypatch):
+def test_long_and_short_text_columns_are_read_alike(series, arrow, monkeypatch):
     """The library's codes and the loop over cells give the same labels; Arrow may be missing."""
     if not arrow:
         monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -1,5 +1,5 @@
-"""The exact tables of a model are enough to compute its predictions; the tables for reading agree
-with them.
+"""Tests of exported tables: the exact tables are enough to compute the predictions of a model, and
+the tables for reading agree with them.
 
 `predict_from_tables` uses only the tables. The models and the difficult rows are in
 export_cases.py.
@@ -68,7 +68,7 @@ def number(cell: Any, empty: float) -> float:
 
 
 def position(rows: Rows, column: str, value: Any) -> int:
-    """Return the number of the row that a value of one column falls in."""
+    """Return the number of the row that contains a value of one column."""
     kinds = [row[f"{column} is"] for row in rows]
     numeric = not isinstance(value, str) and value is not None
     if value is None or (numeric and np.isnan(value)):
@@ -92,7 +92,7 @@ def position(rows: Rows, column: str, value: Any) -> int:
 
 
 def effect_from(rows: Rows, columns: list[str], values: list[Any], output: str) -> float:
-    """c0 + c1 t + ... of the row that the values fall in; for two columns c0_0 + c0_1 t + ..."""
+    """Return c0 + c1 t + ..., or c0_0 + c0_1 t + ..., of the row that contains the values."""
     if len(columns) == 1:
         row = rows[position(rows, columns[0], values[0])]
     else:
@@ -230,7 +230,7 @@ def test_tables_for_reading_are_exact_without_curves(kind):
 
 
 @pytest.mark.parametrize("kind", ["spline", "polynomial", "tensor", "tensor, category"])
-def test_tables_for_reading_show_the_middle(kind):
+def test_tables_for_reading_show_effects_at_midpoints(kind):
     model = cases.kind_model(kind)
     name, term = next(iter(model.terms.items()))
     rows = from_columns(score_tables(model, n=10)[name])
@@ -245,7 +245,7 @@ def test_tables_for_reading_show_the_middle(kind):
     np.testing.assert_allclose(shown, found, atol=1e-12)
 
 
-def test_factors():
+def test_factors_and_odds_ratios():
     for loss, head, name in (("poisson", "factor", "factor"), ("binomial", "odds", "odds ratio")):
         model = cases.loss_model(loss)
         tables = score_tables(model)
@@ -274,7 +274,7 @@ def test_round_ends(low, high, n):
     assert all(len(f"{e:.12g}") <= 12 for e in ends[1:-1])
 
 
-def test_a_number_that_never_varies():
+def test_round_ends_of_a_constant_column():
     assert round_ends(3.0, 3.0, 20).tolist() == [3.0, 3.0]
 
 
@@ -303,7 +303,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_errors(tmp_path, monkeypatch):
+def test_invalid_arguments_are_refused(tmp_path, monkeypatch):
     model = cases.kind_model("spline")
     with pytest.raises(ValueError, match="at least 1"):
         score_tables(model, n=0)

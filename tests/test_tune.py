@@ -1,4 +1,4 @@
-"""Tuning: schedules, spaces, that going on equals fitting at once, resuming, interruption, optuna.
+"""Tests of tuning: schedules, search spaces, continued fits, resuming, interruption and optuna.
 
 Scores are compared with single fits (cwboost.fitting.problem.FitProblem) and with scikit-learn.
 """
@@ -59,7 +59,7 @@ def without_seconds(tuning):
 
 
 def assert_same(a, b):
-    """The same trials to the last digit."""
+    """Check that the trials are equal to the last digit."""
     a, b = without_seconds(a), without_seconds(b)
     assert list(a) == list(b)
     for name in a:
@@ -69,8 +69,8 @@ def assert_same(a, b):
 # --- schedules ------------------------------------------------------------------------------------
 
 
-def test_the_papers_schedule():
-    """The table in its appendix."""
+def test_the_default_schedule_matches_the_paper():
+    """The defaults are the table in the appendix of Schalk, Bischl and Rügamer."""
     budgets = [39, 78, 156, 312, 625, 1250, 2500, 5000]
     configurations = [
         [128, 64, 32, 16, 8, 4, 2, 1],
@@ -94,8 +94,8 @@ def expected_rungs(brackets):
     return as_brackets([list(bracket) for bracket in brackets])
 
 
-def test_the_schedule_of_those_who_invented_it():
-    """R = 81, eta = 3 in Li and others (2018)."""
+def test_the_schedule_of_the_hyperband_paper():
+    """R = 81, eta = 3 in Li et al. (2018)."""
     firsts = [(b[0].n, b[0].budget) for b in cb.Hyperband(1, 81, 3).brackets]
     assert firsts == [(81, 1), (34, 3), (15, 9), (8, 27), (5, 81)]
     assert [tuple(r) for r in cb.Hyperband(1, 81, 3).brackets[0]] == [
@@ -134,12 +134,12 @@ def test_brackets_narrow_and_lengthen(least, more, factor, kind):
         (lambda: as_brackets([[]]), "without rungs"),
     ],
 )
-def test_wrong_schedules_say_so(schedule, message):
+def test_wrong_schedules_are_refused(schedule, message):
     with pytest.raises(ValueError, match=message):
         schedule()
 
 
-def test_marks_are_dense_at_first_and_end_at_the_budget():
+def test_metric_iterations_are_dense_at_first_and_end_at_the_budget():
     found = metric_iterations(-1, 5000)
     assert found[0] == 0
     assert found[-1] == 5000
@@ -149,7 +149,7 @@ def test_marks_are_dense_at_first_and_end_at_the_budget():
         np.testing.assert_array_equal(metric_iterations(since, 5000), found[found > since])
 
 
-# --- what is found --------------------------------------------------------------------------------
+# --- scores and trials ----------------------------------------------------------------------------
 
 
 def splits(table, y, loss, n=3):
@@ -158,20 +158,22 @@ def splits(table, y, loss, n=3):
 
 
 @pytest.mark.parametrize("optimizer", ["plain", "accelerated"])
-def test_going_on_is_as_good_as_one_long_fit(rows, optimizer):
-    """Every trial's score is that of fits in one go, by the best iteration of the mean risk."""
+def test_continued_fits_equal_one_long_fit(rows, optimizer):
+    """Every trial's score equals the lowest mean risk of uninterrupted fits."""
     table, y, _ = rows
     space = {"df.Spline": (2, 8), "rate": (0.05, 0.5), "optimizer": optimizer}
     tuning = cb.tune(table, y, space, schedule=SMALL)
     binned, folds = splits(table, y, "squared")
-    made = cb.Plain if optimizer == "plain" else cb.Accelerated
+    optimizer_class = cb.Plain if optimizer == "plain" else cb.Accelerated
     for trial in tuning.trials:
         df = trial.parameters["df.Spline"]
         other = binned.with_learners(
             lambda x, df=df: cb.Spline(x.column, df=df) if isinstance(x, cb.Spline) else x
         )
         paths = [
-            FitProblem.pose(other, f.split(binned.data.weights), made(trial.parameters["rate"]))
+            FitProblem.pose(
+                other, f.split(binned.data.weights), optimizer_class(trial.parameters["rate"])
+            )
             .fit(trial.budget)
             .validation_risk
             for f in folds
@@ -183,7 +185,7 @@ def test_going_on_is_as_good_as_one_long_fit(rows, optimizer):
         assert trial.sd == pytest.approx(np.std(trial.scores, ddof=1))
 
 
-def test_a_metric_is_that_of_the_predictions(rows):
+def test_a_metric_is_computed_from_the_predictions(rows):
     table, _, answer = rows
     space = {"df.Spline": (2, 8), "rate": (0.05, 0.5), "optimizer": "accelerated"}
     tuning = cb.tune(table, answer, space, loss="binomial", metric="auc", schedule=SMALL)
@@ -211,7 +213,7 @@ def test_a_metric_is_that_of_the_predictions(rows):
 
 
 @pytest.mark.parametrize("loss", ["squared", "multinomial"])
-def test_scores_along_a_path_are_predictions(rows, loss):
+def test_scores_along_a_path_equal_predictions(rows, loss):
     table, y, _ = rows
     y = y if loss == "squared" else table["group"]
     table = {"x": table["x"], "z": table["z"]}
@@ -223,7 +225,7 @@ def test_scores_along_a_path_are_predictions(rows, loss):
         np.testing.assert_allclose(score.T, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_the_better_half_goes_on(rows):
+def test_the_better_half_is_continued(rows):
     table, y, _ = rows
     tuning = cb.tune(table, y, schedule=cb.Halving(8, least=10, most=40))
     for rung in (0, 1):
@@ -233,8 +235,8 @@ def test_the_better_half_goes_on(rows):
     assert tuning.complete
 
 
-def test_a_score_that_was_better_before_is_kept(rows):
-    """Much momentum overfits soon; what it was at its best counts, and says when."""
+def test_an_earlier_better_score_is_kept(rows):
+    """High momentum overfits soon; the trial reports its best score and iteration."""
     table, y, _ = rows
     space = {"optimizer": cb.Accelerated(0.5, 0.3), "df": 8.0}
     tuning = cb.tune(table, y, space, schedule=[[(20, 1), (200, 1)]])
@@ -243,7 +245,7 @@ def test_a_score_that_was_better_before_is_kept(rows):
     assert short.scores == long.scores
 
 
-def test_a_fit_that_runs_away_is_the_last_of_all(rows):
+def test_a_diverging_configuration_is_not_chosen(rows):
     table, y, _ = rows
     space = {"optimizer": "accelerated", "rate": [0.1, 20.0], "momentum": 0.5}
     tuning = cb.tune(table, y, space, schedule=[[(100, 6), (200, 3)]])
@@ -251,7 +253,7 @@ def test_a_fit_that_runs_away_is_the_last_of_all(rows):
     assert tuning.best.parameters["rate"] == 0.1
 
 
-def test_random_search_gives_all_the_same(rows):
+def test_random_search_gives_all_configurations_the_same_budget(rows):
     table, y, _ = rows
     tuning = cb.tune(table, y, schedule=cb.RandomSearch(5, 30))
     assert tuning.table()["budget"].tolist() == [30] * 5
@@ -267,7 +269,7 @@ def test_the_result_does_not_depend_on_threads(rows):
     )
 
 
-def test_configurations_depend_on_the_seed_alone(rows):
+def test_configurations_depend_only_on_the_seed(rows):
     table, y, _ = rows
     a, b = (cb.tune(table, y, schedule=cb.RandomSearch(n, 3), folds=2) for n in (3, 6))
     np.testing.assert_array_equal(a.table()["rate"], b.table()["rate"][:3])
@@ -275,7 +277,7 @@ def test_configurations_depend_on_the_seed_alone(rows):
     assert not np.any(a.table()["rate"] == c.table()["rate"])
 
 
-# --- what can be done with it ---------------------------------------------------------------------
+# --- the final fit and the search space -----------------------------------------------------------
 
 
 def assert_equal_models(a, b):
@@ -286,7 +288,7 @@ def assert_equal_models(a, b):
 
 
 @pytest.mark.parametrize("optimizer", ["plain", "accelerated", "hybrid"])
-def test_the_final_fit_is_a_fit_of_these_arguments(rows, optimizer):
+def test_the_final_fit_equals_a_fit_with_the_tuned_arguments(rows, optimizer):
     table, y, _ = rows
     space = MIXED | {"optimizer": optimizer}
     if optimizer == "plain":
@@ -325,13 +327,13 @@ def test_formulas_weights_offsets_and_groups(rows):
     others = cb.tune(
         table, "y", {"rate": 0.2}, schedule=cb.RandomSearch(1, 5), groups="shop", weights="w"
     )
-    assert "shop" not in others.fit().terms  # the groups are no feature
+    assert "shop" not in others.fit().terms  # the group column is not a feature
     for fold in others.evaluator.folds:
         shop = table["shop"][table["w"] > 0]
         assert not set(shop[fold.training > 0]) & set(shop[fold.test > 0])
 
 
-def test_hybrid_watches_training_rows_only(rows):
+def test_hybrid_takes_validation_rows_from_the_training_rows(rows):
     table, y, _ = rows
     tuning = cb.tune(table, y, {"optimizer": "hybrid"}, schedule=cb.RandomSearch(1, 20))
     evaluator = tuning.evaluator
@@ -340,18 +342,19 @@ def test_hybrid_watches_training_rows_only(rows):
         assert split.validation.sum() == pytest.approx(0.3 * fold.training.sum(), abs=1)
         np.testing.assert_array_equal(split.all, split.training + split.validation)
         np.testing.assert_array_equal(split.all, fold.training)
-    # the risk at the iterations looked at is that of test rows, which the fit never saw
+    # scores are computed on the test rows, which the fit never saw
     model = evaluator.fit_fold(
         tuning.best.parameters, evaluator.default, 0, [20], None, lambda: False
     )
     test = evaluator.folds[0].test > 0
-    missed = model.at(tuning.best.n_iter).predict(table)[test] - y[test]
-    assert tuning.best.scores[0] == pytest.approx(np.mean(missed**2) / 2, rel=1e-3)
+    residuals = model.at(tuning.best.n_iter).predict(table)[test] - y[test]
+    assert tuning.best.scores[0] == pytest.approx(np.mean(residuals**2) / 2, rel=1e-3)
 
 
-def test_df_that_a_term_cannot_have_is_the_nearest(rows):
+def test_an_impossible_df_is_replaced_by_the_nearest(rows):
     table, y, _ = rows
-    table = table | {"x": np.where(table["z"] > 1, np.nan, table["x"])}  # a third free dimension
+    # Missing values add a third unpenalized dimension.
+    table = table | {"x": np.where(table["z"] > 1, np.nan, table["x"])}
     tuning = cb.tune(table, y, {"df": 2.0, "rate": 0.3}, schedule=cb.RandomSearch(1, 20))
     terms = tuning.fit().terms
     assert terms["x"].df == pytest.approx(3.01)
@@ -359,7 +362,7 @@ def test_df_that_a_term_cannot_have_is_the_nearest(rows):
     assert terms["group"].df == pytest.approx(2.0)
 
 
-def test_a_learner_that_says_its_df_keeps_it(rows):
+def test_a_learner_with_a_given_df_keeps_it(rows):
     table, y, _ = rows
     learners = [cb.Spline("x", df=3), ...]
     tuning = cb.tune(table, y, {"df": 5.0}, learners, schedule=cb.RandomSearch(1, 5))
@@ -369,7 +372,7 @@ def test_a_learner_that_says_its_df_keeps_it(rows):
     assert tuning.fit().terms["x"].df == pytest.approx(4)
 
 
-def test_terms_without_df_are_left_alone(rows):
+def test_terms_without_df_are_not_tuned(rows):
     table, y, _ = rows
     table = table | {"x": np.where(table["z"] > 1, np.nan, table["x"])}
     learners = [cb.Linear("x"), cb.Category("group", kind="binary")]  # and Missing("x")
@@ -381,7 +384,7 @@ def test_terms_without_df_are_left_alone(rows):
             cb.tune(table, y, {name: 2.0}, learners, schedule=SMALL)
 
 
-def test_default_space_has_the_kinds_that_there_are(rows):
+def test_default_space_has_only_kinds_of_terms_in_the_model(rows):
     table, y, _ = rows
     plans = prepare(table, y, "auto").plans
     assert list(Space.make(None, plans).parameters) == [
@@ -442,7 +445,7 @@ def test_draws_stay_inside(rows, seed):
         ({"df": (-1, 5)}, "expected positive numbers"),
     ],
 )
-def test_wrong_spaces_say_so(rows, space, message):
+def test_wrong_spaces_are_refused(rows, space, message):
     with pytest.raises((ValueError, TypeError), match=message):
         cb.tune(rows[0], rows[1], space, schedule=SMALL)
 
@@ -459,12 +462,12 @@ def test_wrong_spaces_say_so(rows, space, message):
         ({"file": "no/such/folder/t.jsonl"}, "this folder does not exist"),
     ],
 )
-def test_wrong_arguments_say_so(rows, options, message):
+def test_wrong_arguments_are_refused(rows, options, message):
     with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
         cb.tune(rows[0], rows[1], **({"schedule": SMALL} | options))
 
 
-def test_what_is_shown(rows):
+def test_table_repr_and_summary(rows):
     table, _, answer = rows
     tuning = cb.tune(table, answer, MIXED, loss="binomial", metric="auc", schedule=SMALL)
     shown = tuning.table()
@@ -486,13 +489,13 @@ def test_summary_says_if_more_iterations_would_help(rows):
     assert "try more than 10" in tuning.summary()
 
 
-# --- cut off, and going on ------------------------------------------------------------------------
+# --- interruption and resuming --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", ["risk", "auc"])
 @pytest.mark.parametrize("kept", [0, 1, 2, 6, 9, 13, 15])
-def test_a_file_that_was_cut_off_leads_to_the_same_result(rows, tmp_path, kept, metric):
-    """Cut after any line, and in the middle of the next one."""
+def test_resuming_from_a_truncated_file_gives_the_same_result(rows, tmp_path, kept, metric):
+    """The file ends after `kept` lines and the beginning of the next line."""
     table, _, answer = rows
     options = {"space": MIXED, "loss": "binomial", "metric": metric, "schedule": SMALL}
     whole = cb.tune(table, answer, file=tmp_path / "whole.jsonl", n_threads=1, **options)
@@ -509,7 +512,7 @@ def test_a_file_that_was_cut_off_leads_to_the_same_result(rows, tmp_path, kept, 
     }
 
 
-def test_a_finished_file_is_read_and_left_alone(rows, tmp_path):
+def test_a_finished_file_is_read_and_not_changed(rows, tmp_path):
     table, y, _ = rows
     file = tmp_path / "t.jsonl"
     began = time.perf_counter()
@@ -536,7 +539,7 @@ def test_a_finished_file_is_read_and_left_alone(rows, tmp_path):
         ({"table": "one cell"}, "data"),
     ],
 )
-def test_a_file_of_other_work_is_refused(rows, tmp_path, other, named):
+def test_a_file_of_another_tuning_is_refused(rows, tmp_path, other, named):
     table, y, _ = rows
     file = tmp_path / "t.jsonl"
     same = {"table": table, "y": y, "space": {"rate": 0.1}, "schedule": SMALL, "file": file}
@@ -550,7 +553,7 @@ def test_a_file_of_other_work_is_refused(rows, tmp_path, other, named):
 
 
 @pytest.mark.parametrize("content", [b"name,age\nAnna,3\n", b"name,age", b'{"format": 1}\n'])
-def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, content):
+def test_a_file_that_is_not_a_tuning_file_is_refused_and_not_changed(tmp_path, content):
     file = tmp_path / "people.csv"
     file.write_bytes(content)
     with pytest.raises(ValueError, match="not a tuning file"):
@@ -576,7 +579,7 @@ CALLS = []
 
 
 def some_score(y, p):
-    """Kills its process at a call that the environment names."""
+    """Return a score, or kill the process at the call whose number is in KILL_AT."""
     CALLS.append(1)
     if len(CALLS) == int(os.environ.get("KILL_AT", "0")):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -584,7 +587,7 @@ def some_score(y, p):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
-def test_a_killed_process_leaves_a_file_to_go_on_from(tmp_path):
+def test_tuning_resumes_after_a_killed_process(tmp_path):
     table, y = kill_table()
     file = tmp_path / "t.jsonl"
     path = os.pathsep.join([os.path.dirname(__file__), *sys.path])  # noqa: PTH120
@@ -602,20 +605,20 @@ def test_a_killed_process_leaves_a_file_to_go_on_from(tmp_path):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_ctrl_c_keeps_what_was_found(rows, tmp_path, n_threads):
+def test_ctrl_c_keeps_the_finished_trials(rows, tmp_path, n_threads):
     table, y, _ = rows
     file = tmp_path / "t.jsonl"
     quick = [[(10, 4), (20, 2)]]
     schedule = [*quick, [(10**8, 2)]]
     options = {"space": {"rate": (1e-4, 1e-3)}, "schedule": schedule, "n_threads": n_threads}
 
-    def once_there():
+    def interrupt_after_six_trials():
         while not (file.exists() and file.read_bytes().count(b"\n") == 7):
             time.sleep(0.01)
         time.sleep(0.1)
         signal.raise_signal(signal.SIGINT)
 
-    threading.Thread(target=once_there, daemon=True).start()
+    threading.Thread(target=interrupt_after_six_trials, daemon=True).start()
     with pytest.raises(cb.TuningInterrupted, match="interrupted after 6 trials") as caught:
         cb.tune(table, y, file=file, **options)
     found = caught.value.tuning
@@ -626,7 +629,7 @@ def test_ctrl_c_keeps_what_was_found(rows, tmp_path, n_threads):
     assert isinstance(caught.value, KeyboardInterrupt)
 
 
-def test_nothing_finished_has_no_best(rows):
+def test_without_finished_trials_there_is_no_best(rows):
     tuning = cb.tune(rows[0], rows[1], schedule=cb.RandomSearch(1, 1))
     nothing = cb.Tuning((), tuning.evaluator, tuning.brackets)
     assert repr(nothing) == "<Tuning: no configuration finished>"
@@ -644,7 +647,7 @@ def optuna():
     return found
 
 
-def test_optuna_finds_what_an_evaluator_measures(rows, optuna):
+def test_optuna_scores_equal_evaluator_scores(rows, optuna):
     table, _, answer = rows
     objective = cb.optuna_objective(
         table, answer, MIXED, loss="binomial", metric="auc", n_iter=40, least=10
@@ -689,7 +692,7 @@ def test_optuna_prunes(rows, optuna):
     assert study.trials[0].user_attrs["budget"] == 40
 
 
-def test_without_optuna_its_extra_is_named(rows, monkeypatch):
+def test_without_optuna_the_error_names_the_extra(rows, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ModuleNotFoundError, match=r"cwboost\[optuna\]"):
         cb.optuna_objective(rows[0], rows[1])
@@ -713,16 +716,16 @@ def test_command(csv, tmp_path, capsys):
              "20", "--least", "10", "--quiet", "-o", str(model), "--trials", str(trials), "--file",
              str(kept), "--plot", str(tmp_path / "t.png")]  # fmt: skip
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "4 configurations, 5 trials in 3 folds" in said
+    output = capsys.readouterr().out
+    assert "4 configurations, 5 trials in 3 folds" in output
     assert trials.read_text().count("\n") == 6
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     found = cb.load(model)
     assert set(found.columns) <= {"x", "group"}
-    assert f"n_iter {found.n_iter} of" in said
+    assert f"n_iter {found.n_iter} of" in output
     written = kept.read_bytes()
     assert main(words) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == output
     assert kept.read_bytes() == written
 
 
@@ -735,7 +738,7 @@ def test_command(csv, tmp_path, capsys):
         (["--trials", "t.doc"], "t.doc"),
     ],
 )
-def test_wrong_commands_say_so(csv, capsys, words, message):
+def test_wrong_commands_are_refused(csv, capsys, words, message):
     try:
         code = main(["tune", str(csv), "--target", "ill", *words])
     except SystemExit as stop:
@@ -744,7 +747,7 @@ def test_wrong_commands_say_so(csv, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-# --- pictures -------------------------------------------------------------------------------------
+# --- plots ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -753,7 +756,7 @@ def tuning(rows):
     return cb.tune(table, answer, MIXED, loss="binomial", metric="auc", schedule=SMALL)
 
 
-def test_picture_of_the_parameters(tuning):
+def test_plot_of_the_parameters(tuning):
     plt = pytest.importorskip("matplotlib.pyplot")
     display = tuning.plot()
     assert [ax.get_xlabel() for ax in display.axes_] == [*MIXED, "best iteration"]
@@ -769,7 +772,7 @@ def test_picture_of_the_parameters(tuning):
     plt.close()
 
 
-def test_picture_of_the_paths(tuning):
+def test_plot_of_the_paths(tuning):
     plt = pytest.importorskip("matplotlib.pyplot")
     display = tuning.plot("paths", axes=plt.subplots()[1])
     assert len(display.axes_[0].collections) == 10
@@ -783,7 +786,7 @@ def test_picture_of_the_paths(tuning):
         tuning.plot("trees")
 
 
-def test_in_time_order_a_hybrid_watches_the_last_training_rows():
+def test_hybrid_validates_on_the_last_training_rows_in_time_order():
     rng = np.random.default_rng(5)
     x = rng.uniform(size=300)
     found = cb.tune(
@@ -811,7 +814,7 @@ def test_a_momentum_may_be_zero_but_not_a_rate(rows):
 
 
 def test_df_of_learners_that_remove_a_line(rows):
-    """A Centered has two functions less than its basis, so that any df above 0 is possible."""
+    """Centered has two functions fewer than its basis, so any df above 0 is possible."""
     table, y, _ = rows
     (plan,) = prepare(table, y, [cb.Centered("x")]).plans
     space = Space.make({"df": (0.5, 3.0)}, [plan])

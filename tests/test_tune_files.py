@@ -1,5 +1,5 @@
-"""What a tuning file knows of its work and who may write it; and that no configuration is tried
-twice."""
+"""Tests of tuning files: the fingerprint that identifies the work, locking, and that no
+configuration is tried twice."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FACTOR = 2.0
 
 
 def tune(**options):
-    wanted = {"space": {"rate": 0.1}, "schedule": cb.RandomSearch(1, 3), "folds": 2, **options}
-    return cb.tune(TABLE, Y, learners=[cb.Spline("x")], **wanted)
+    arguments = {"space": {"rate": 0.1}, "schedule": cb.RandomSearch(1, 3), "folds": 2, **options}
+    return cb.tune(TABLE, Y, learners=[cb.Spline("x")], **arguments)
 
 
-# --- what the work is -----------------------------------------------------------------------------
+# --- fingerprints of the work ---------------------------------------------------------------------
 
 
 class Bent:
@@ -85,11 +85,11 @@ DIFFERENT = [
 ]  # fmt: skip
 
 
-def test_other_deeds_have_other_names():
+def test_different_code_has_different_fingerprints():
     assert len({fingerprint(describe_code(thing)) for thing in DIFFERENT}) == len(DIFFERENT)
 
 
-def test_the_same_has_the_same_name():
+def test_equal_objects_have_equal_fingerprints():
     for make in (
         lambda: Bent(1.5),
         lambda: Slotted(2.0),
@@ -102,22 +102,24 @@ def test_the_same_has_the_same_name():
     assert fingerprint(describe_code(ring)) != fingerprint(describe_code(Bent(1.0)))
 
 
-def test_what_an_installed_function_made_is_known_by_what_it_holds():
-    def made(value):
+def test_closures_of_installed_functions_differ_by_their_values():
+    def make_closure(value):
         inner = lambda: value  # noqa: E731
         inner.__module__ = "numpy"
         return inner
 
-    assert fingerprint(describe_code(made(1))) != fingerprint(describe_code(made(2)))
+    assert fingerprint(describe_code(make_closure(1))) != fingerprint(
+        describe_code(make_closure(2))
+    )
 
 
-def test_global_values_count(monkeypatch):
+def test_global_values_change_the_fingerprint(monkeypatch):
     before = fingerprint(describe_code(scaled_loss))
     monkeypatch.setitem(globals(), "FACTOR", 3.0)
     assert fingerprint(describe_code(scaled_loss)) != before
 
 
-def test_names_are_the_same_in_another_process():
+def test_fingerprints_are_the_same_in_another_process():
     code = (
         "import test_tune_files as t\n"
         "print(*(t.fingerprint(t.describe_code(x)) for x in t.DIFFERENT))"
@@ -145,29 +147,29 @@ def test_names_are_the_same_in_another_process():
         ({"metric": scaled_loss}, {"metric": {"scaled_loss": power_loss(1)}}, "metric"),
     ],
 )
-def test_parameters_are_part_of_the_work(tmp_path, first, second, what):
+def test_a_file_is_refused_if_a_loss_or_metric_differs(tmp_path, first, second, what):
     file = tmp_path / "t.jsonl"
     tune(file=file, **first)
-    tune(file=file, **first)  # the same again
+    tune(file=file, **first)  # the same work resumes
     with pytest.raises(ValueError, match=f"to other work: {what} was"):
         tune(file=file, **second)
 
 
-# --- who may write --------------------------------------------------------------------------------
+# --- locking and writing --------------------------------------------------------------------------
 
 
-def test_only_one_may_write(tmp_path):
+def test_only_one_log_may_write_to_a_file(tmp_path):
     file = tmp_path / "t.jsonl"
-    with TrialLog(file, "tuning", {}) as journal:
-        journal.write({"score": 1})
+    with TrialLog(file, "tuning", {}) as log:
+        log.write({"score": 1})
         with pytest.raises(BlockingIOError, match="another process is writing to it; wait"):
             TrialLog(file, "tuning", {})
-        journal.write({"score": 2})
-    with TrialLog(file, "tuning", {}) as journal:
-        assert journal.lines == [{"score": 1}, {"score": 2}]
+        log.write({"score": 2})
+    with TrialLog(file, "tuning", {}) as log:
+        assert log.lines == [{"score": 1}, {"score": 2}]
 
 
-def test_another_process_may_not_write(tmp_path):
+def test_another_process_may_not_write_to_the_file(tmp_path):
     file = tmp_path / "t.jsonl"
     imported = "from cwboost.selection.tuning.trial_log import TrialLog"
     code = f"{imported}\nTrialLog({str(file)!r}, 'tuning', {{}})"
@@ -179,23 +181,23 @@ def test_another_process_may_not_write(tmp_path):
     assert "another process is writing to it" in ended.stderr
 
 
-def test_nothing_is_left_of_work_without_lines(tmp_path):
+def test_a_log_without_lines_leaves_no_file(tmp_path):
     file = tmp_path / "t.jsonl"
     with TrialLog(file, "tuning", {}):
         pass
     assert not file.exists()
     file.write_text("text\n")
-    for _ in range(2):  # no lock is left either
+    for _ in range(2):  # nor is a lock left
         with pytest.raises(ValueError, match="not a tuning file"):
             TrialLog(file, "tuning", {})
 
 
-def test_lines_are_on_the_disk(tmp_path, monkeypatch):
+def test_every_line_is_synced_to_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    with TrialLog(tmp_path / "t.jsonl", "tuning", {}) as journal:
+    with TrialLog(tmp_path / "t.jsonl", "tuning", {}) as log:
         for k in range(3):
-            journal.write({"score": k})
+            log.write({"score": k})
     assert len(synced) == 3
 
 
@@ -205,7 +207,7 @@ def test_lines_are_on_the_disk(tmp_path, monkeypatch):
 SPACE = {"rate": [0.1, 0.2], "optimizer": ["plain", "accelerated"], "momentum": [0.01, 0.02, 0.03]}
 
 
-def test_all_that_there_are_and_no_more():
+def test_random_search_tries_every_configuration_once():
     tuning = tune(space=SPACE, schedule=cb.RandomSearch(30, 3))
     drawn = [repr(t.parameters) for t in tuning.trials]
     assert len(drawn) == len(set(drawn)) == 2 * (1 + 3)
@@ -213,7 +215,7 @@ def test_all_that_there_are_and_no_more():
     assert tuning.summary().startswith("8 configurations, 8 trials in 2 folds")
 
 
-def test_every_bracket_has_different_ones():
+def test_every_bracket_starts_with_distinct_configurations():
     tuning = tune(space={"rate": [0.1, 0.2, 0.3]}, schedule=cb.Hyperband(least=2, most=8))
     assert tuning.complete
     for bracket in {t.bracket for t in tuning.trials}:
@@ -221,19 +223,19 @@ def test_every_bracket_has_different_ones():
         assert sorted(first) == [0.1, 0.2, 0.3]
 
 
-def test_sizes_of_spaces():
+def test_number_of_configurations_in_a_space():
     one = Space.make({"rate": (0.1, 0.1), "momentum": 0.1, "optimizer": cb.Accelerated()}, [])
     assert (one.size, Space.make(SPACE, []).size) == (1, 8)
     assert Space.make({"rate": (0.1, 0.2)}, []).size == np.inf
     assert Space.make({"rate": cb.LogUniform(0.1, 0.2)}, []).size == np.inf
 
 
-def test_draws_do_not_depend_on_how_many():
+def test_draws_do_not_depend_on_their_number():
     space = Space.make({"rate": (0.1, 0.2)}, [])
     assert space.draw_all(3, [5, 2]) == space.draw_all(3, [9])[:7]
 
 
-def test_one_fold_has_no_deviation():
+def test_one_fold_has_no_standard_deviation():
     rows = np.arange(60)
     tuning = tune(folds=[(rows[:40], rows[40:])])
     assert "nan" not in tuning.summary() + repr(tuning.best)

@@ -1,6 +1,6 @@
-"""Fits at the default rate in all units of y: the step scale at work.
+"""Tests of fits at the default learning rate in any units of y, and of learners chosen by style.
 
-Knows simulated problems with a known truth; knows nothing of how the scale is computed.
+The problems are simulated from a known truth. The tests do not know how the step scale is computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHAPE = np.sin(5 * TABLE["a"]) + 0.4 * TABLE["b"]
 
 
 def share_explained(model: cb.Model) -> float:
-    """Squared correlation of the score with the true one."""
+    """Return the squared correlation of the score with the true score."""
     return float(np.corrcoef(model.predict(TABLE, kind="score"), SHAPE)[0, 1] ** 2)
 
 
@@ -47,8 +47,8 @@ def test_units_of_numbers(loss, unit):
 
 
 @pytest.mark.filterwarnings("ignore:the fit diverges:RuntimeWarning")
-def test_without_the_scale_counts_run_away():
-    """What the scale is for; a step that makes the risk leap is halved and recorded."""
+def test_without_the_scale_counts_diverge():
+    """Without the step scale, steps that increase the risk sharply are halved and recorded."""
     y = np.random.default_rng(1).poisson(500 * np.exp(SHAPE)).astype(float)
     model = cb.fit(TABLE, y, loss="poisson", scale=1.0, n_iter=50)
     assert np.isfinite(model.risk).all()
@@ -59,8 +59,8 @@ def test_without_the_scale_counts_run_away():
     np.testing.assert_allclose(again.predict(TABLE), short.predict(TABLE), rtol=1e-9)
 
 
-def test_of_very_many_columns_only_those_chosen_can_be_drawn(monkeypatch):
-    """A sketch of 20,000 columns would be larger than the model."""
+def test_with_many_columns_only_chosen_columns_keep_a_sketch(monkeypatch):
+    """Sketches of 20,000 columns would be larger than the model."""
     problem_module = importlib.import_module("cwboost.fitting.problem")
     rng = np.random.default_rng(0)
     table = {f"x{j}": rng.normal(size=200) for j in range(6)}
@@ -75,13 +75,13 @@ def test_of_very_many_columns_only_those_chosen_can_be_drawn(monkeypatch):
     )
 
 
-# --- when all is fitted ---------------------------------------------------------------------------
+# --- convergence ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mean", [0.0, 1e4])
 @pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_a_fit_ends_when_only_rounding_is_left_to_gain(mean, noise):
-    """All searches end at the same iteration, and choose the same up to it."""
+def test_a_fit_ends_when_further_gains_are_rounding_errors(mean, noise):
+    """All searches end at the same iteration and make the same choices."""
     draw = np.random.default_rng(0)
     table = {name: draw.integers(0, 20, N).astype(float) for name in "abcd"}
     y = mean + table["a"] - 2 * table["b"] + noise * draw.normal(size=N)
@@ -110,7 +110,7 @@ SPIKES = "Step('x', kind='spikes')"
 
 
 def mostly(value, others, n=200):
-    """A column of which just more than half is one value, and the rest are given ones in turn."""
+    """Return a column with `value` in just over half of the rows, and `others` in the rest."""
     rest = np.resize(np.asarray(others, float), n // 2 - 1)
     return np.concatenate([np.full(n - len(rest), float(value)), rest])
 
@@ -124,23 +124,23 @@ def mostly(value, others, n=200):
         (mostly(0, range(1, 20)), ["Step('x')"]),
         (mostly(0, range(1, 21)), ["Step('x')", SPIKES]),
         (mostly(7, np.arange(99)), ["Step('x')", SPIKES]),
-        (mostly(0, np.arange(1, 200), 400), ["Step('x')"]),  # too many to have a spike each
+        (mostly(0, np.arange(1, 200), 400), ["Step('x')"]),  # too many values for one spike each
         (np.append(mostly(0, range(1, 31)), [np.nan] * 300), ["Step('x')", SPIKES]),
         (np.append(mostly(0, range(1, 31)), [1.5, 2.5, 3.5]), ["Spline('x')", "Step('x')"]),
     ],
 )  # fmt: skip
-def test_auto_gives_columns_what_they_are_like(values, expected):
+def test_auto_chooses_learners_by_the_values_of_a_column(values, expected):
     table = read({"x": np.asarray(values, float)})
     assert list(map(repr, make_learners(table, "auto"))) == expected
 
 
-def test_a_style_completes_columns_that_have_no_main_effect():
+def test_a_style_adds_learners_for_columns_without_a_main_effect():
     table = read({"x": [1.0, 2.0, np.nan], "z": [3.0, 4.0, 6.0]})
     named = [cb.Missing("x"), cb.Tensor("x", "z"), cb.Linear("z")]
     assert make_learners(table, [*named, ...], terms="linear") == [*named, cb.Linear("x")]
 
 
-def test_spikes_find_a_value_that_means_something():
+def test_spikes_find_a_single_value_with_an_effect():
     rng = np.random.default_rng(3)
     x = np.where(rng.random(4000) < 0.7, 0.0, rng.integers(1, 60, 4000).astype(float))
     y = rng.normal(0, 0.3, 4000) + 2.0 * (x == 31.0)
@@ -154,27 +154,27 @@ def test_spikes_find_a_value_that_means_something():
     assert spikes.risk[-1] < steps.risk[-1]
 
 
-def test_a_step_per_value_where_there_are_few():
+def test_few_values_get_one_step_each():
     x = np.repeat(np.arange(20.0), np.arange(1, 21))  # rare values too
     model = cb.fit({"x": x}, x, [cb.Step("x", bins=20)], n_iter=1)
     assert model.terms["x"].plan.encoders[0].cuts == tuple(np.arange(19) + 0.5)
 
 
-def test_kinds_of_steps_are_known():
+def test_unknown_kinds_of_steps_are_refused():
     with pytest.raises(ValueError, match="kind must be 'steps' or 'spikes', got 'ridge'"):
         cb.Step("x", kind="ridge")
 
 
-def test_rows_of_a_validation_table_without_weight_are_absent():
+def test_validation_rows_of_weight_zero_are_ignored():
     rng = np.random.default_rng(0)
     table, y = {"x": rng.normal(size=200)}, rng.normal(size=200)
     other = {"x": np.append(rng.normal(size=50), 1e6)}
     target, weights = rng.normal(size=51), np.append(np.ones(50), 0.0)
     small = {"x": other["x"][:50]}
-    how = {"n_iter": 5, "patience": None}
-    model = cb.fit(table, y, validation=(other, target, weights), **how)
-    expected = cb.fit(table, y, validation=(small, target[:50], weights[:50]), **how)
+    options = {"n_iter": 5, "patience": None}
+    model = cb.fit(table, y, validation=(other, target, weights), **options)
+    expected = cb.fit(table, y, validation=(small, target[:50], weights[:50]), **options)
     np.testing.assert_array_equal(model.validation_risk, expected.validation_risk)
     assert model.columns["x"].high < 10
     with pytest.raises(ValueError, match="no row is held out"):
-        cb.fit(table, y, validation=(other, target, np.zeros(51)), **how)
+        cb.fit(table, y, validation=(other, target, np.zeros(51)), **options)
