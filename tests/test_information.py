@@ -81,7 +81,8 @@ def dense_operators(model, table, w, curvature=None):
             v = 2 / (m + 1)
             g = (1 - v) * f + v * h
             r = d[:, None] * (eye - g)
-            c = r if m == 1 else r + m / (m + 1) * (c - previous)
+            restarts = m == 1 or path.halvings[m - 2] > 0
+            c = r if restarts else r + m / (m + 1) * (c - previous)
             previous = hats[j] @ c
             f = g + step * hats[k] @ r
             h = h + model.optimizer.momentum * rate / v * previous
@@ -113,6 +114,24 @@ def test_df_are_the_trace_of_the_score_operator(optimizer, weighted):
     expected = offset + model.start + operators[-1] @ (y - offset - model.start)
     np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-8)  # the operators are correct
     np.testing.assert_allclose(found.df, np.trace(operators, axis1=1, axis2=2), rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:the fit (diverges|stopped):RuntimeWarning")
+@pytest.mark.parametrize("search", ["full", "row-free"])
+def test_df_after_steps_that_were_halved(search):
+    n = 150
+    table = make_table(3, n)
+    y = make_target(3, table, "squared")
+    model = cb.fit(
+        table, y, LEARNERS, optimizer=cb.Accelerated(20.0, 0.01), n_iter=8, bins="exact",
+        search=search,
+    )  # fmt: skip
+    assert np.count_nonzero(model.path.halvings[:-1]) > 1
+    operators = dense_operators(model, table, np.ones(n))
+    expected = model.start + operators[-1] @ (y - model.start)
+    np.testing.assert_allclose(model.at(model.n_iter).predict(table), expected, rtol=1e-7)
+    df = np.trace(operators, axis1=1, axis2=2)
+    np.testing.assert_allclose(cb.aic(model, table, y).df, df, rtol=1e-7)
 
 
 @pytest.mark.parametrize("kind", KINDS)
