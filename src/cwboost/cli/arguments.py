@@ -27,18 +27,19 @@ OUTPUTS = {"output": "-o", "to": "--to", "plot": "--plot", "trials": "--trials"}
 
 def check_outputs(args: argparse.Namespace) -> None:
     """Raise if a command would overwrite a file that it reads."""
-    files = {name: getattr(args, name, None) for name in (*INPUTS, *OUTPUTS)}
-    known = {name: file for name, file in files.items() if file not in (None, STANDARD)}
     for name, option in OUTPUTS.items():
+        written = getattr(args, name, None)
         for source, shown in INPUTS.items():
-            if {name, source} <= known.keys() and _is_same_file(known[name], known[source]):
+            if _is_same_file(written, getattr(args, source, None)):
                 raise ValueError(
-                    f"{option} {known[name]} would overwrite {shown}, which the command reads; "
+                    f"{option} {written} would overwrite {shown}, which the command reads; "
                     "give another file"
                 )
 
 
 def _is_same_file(one: Any, other: Any) -> bool:
+    if {one, other} & {None, STANDARD}:
+        return False
     try:
         return os.path.samefile(one, other)  # noqa: PTH121
     except (OSError, ValueError):  # one of them does not exist

@@ -148,8 +148,7 @@ class BaggedFit:
     def _job(self, number: int, before: FittedBag | None) -> Callable[[Halt], FittedBag]:
         n_bags, threads = len(self.draw.held), self.n_threads
         rounds = -(-n_bags // threads)
-        limit = self.options.time_limit
-        options = self.options._replace(time_limit=None if limit is None else limit / rounds)
+        options = self.options.sharing_time(rounds)
         alone = replace(self.prepared, n_threads=1)
         held, inner = self.draw.held[number], max(1, threads // n_bags)
         main = None if before is None else before.model
@@ -171,8 +170,7 @@ def fit_bags(
     threads = threads_for(n_threads)
     if interactions is None:
         return BaggedFit(prepared, draw, options, threads, bar).fit({})[0]
-    if options.time_limit is not None:
-        options = options._replace(time_limit=options.time_limit / 2)
+    options = options.sharing_time(2)  # main effects, then pairs
     main, bags = BaggedFit(prepared, draw, options, threads, bar).fit({})
     prepared, ranking = with_pairs(prepared, main, interactions, bar)
     if len(prepared.plans) > len(main.terms):

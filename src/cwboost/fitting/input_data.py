@@ -19,7 +19,7 @@ from cwboost._utils.checks import is_number
 from cwboost.binning.min_rows import LocalMinRows, MinRows
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample
-from cwboost.frames.aligned import aligned_column, read_offset, read_weights, read_y
+from cwboost.frames.aligned import aligned_column, check_length, read_offset, read_weights, read_y
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read, read_column
 from cwboost.frames.table import Table, known_table
@@ -100,8 +100,8 @@ class FitInput:
             return self, w, None
         for role in ("y", "offset", "exposure", "validation"):
             value = getattr(self, role)
-            if _has_rows(value) and len(value) != table.n_rows:
-                raise ValueError(f"{role} has {len(value)} rows, the table has {table.n_rows}")
+            if _has_rows(value):
+                check_length(len(value), role, table)
         present = w > 0
         return self.take(present), w[present], present
 

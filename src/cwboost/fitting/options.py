@@ -56,6 +56,11 @@ class FitOptions(NamedTuple):
             )
         return cls(optimizer, n_iter, patience, start, scale, time_limit, search)
 
+    def sharing_time(self, n: int) -> FitOptions:
+        """Return the options of each of n fits that run one after the other in the time limit."""
+        limit = self.time_limit
+        return self if limit is None else self._replace(time_limit=limit / n)
+
     def check(self, loss: Loss, has_validation: bool) -> None:
         """Raise if the options do not fit the loss or the rows."""
         if self.search == "row-free" and not loss.linear:

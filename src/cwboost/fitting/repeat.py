@@ -74,6 +74,14 @@ def bin_again(
     return PreparedRows.make(data, plans, summaries, threads)
 
 
+def bin_for_refits(
+    model: Model, fit_input: FitInput, method: str, n_threads: int | None
+) -> PreparedRows:
+    """Return all rows of a fit, passed again and checked, for fits that run one thread each."""
+    check_again(model, fit_input, method, n_threads)
+    return replace(bin_again(model, fit_input, method, n_threads), n_threads=1)
+
+
 def pose_again(
     model: Model,
     fit_input: FitInput,

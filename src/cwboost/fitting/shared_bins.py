@@ -22,6 +22,7 @@ from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.frames.weights import RowWeights, as_numbers
 from cwboost.terms.bases import Basis, BasisRows
+from cwboost.terms.encoders import level_number
 from cwboost.terms.plan import Plan
 
 from .axis_binning import TermAxis, choose_binning
@@ -138,7 +139,7 @@ def fine_points(
         return None
     if summary.kind == "labels":
         return bins.values
-    numbers = [x == "True" if summary.boolean else float(x) for x in encoder.levels]
+    numbers = [level_number(level) for level in encoder.levels]
     points: Floats = np.array([*numbers, np.nan])
     return points[np.where(bins.values >= 0, bins.values, -1).astype(np.intp)]
 

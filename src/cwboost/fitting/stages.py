@@ -36,8 +36,7 @@ def run_stages(
         model = problem.template(options.patience)
     if interactions is None:
         return problem.boost(model, history, options, context)
-    half = None if options.time_limit is None else options.time_limit / 2
-    main = problem.boost(model, history, options._replace(time_limit=half), context)
+    main = problem.boost(model, history, options.sharing_time(2), context)
     with garbage_collection_paused():
         try:
             prepared, ranking = with_pairs(prepared, main, interactions, context.progress)

@@ -41,11 +41,12 @@ class LossTraits(Protocol):
 def aligned_column(value: Any, argument: str, table: Table) -> Column:
     """Return a column of the table by its name, or an array with one value per row."""
     column = table[value] if isinstance(value, str) else read_column(value, argument)
-    _check_length(len(column), argument, table)
+    check_length(len(column), argument, table)
     return column
 
 
-def _check_length(n_rows: int, argument: str, table: Table) -> None:
+def check_length(n_rows: int, argument: str, table: Table) -> None:
+    """Raise unless an argument has one value per row of the table."""
     if n_rows != table.n_rows:
         raise ValueError(f"{argument} has {count(n_rows, 'row')}, the table has {table.n_rows}")
 
@@ -61,7 +62,7 @@ def aligned_numbers(value: Any, argument: str, table: Table) -> Floats:
         if not isinstance(column, Numbers):
             raise TypeError(f"{argument}: expected numbers, got text")
         values = column.values
-    _check_length(len(values), argument, table)
+    check_length(len(values), argument, table)
     bad = ~np.isfinite(values)
     if bad.any():
         row = table.row(int(np.argwhere(bad)[0][0]))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Pieces
-from cwboost.terms.encoders import BOOLEANS, Encoder
+from cwboost.terms.encoders import Encoder, level_number
 
 from .model import Model
 from .records import ColumnFacts
@@ -107,11 +107,6 @@ class TermPieces:
                 total = total * t.reshape(-1, *[1] * (total.ndim - 1)) + found[:, power]
             found = total
         return found
-
-
-def level_number(level: str) -> float:
-    """Return the number that a level of a numeric column stands for."""
-    return BOOLEANS[level] if level in BOOLEANS else float(level)
 
 
 def pieces_of(model: Model) -> list[TermPieces]:

@@ -21,11 +21,12 @@ from cwboost.frames.columns import Labels
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
-from cwboost.model.pieces import Axis, level_number
+from cwboost.model.pieces import Axis
 from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.scoring import output_labels
 from cwboost.model.term import Term
+from cwboost.terms.encoders import level_number
 
 from .fit_code import fit_code
 from .packed_terms import PackedTerm, Polynomials, axis_data, floats

@@ -302,6 +302,11 @@ class Levels(Encoder):
         return None if len(set(self.levels)) == len(self.levels) else "expected different levels"
 
 
+def level_number(level: str) -> float:
+    """Return the number that a level of a numeric column stands for."""
+    return BOOLEANS[level] if level in BOOLEANS else float(level)
+
+
 def level_text(value: Any) -> str:
     """Return a cell's level as models spell it: 3.0 -> "3", True -> "True"."""
     boolean = isinstance(value, bool | np.bool_)

@@ -17,7 +17,7 @@ from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
-from cwboost.fitting.repeat import bin_again, check_again
+from cwboost.fitting.repeat import bin_for_refits
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_not_edited
@@ -65,8 +65,7 @@ def with_bands(
     _check(n_boot, longer, n_threads)
     check_not_edited(model, "with_bands")
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
-    check_again(model, fit_input, "with_bands", n_threads)
-    binned = replace(bin_again(model, fit_input, "with_bands", n_threads), n_threads=1)
+    binned = bin_for_refits(model, fit_input, "with_bands", n_threads)
     optimizer, m = _bootstrap_optimizer(model, nested)
 
     def fit_draw(draw_seed: int, halt: Halt) -> BootstrapFit:

@@ -309,9 +309,8 @@ def _trace_df(model: Model, rows: _FittedRows, used: list[int], bar: Progress) -
             if j < 0:
                 scores.plain(k, step)
             else:
-                if m > 1 and path.halvings[m - 2] > 0:
-                    scores.forget_corrections()
-                scores.accelerate(m, k, number[j], step, momentum * rate)
+                restarts = m == 1 or path.halvings[m - 2] > 0
+                scores.accelerate(m, k, number[j], step, momentum * rate, restarts)
             df.append(scores.df)
             bar.step(m)
     return np.array(df)
@@ -354,14 +353,10 @@ class _ScoreMatrices:
         f = self.f[: self.n, : self.n]
         self.df += self._add(f, k, step, self._solve(k, 1.0, self._sums(self.gram, k, f)))
 
-    def forget_corrections(self) -> None:
-        """Start the corrections again, as the optimizer does after a step that was halved."""
-        self.c[:] = 0.0
-        self.removed[:] = 0.0
-        self.share = 0.0
-
-    def accelerate(self, m: int, k: int, j: int, step: float, momentum: float) -> None:
-        v, carried = 2.0 / (m + 1.0), m / (m + 1.0) if m > 1 else 0.0
+    def accelerate(
+        self, m: int, k: int, j: int, step: float, momentum: float, restarts: bool
+    ) -> None:
+        v, carried = 2.0 / (m + 1.0), 0.0 if restarts else m / (m + 1.0)
         n = self.n = max(self.n, self.place[k].stop, self.place[j].stop)
         f, h, c, removed = (x[:n, :n] for x in (self.f, self.h, self.c, self.removed))
         f *= 1.0 - v

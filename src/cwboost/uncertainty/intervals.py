@@ -23,7 +23,7 @@ from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
-from cwboost.fitting.repeat import bin_again, check_again
+from cwboost.fitting.repeat import bin_for_refits
 from cwboost.fitting.scores import score_batch
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
@@ -223,8 +223,7 @@ def intervals(
     _check(model, level, kind, folds, n_threads)
     bar, seed = as_progress(progress), as_seed(random_state)
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
-    check_again(model, fit_input, "intervals", n_threads)
-    binned = replace(bin_again(model, fit_input, "intervals", n_threads), n_threads=1)
+    binned = bin_for_refits(model, fit_input, "intervals", n_threads)
     fits = IntervalFits(model, binned, seed)
     if kind == "bags":
         bagged = (_calibrate_bags(fits),)
