@@ -31,7 +31,20 @@ void make_learner(NumpyLearner* self, Size set, Array<std::int64_t> begin,
   if (weigher) self->keep.push_back(nb::cast(*weigher));
 }
 
+// The verb Cross for pairs of learners; the caller keeps them alive until the reply.
+Cross cross_of(const std::vector<const NumpyLearner*>& learners,
+               const std::vector<std::pair<Size, Size>>& pairs, Part part, Slot by, int output) {
+  Cross cross{{}, part, by, output};
+  for (const auto& [a, b] : pairs) {
+    const NumpyLearner &x = *learners.at(a), &y = *learners.at(b);
+    cross.pairs.push_back({x.set(), y.set(), &x.basis(), &y.basis()});
+  }
+  return cross;
+}
+
 void bind_learner(nb::module_& m) {
+  m.def("cross_of", &cross_of, "learners"_a, "pairs"_a, "part"_a, "by"_a = ones_slot,
+        "output"_a = 0, "The verb Cross for pairs of learners, which must outlive it.");
   nb::class_<NumpyLearner>(m, "Learner", "Turns bin sums into coefficients and gain.")
       .def("__init__", &make_learner, "set"_a, "begin"_a.noconvert(), "column"_a.noconvert(),
            "value"_a.noconvert(), "gram"_a.noconvert(), "factor"_a.noconvert(),

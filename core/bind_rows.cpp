@@ -43,8 +43,10 @@ struct PythonInput {
 // where not wanted. The Python class of user-defined losses checks shapes.
 class PythonLoss final : public Loss {
  public:
-  PythonLoss(nb::callable evaluate, Size n_outputs, Size n_targets, Size n_state)
+  PythonLoss(nb::callable evaluate, Size n_outputs, Size n_targets, Size n_state,
+             std::optional<nb::callable> curvature)
       : evaluate_(std::move(evaluate)),
+        curvature_(std::move(curvature)),
         n_outputs_(n_outputs),
         n_targets_(n_targets),
         n_state_(n_state) {
@@ -56,19 +58,32 @@ class PythonLoss final : public Loss {
   Size n_state() const override { return n_state_; }
   bool whole() const override { return true; }
   void evaluate(const LossInput& at, const LossOutput& out) const override {
+    with_input(at, [&](const nb::object& given) {
+      const bool want_residual(out.residual);
+      const auto found = nb::cast<nb::tuple>(evaluate_(given, want_residual, out.value != nullptr));
+      copy(found[0], out.residual.at, at.n * n_outputs_);
+      copy(found[1], out.value, at.n);
+    });
+  }
+  bool has_curvature() const override { return curvature_.has_value(); }
+  void curvature(const LossInput& at, Planes<Real> out) const override {
+    if (!curvature_) return Loss::curvature(at, out);
+    with_input(at, [&](const nb::object& given) {
+      copy((*curvature_)(given), out.at, at.n * n_outputs_);
+    });
+  }
+
+ private:
+  template <class Use>
+  void with_input(const LossInput& at, Use use) const {
     const nb::gil_scoped_acquire gil;
     const nb::object given = nb::cast(PythonInput{&at, n_targets_, n_outputs_});
     struct Expiry {  // Python may keep the object, in a traceback for instance
       PythonInput& given;
       ~Expiry() { given.input = nullptr; }
     } const expiry{nb::cast<PythonInput&>(given)};
-    const bool want_residual(out.residual);
-    const auto found = nb::cast<nb::tuple>(evaluate_(given, want_residual, out.value != nullptr));
-    copy(found[0], out.residual.at, at.n * n_outputs_);
-    copy(found[1], out.value, at.n);
+    use(given);
   }
-
- private:
   static void copy(nb::handle from, Real* to, Size n) {
     if (!to) return;
     const auto array = nb::cast<nb::ndarray<const Real, nb::c_contig, nb::device::cpu>>(from);
@@ -77,6 +92,7 @@ class PythonLoss final : public Loss {
     std::copy(array.data(), array.data() + n, to);
   }
   nb::callable evaluate_;
+  std::optional<nb::callable> curvature_;
   Size n_outputs_, n_targets_, n_state_;
 };
 
@@ -164,7 +180,8 @@ void bind_rows(nb::module_& m) {
   nb::class_<Loss>(m, "Loss", "A loss on one row.")
       .def_prop_ro("n_outputs", &Loss::n_outputs)
       .def_prop_ro("n_targets", &Loss::n_targets)
-      .def_prop_ro("n_state", &Loss::n_state);
+      .def_prop_ro("n_state", &Loss::n_state)
+      .def_prop_ro("has_curvature", &Loss::has_curvature);
   nb::class_<PythonInput>(m, "LossInput", "What a loss in Python is given: arrays by plane.")
       .def_prop_ro("y", &PythonInput::y, nb::rv_policy::move, "(n_targets, n)")
       .def_prop_ro("score", &PythonInput::score, nb::rv_policy::move, "(n_outputs, n)")
@@ -175,12 +192,15 @@ void bind_rows(nb::module_& m) {
   m.def(
       "python_loss",
       [](nb::callable evaluate, Size n_outputs, Size n_targets,
-         Size n_state) -> std::shared_ptr<Loss> {
-        return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs, n_targets, n_state);
+         Size n_state, std::optional<nb::callable> curvature) -> std::shared_ptr<Loss> {
+        return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs, n_targets, n_state,
+                                            std::move(curvature));
       },
       "evaluate"_a, "n_outputs"_a = 1, "n_targets"_a = 1, "n_state"_a = 0,
+      "curvature"_a = nb::none(),
       nb::sig("def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]],"
-              " n_outputs: int = 1, n_targets: int = 1, n_state: int = 0) -> Loss"));
+              " n_outputs: int = 1, n_targets: int = 1, n_state: int = 0,"
+              " curvature: Callable[[LossInput], object] | None = None) -> Loss"));
 
   m.attr("NO_SLOT") = no_slot;
   m.attr("ONES_SLOT") = ones_slot;
@@ -215,6 +235,13 @@ void bind_rows(nb::module_& m) {
       .def_ro("to", &MeanResidual::to)
       .def_ro("out", &MeanResidual::out)
       .def_ro("part", &MeanResidual::part);
+  nb::class_<Curvature> curvature(m, "Curvature", "out = second derivative of the loss at `at`");
+  pickles_as(curvature,
+             [](const Curvature& v) { return nb::make_tuple(v.at, v.out, v.state); });
+  curvature.def(nb::init<Slot, Slot, Vec>(), "at"_a, "out"_a, "state"_a = Vec{})
+      .def_ro("state", &Curvature::state)
+      .def_ro("at", &Curvature::at)
+      .def_ro("out", &Curvature::out);
   nb::class_<BinSums> bin_sums(m, "BinSums",
                                "sums of w x per bin -> sums, slot by slot, set by set");
   pickles_as(bin_sums, [](const BinSums& v) { return nb::make_tuple(v.slots, v.sets, v.part); });
@@ -235,15 +262,15 @@ void bind_rows(nb::module_& m) {
   nb::class_<Cross>(m, "Cross", "cross-Grams of pairs of bases -> sums, pair by pair")
       .def(
           "__init__",  // the caller keeps the bases alive until the reply
-          [](Cross* self, const std::vector<CrossTuple>& pairs, Part part) {
-            Cross cross{{}, part};
+          [](Cross* self, const std::vector<CrossTuple>& pairs, Part part, Slot by, int output) {
+            Cross cross{{}, part, by, output};
             for (const auto& [a, b, x, y] : pairs) {
               if (!x || !y) throw nb::type_error("pairs: expected bases, got None");
               cross.pairs.push_back({a, b, &x->basis, &y->basis});
             }
             new (self) Cross(std::move(cross));
           },
-          "pairs"_a, "part"_a)
+          "pairs"_a, "part"_a, "by"_a = ones_slot, "output"_a = 0)
       .def_prop_ro("pairs",
                    [](const Cross& self) {  // two sets and the keys of two bases
                      std::vector<std::tuple<Set, Set, std::uintptr_t, std::uintptr_t>> out;
@@ -252,7 +279,9 @@ void bind_rows(nb::module_& m) {
                                         key_of(*pair.basis_b));
                      return out;
                    })
-      .def_ro("part", &Cross::part);
+      .def_ro("part", &Cross::part)
+      .def_ro("by", &Cross::by)
+      .def_ro("output", &Cross::output);
   m.attr("ALL_OUTPUTS") = all_outputs;
   nb::class_<Add> add(m, "Add", "slot[i] += bin_values[bin[i]], for all outputs or for one");
   pickles_as(add, [](const Add& v) {

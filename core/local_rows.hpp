@@ -420,6 +420,25 @@ class LocalRows : public Rows {
           for (Size o = 0; o < q; ++o) out[o][i] = 0.0;
   }
 
+  Reply apply(const Curvature& verb) {
+    read(verb.at);
+    write(verb.out);
+    check_state(verb.state);
+    set_inside(verb.out, {});
+    const auto of = [&](Slot slot, RowRange rows) {
+      return Planes<Real>{slots_[static_cast<Size>(slot)].data() + rows.begin, n_rows()};
+    };
+    const auto evaluate = [&](RowRange rows) {
+      const auto at = of(verb.at, rows);
+      loss_->curvature(input_at(rows, {at.at, at.stride}, verb.state), of(verb.out, rows));
+    };
+    if (loss_->whole())
+      evaluate({0, n_rows()});
+    else
+      chunks([&](Size, RowRange rows) { evaluate(rows); });
+    return {};
+  }
+
   // w x for a slot, (n) per output. This is the slot itself if all weights are one, or if they are
   // zero and one and the slot is zero outside the part; otherwise a copy, valid until the slot
   // changes.
@@ -540,7 +559,14 @@ class LocalRows : public Rows {
   Reply apply(const Cross& verb) {
     Reply reply;
     reply.sums.resize(verb.pairs.size());
-    const Weights& w = part(verb.part);
+    std::optional<Weights> product;
+    if (verb.by != ones_slot) {
+      const Size n = n_rows(), at = static_cast<Size>(verb.output);
+      if (at >= n_outputs()) throw std::invalid_argument("cross: the loss lacks this output");
+      product.emplace(weighted(verb.by, verb.part).subspan(at * n, n));
+    }
+    const Weights& w = product ? *product : part(verb.part);
+    Crosses* const known_crosses = product ? nullptr : crosses_.get();
     for (const auto& pair : verb.pairs)
       if (bins_of(sets_.at(pair.a)) != pair.basis_a->n_bins() ||
           bins_of(sets_.at(pair.b)) != pair.basis_b->n_bins())
@@ -554,12 +580,13 @@ class LocalRows : public Rows {
               w.address(),       first_of(sets_[pair.a]), first_of(sets_[pair.b]),
               x.values().data(), y.values().data(),       x.columns().data(),
               y.columns().data()};
-          if (crosses_)
-            if (auto known = crosses_->find(key)) return void(reply.sums[i] = std::move(*known));
+          if (known_crosses)
+            if (auto known = known_crosses->find(key))
+              return void(reply.sums[i] = std::move(*known));
           reply.sums[i] =
               std::visit([&](const auto& a, const auto& b) { return cross_gram(a, x, b, y, w); },
                          sets_[pair.a], sets_[pair.b]);
-          if (crosses_) crosses_->store(key, reply.sums[i]);
+          if (known_crosses) known_crosses->store(key, reply.sums[i]);
         },
         poll);
     return reply;

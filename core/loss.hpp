@@ -63,6 +63,11 @@ class Loss {
   // True if residual = y - score: the rows are then needed for set-up only (gram_rows.hpp).
   virtual bool linear() const { return false; }
   virtual void evaluate(const LossInput& at, const LossOutput& out) const = 0;
+  // The second derivative of the loss of each row by each of its scores.
+  virtual bool has_curvature() const { return false; }
+  virtual void curvature(const LossInput&, Planes<Real>) const {
+    throw std::invalid_argument("this loss does not have a second derivative");
+  }
 };
 
 struct RowLoss {  // the loss of one row; the compiler drops what a loop does not use
@@ -71,6 +76,7 @@ struct RowLoss {  // the loss of one row; the compiler drops what a loop does no
 
 struct Squared {  // (y - f)^2 / 2
   RowLoss operator()(Real y, Real f) const { return {y - f, 0.5 * (y - f) * (y - f)}; }
+  Real curvature(Real, Real) const { return 1.0; }
 };
 
 struct Absolute {  // |y - f|
@@ -95,6 +101,7 @@ struct Huber {  // r^2 / 2 up to |r| = delta, then linear
     const Real clipped = r > delta ? delta : (r < -delta ? -delta : r);
     return {clipped, size <= delta ? inner : outer};
   }
+  Real curvature(Real y, Real f) const { return std::abs(y - f) <= delta ? 1.0 : 0.0; }
 };
 
 struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
@@ -105,6 +112,10 @@ struct Binomial {  // log(1 + exp(-y f)), y in {-1, 1}
     const Real share = 1.0 / (1.0 + e);
     return {y * (z > 0.0 ? e * share : share), z > 0.0 ? 0.0 : -z, 1.0 + e};
   }
+  Real curvature(Real, Real f) const {
+    const Real e = fast_exp_of_negative(-std::abs(f));
+    return e / ((1.0 + e) * (1.0 + e));
+  }
 };
 
 struct Poisson {  // exp(f) - y f, without log y!
@@ -112,6 +123,7 @@ struct Poisson {  // exp(f) - y f, without log y!
     const Real mean = fast_exp(f);
     return {y - mean, mean - y * f};
   }
+  Real curvature(Real, Real f) const { return fast_exp(f); }
 };
 
 struct Gamma {  // f + y exp(-f), half the deviance up to a term that depends on y only
@@ -119,6 +131,7 @@ struct Gamma {  // f + y exp(-f), half the deviance up to a term that depends on
     const Real ratio = y * fast_exp(-f);
     return {ratio - 1.0, f + ratio};
   }
+  Real curvature(Real y, Real f) const { return y * fast_exp(-f); }
 };
 
 struct Tweedie {  // exp((2-p) f) / (2-p) - y exp((1-p) f) / (1-p), 1 < p < 2
@@ -128,10 +141,16 @@ struct Tweedie {  // exp((2-p) f) / (2-p) - y exp((1-p) f) / (1-p), 1 < p < 2
     const Real up = fast_exp(b * f), down = y * fast_exp(a * f);
     return {down - up, up / b - down / a};
   }
+  Real curvature(Real y, Real f) const {
+    const Real a = 1.0 - power, b = 2.0 - power;
+    return b * fast_exp(b * f) - a * y * fast_exp(a * f);
+  }
 };
 
 template <class OneRow>
 constexpr bool row_has_factor = requires { OneRow::has_factor; };
+template <class OneRow>
+constexpr bool row_has_curvature = requires(const OneRow& row) { row.curvature(0.0, 0.0); };
 
 template <class OneRow>
 CWBOOST_KERNEL void residuals(OneRow row, Size n, const Real* y, const Real* score,
@@ -158,6 +177,11 @@ CWBOOST_KERNEL void residuals_and_values(OneRow row, Size n, const Real* y, cons
   }
 }
 
+template <class OneRow>
+CWBOOST_KERNEL void curvatures(OneRow row, Size n, const Real* y, const Real* score, Real* out) {
+  for (Size i = 0; i < n; ++i) out[i] = row.curvature(y[i], score[i]);
+}
+
 // A loss with one output and one target; its formulas are inlined into the loops over rows.
 template <class OneRow>
 class OneOutput final : public Loss {
@@ -173,6 +197,13 @@ class OneOutput final : public Loss {
       residuals(row_, at.n, y, score, out.residual[0]);
     else
       values(row_, at.n, y, score, out.value, out.factor);
+  }
+  bool has_curvature() const override { return row_has_curvature<OneRow>; }
+  void curvature(const LossInput& at, Planes<Real> out) const override {
+    if constexpr (row_has_curvature<OneRow>)
+      curvatures(row_, at.n, at.y[0], at.score[0], out[0]);
+    else
+      Loss::curvature(at, out);
   }
 
  private:
@@ -205,6 +236,15 @@ class Multinomial final : public Loss {
           out.value[begin + i] =
               top[i] + std::log(sum[i]) - plane(static_cast<Size>(y[begin + i]))[i];
     }
+  }
+  bool has_curvature() const override { return true; }
+  void curvature(const LossInput& at, Planes<Real> out) const override {  // p (1 - p)
+    evaluate(at, {out});
+    for (Size o = 0; o < n_classes_; ++o)
+      for (Size i = 0; i < at.n; ++i) {  // the residual is 1 - p for the own class, else -p
+        const Real r = std::abs(out[o][i]);
+        out[o][i] = r * (1.0 - r);
+      }
   }
 
  private:

@@ -45,6 +45,11 @@ struct MeanResidual {  // out = the residual averaged along the straight line be
   std::optional<Part> part = {};  // out is 0 outside
   Vec state = {};                 // of the loss
 };
+struct Curvature {  // out = the second derivative of the loss by each score at `at`
+  Slot at;
+  Slot out;
+  Vec state = {};  // of the loss
+};
 struct BinSums {  // per slot and set: sum of w x over the rows of each bin
   std::vector<Slot> slots;
   std::vector<Set> sets;
@@ -57,6 +62,8 @@ struct Cross {  // per pair of sets the cross-Gram B_a' C B_b, C the weights of 
   };
   std::vector<Pair> pairs;
   Part part;
+  Slot by = ones_slot;  // the weights of the rows are multiplied by this slot, such as a curvature
+  int output = 0;       // of that slot
 };
 struct Add {  // slot[i] += bin_values[bin[i]]; for moments, the cubic of the row's piece
   Slot slot;
@@ -74,7 +81,7 @@ struct Mix {  // out = a x + b y
   Real b;
   Slot y;
 };
-using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Cross, Add, Mix>;
+using Verb = std::variant<Fill, Residual, MeanResidual, Curvature, BinSums, Cross, Add, Mix>;
 
 template <class... Verbs>
 std::vector<Verb> batch_of(Verbs&&... verbs) {

@@ -31,6 +31,7 @@ from cwboost.fitting.prepared import PreparedTerms
 from cwboost.fitting.shared_bins import SharedBins, core_rows, shared_axes
 from cwboost.fitting.systems import basis_rows
 from cwboost.frames.columns import Floats
+from cwboost.frames.weights import count_observations
 from cwboost.terms.bases import Basis
 from cwboost.terms.plan import Plan
 
@@ -120,6 +121,9 @@ class ShardedPreparedRows(PreparedTerms):
         if part == TRAINING_PART:
             return self.bin_weights
         return _add_shards(self.data.shards.ask("weigh", part))
+
+    def n_observations(self, part: int) -> float:
+        return count_observations(self.data.shards.ask("observations", part))
 
     def rows(
         self,

@@ -81,7 +81,8 @@ class ShardedRows(_core.Rows):
         if not isinstance(verb, _core.Cross):
             return verb
         number = self.basis_numbers
-        return CrossRequest([(a, b, number[x], number[y]) for a, b, x, y in verb.pairs], verb.part)
+        pairs = [(a, b, number[x], number[y]) for a, b, x, y in verb.pairs]
+        return CrossRequest(pairs, verb.part, verb.by, verb.output)
 
     def _merge(self, verb: Any, replies: Sequence[_core.Reply]) -> _core.Reply:
         moved = float(np.sqrt(sum(r.moved**2 for r in replies)))

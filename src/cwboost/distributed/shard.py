@@ -23,7 +23,7 @@ from cwboost.binning.rules import Points
 from cwboost.binning.summary import ColumnSummary
 from cwboost.fitting.axis_binning import CodeBinning, PointBinning, SettledBinning
 from cwboost.frames.columns import Floats
-from cwboost.frames.weights import as_numbers, as_part
+from cwboost.frames.weights import Observations, as_numbers, as_part
 from cwboost.terms.bases import BasisRows
 
 from .partitions import Partition
@@ -35,6 +35,8 @@ class CrossRequest(NamedTuple):
 
     pairs: list[tuple[int, int, int, int]]
     part: int
+    by: int
+    output: int
 
 
 class Shard(ShardColumns):
@@ -73,6 +75,10 @@ class Shard(ShardColumns):
         """Return the weights of all bins of all sets."""
         return self._weigh(self.sets, part)
 
+    def observations(self, part: int) -> Observations:
+        """Return how many observations the weights of a part stand for."""
+        return Observations.of(np.asarray(self.parts[part]))
+
     def _weigh(self, sets: Sequence[IndexSet | MomentSet], part: int) -> list[Floats]:
         weights = as_numbers(self.parts[part])
         return [s.weigh(weights, ArrayPool()) for s in sets]
@@ -109,7 +115,7 @@ class Shard(ShardColumns):
         if not isinstance(request, CrossRequest):
             return request
         pairs = [(a, b, self.bases[x], self.bases[y]) for a, b, x, y in request.pairs]
-        return _core.Cross(pairs, request.part)
+        return _core.Cross(pairs, request.part, request.by, request.output)
 
     def replay(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
         """Repeat calls, to reach the state of a shard that was lost."""

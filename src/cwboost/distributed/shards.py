@@ -15,7 +15,14 @@ from cwboost import _core
 from cwboost._core import SLOT_F
 
 # The verbs that write to the slots of the rows; all others only read.
-WRITING_VERBS = (_core.Fill, _core.Residual, _core.MeanResidual, _core.Add, _core.Mix)
+WRITING_VERBS = (
+    _core.Fill,
+    _core.Residual,
+    _core.MeanResidual,
+    _core.Curvature,
+    _core.Add,
+    _core.Mix,
+)
 
 
 class Shards(ABC):

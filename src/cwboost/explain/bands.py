@@ -1,6 +1,8 @@
-"""Bands around effects: from bootstrap draws (`Model.with_bands`), or from the bags of an average.
+"""Bands around effects: from the posterior of a polished model, from bootstrap draws
+(`Model.with_bands`), or from the bags of an average.
 
-Does not know how the draws are made (see uncertainty/bootstrap_fits.py, fitting/bags.py).
+Does not know how these are made (see fitting/polish, uncertainty/bootstrap_fits.py,
+fitting/bags.py).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from cwboost._utils.checks import is_number
 from cwboost.frames.columns import Floats
@@ -21,7 +23,9 @@ from cwboost.model.term import Term, find_terms
 
 from .effects import add_outputs, check_points, effect_grid, encode_grid, total_effect
 
+SOURCES = ("bootstrap", "bayesian", "bags", "auto")
 LEVEL = 0.95  # of a band, by default
+N_DRAWS = 4000  # posterior curves from which the reach of a simultaneous band is found
 REACH_POINTS = 100  # points per column at which a simultaneous band holds
 
 
@@ -32,13 +36,15 @@ class Ends(NamedTuple):
     upper: Floats
 
 
-def band(model: Model, which: str, n: int, level: float | None, kind: str) -> ResultTable:
+def band(
+    model: Model, which: str, n: int, level: float | None, kind: str, source: str = "auto"
+) -> ResultTable:
     """See Model.band."""
     check_points(n, "band")
-    check_band(model, level, kind)
+    check_band(model, level, kind, source)
     terms = find_terms(model.terms, which)
     grid = effect_grid(model, terms, n)
-    ends = band_at(model, terms, grid, level, kind)
+    ends = band_at(model, terms, grid, level, kind, source)
     if ends is None:
         raise ValueError(f"band: the effect of {which!r} was edited after the fit; it has no band")
     out = ResultTable(zip(terms[0].columns, grid, strict=True))
@@ -47,18 +53,33 @@ def band(model: Model, which: str, n: int, level: float | None, kind: str) -> Re
     return out
 
 
-def check_band(model: Model, level: Any, kind: Any) -> None:
-    """Raise if the model has no band of this level and kind."""
-    if model.bands is None and model.bags is None:
+def find_source(model: Model, source: str = "auto") -> str | None:
+    """Return where the bands of a model come from; None if it has no bands of this source."""
+    has = {
+        "bootstrap": model.bands is not None,
+        "bayesian": model.polish is not None and bool(model.polish.factors),
+        "bags": model.bags is not None,
+    }
+    names = SOURCES[:-1] if source == "auto" else (source,)
+    return next((name for name in names if has[name]), None)
+
+
+def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> None:
+    """Raise if the model has no band of this level, kind and source."""
+    if source not in SOURCES:
+        raise ValueError(f"source: expected one of {', '.join(map(repr, SOURCES))}, got {source!r}")
+    found = find_source(model, source)
+    if found is None:
+        wanted = "" if source == "auto" else f" of source {source!r}"
         raise ValueError(
-            "band: the model does not know how certain its effects are; call "
+            f"band: the model does not have bands{wanted}; polish it (cb.polish or polish=), call "
             "model.with_bands(table, y), or fit with bags="
         )
     if level is not None and not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     if kind not in ("pointwise", "simultaneous"):
         raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
-    if model.bands is None and (level is not None or kind == "simultaneous"):
+    if found == "bags" and (level is not None or kind == "simultaneous"):
         raise ValueError(
             f"{'kind' if level is None else 'level'}: the band of an average of bags goes from the "
             "lowest to the highest bag at each point; call model.with_bands(table, y) for a band "
@@ -67,7 +88,12 @@ def check_band(model: Model, level: Any, kind: Any) -> None:
 
 
 def band_at(
-    model: Model, terms: Sequence[Term], grid: Sequence[Any], level: float | None, kind: str
+    model: Model,
+    terms: Sequence[Term],
+    grid: Sequence[Any],
+    level: float | None,
+    kind: str,
+    source: str = "auto",
 ) -> Ends | None:
     """Return the band around a sum of terms at values of their columns.
 
@@ -76,7 +102,11 @@ def band_at(
     names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
     if any(edit.term in names for edit in model.edits):
         return None
-    if model.bands is not None:
+    found = find_source(model, source)
+    if found == "bayesian":
+        return _posterior_band(model, terms, grid, LEVEL if level is None else level, kind)
+    if found == "bootstrap":
+        assert model.bands is not None
         level = LEVEL if level is None else level
         center = _effects_with(model.bands.center, model, terms, grid)
         draws = _effects_with(model.bands.coef, model, terms, grid, (len(model.bands),))
@@ -85,7 +115,8 @@ def band_at(
         if kind == "simultaneous":
             reach = np.maximum(reach, _simultaneous_reach(model, model.bands, terms, level))
         return Ends(center - reach * sd, center + reach * sd)
-    if model.bags is not None:
+    if found == "bags":
+        assert model.bags is not None
         effects = _effects_with(model.bags.coef, model, terms, grid, (len(model.bags),))
         return Ends(effects.min(axis=0), effects.max(axis=0))
     return None
@@ -93,10 +124,70 @@ def band_at(
 
 def band_words(model: Model, level: float | None, kind: str) -> str:
     """Return what a band is, for a legend."""
-    if model.bands is None:
+    source = find_source(model)
+    if source == "bags":
         return f"from lowest to highest of {len(model.bags or ())} bags"
     where = "at each point" if kind == "pointwise" else "of the whole curve"
-    return f"{100 * (LEVEL if level is None else level):g}% bootstrap band {where}"
+    return f"{100 * (LEVEL if level is None else level):g}% {source} band {where}"
+
+
+def _posterior_band(
+    model: Model, terms: Sequence[Term], grid: Sequence[Any], level: float, kind: str
+) -> Ends:
+    """Return the band of a polished model: the effect and multiples of its standard deviation."""
+    center = total_effect(model, terms, grid)
+    spread = _posterior_effects(model, terms, grid)
+    sd = np.sqrt(np.sum(spread**2, axis=1, keepdims=True) + _between(model, terms, grid) ** 2)
+    reach = float(ndtri(0.5 + level / 2))
+    if kind == "simultaneous":
+        points = effect_grid(model, terms, REACH_POINTS)
+        reach = max(reach, _largest_deviation(_posterior_effects(model, terms, points), level))
+    return Ends(center - reach * sd, center + reach * sd)
+
+
+def _posterior_effects(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats:
+    """Return (n, r) the effects at values of the columns, as combinations of r standard normals."""
+    assert model.polish is not None
+    parts = []
+    known = [(key, of_terms) for key, of_terms in model.polish.factors.items()]
+    for _, factors in known:
+        own = [term for term in terms if term.name in factors]
+        if own:
+            chosen = {term.name: factors[term.name] for term in own}
+            parts.append(sum(_centred_rows(own, grid, chosen)))
+    return np.hstack(parts) if parts else np.zeros((len(grid[0]), 1))
+
+
+def _centred_rows(
+    terms: Sequence[Term], grid: Sequence[Any], coef: Mapping[str, NDArray[Any]]
+) -> list[Floats]:
+    """Return for each term (n, r) its centred basis times coefficients (n_coef, r)."""
+    out = []
+    for term, values in zip(terms, encode_grid(terms, grid), strict=True):
+        basis = term.plan.basis
+        matrix = np.asarray(basis.matrix(values) - basis.mean)
+        out.append(matrix @ coef[term.name].astype(np.float64))
+    return out
+
+
+def _between(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats:
+    """Return (n, 1) the deviation between the boosted fit and the refit, if both have a weight."""
+    assert model.polish is not None
+    own = [term for term in terms if term.name in model.polish.differences]
+    if not own:
+        return np.zeros((len(grid[0]), 1))
+    weight = model.polish.weight
+    total = sum(_centred_rows(own, grid, model.polish.differences))
+    return np.sqrt(weight * (1.0 - weight)) * np.asarray(total)
+
+
+def _largest_deviation(spread: Floats, level: float) -> float:
+    """Return how many standard deviations hold a share `level` of posterior curves everywhere."""
+    sd = np.sqrt(np.sum(spread**2, axis=1))
+    known = sd > 1e-9 * sd.max(initial=0.0)
+    draws = np.random.default_rng(0).normal(size=(spread.shape[1], N_DRAWS))
+    away = np.abs(spread[known] @ draws) / sd[known, None]
+    return float(np.quantile(away.max(axis=0, initial=0.0), level))
 
 
 def _effects_with(

@@ -56,6 +56,7 @@ def fit(
     checkpoint: Any = None,
     min_rows_per_bin: int | None = None,
     sites: str | None = None,
+    polish: str | bool | None = None,
 ) -> Model:
     """Fit a sum of terms by componentwise gradient boosting.
 
@@ -131,6 +132,11 @@ def fit(
     sites : name of a column, optional
         The site of every row. A bin then needs `min_rows_per_bin` rows in every site that has rows
         in it, as on the workers of a cluster. The column is not a feature.
+    polish : None, "auto" or True
+        Refit the chosen terms after boosting, all together and on all rows, validation rows
+        included, with one smoothing parameter per term that REML chooses (docs/polish.md). "auto"
+        skips it where it is impossible or would take longer than boosting and a second;
+        `model.polish` says why. True raises where it is impossible.
 
     Returns
     -------
@@ -155,7 +161,9 @@ def fit(
     began, bar = time.perf_counter(), as_progress(progress)
     check_counts(n_iter, patience, time_limit, n_threads)
     check_min_rows(min_rows_per_bin, sites)
-    options = FitOptions.checked(optimizer, n_iter, patience, start, scale, time_limit, search)
+    options = FitOptions.checked(
+        optimizer, n_iter, patience, start, scale, time_limit, search, polish
+    )
     roles = {"offset": offset, "exposure": exposure, "rule": as_bins(bins)}
     seed, interactions = as_seed(random_state), check_interactions(interactions)
     if bags is not None:

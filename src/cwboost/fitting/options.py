@@ -33,6 +33,7 @@ class FitOptions(NamedTuple):
     scale: Any = "auto"
     time_limit: float | None = None
     search: str = "auto"
+    polish: str | bool | None = None
 
     @classmethod
     def checked(
@@ -44,6 +45,7 @@ class FitOptions(NamedTuple):
         scale: Any,
         time_limit: float | None,
         search: str,
+        polish: str | bool | None = None,
     ) -> FitOptions:
         """Return the user's arguments with a copy of the optimizer, checked as far as possible.
 
@@ -54,7 +56,9 @@ class FitOptions(NamedTuple):
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
             )
-        return cls(optimizer, n_iter, patience, start, scale, time_limit, search)
+        if polish not in (None, False, True, "auto"):
+            raise ValueError(f"polish: expected 'auto', True or None, got {polish!r}")
+        return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish)
 
     def sharing_time(self, n: int) -> FitOptions:
         """Return the options of each of n fits that run one after the other in the time limit."""

@@ -21,7 +21,7 @@ from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary, Sample
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
-from cwboost.frames.weights import RowWeights, as_part
+from cwboost.frames.weights import Observations, RowWeights, as_part, count_observations
 from cwboost.losses import Loss
 from cwboost.terms.bases import BasisRows
 from cwboost.terms.learners import Learner
@@ -100,6 +100,13 @@ class PreparedTerms(ABC):
     @abstractmethod
     def weigh(self, part: int) -> Sequence[Floats]:
         """Return the weights of the bins of every set, from the training part or all rows."""
+
+    @abstractmethod
+    def n_observations(self, part: int) -> float:
+        """Return how many observations the weights of a part stand for.
+
+        Whole weights count as repetitions, others as one observation each.
+        """
 
     @abstractmethod
     def rows(
@@ -256,6 +263,10 @@ class PreparedRows(PreparedTerms):
         if weights is self.data.split.training:
             return self.bin_weights
         return bin_weights(self.shared_bins.sets, weights, ArrayPool(), self.n_threads)
+
+    def n_observations(self, part: int) -> float:
+        w = self.split.all if part == ALL_PART else self.split.training
+        return count_observations([Observations.of(w)])
 
     def rows(
         self,

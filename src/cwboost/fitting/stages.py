@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cwboost import _core
 from cwboost._utils.memory import garbage_collection_paused
@@ -30,12 +30,31 @@ def run_stages(
     context: RunContext,
 ) -> Model:
     """Fit prepared rows. With interactions, main effects get half of the time limit."""
+    problem, model = _boost_stages(prepared, begin, options, interactions, context)
+    if not options.polish:
+        return model
+    from .polish.polish import polish_fit
+
+    try:
+        return polish_fit(problem, model, context.progress, required=options.polish is True)
+    except KeyboardInterrupt:
+        raise Interrupted(model) from None
+
+
+def _boost_stages(
+    prepared: PreparedTerms,
+    begin: StartingPoint,
+    options: FitOptions,
+    interactions: int | str | Pairs | None,
+    context: RunContext,
+) -> tuple[FitProblem[Any], Model]:
+    """Return the boosted model, and the problem of its last stage."""
     history = _core.Path()
     with garbage_collection_paused():
         problem = FitProblem.make(prepared, options.optimizer, begin)
         model = problem.template(options.patience)
     if interactions is None:
-        return problem.boost(model, history, options, context)
+        return problem, problem.boost(model, history, options, context)
     main = problem.boost(model, history, options.sharing_time(2), context)
     with garbage_collection_paused():
         try:
@@ -43,12 +62,12 @@ def run_stages(
         except KeyboardInterrupt:
             raise Interrupted(main) from None
         if len(prepared.plans) == len(main.terms):
-            return replace(main, interactions=ranking)
+            return problem, replace(main, interactions=ranking)
         problem = FitProblem.make(prepared, options.optimizer, begin)
         model = replace(problem.template(options.patience), interactions=ranking)
     model, history = problem.continue_from(model, main)
     more = options._replace(n_iter=options.n_iter + model.n_iter)
-    return problem.boost(model, history, more, context)
+    return problem, problem.boost(model, history, more, context)
 
 
 def with_pairs(

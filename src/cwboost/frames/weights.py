@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,3 +34,24 @@ def as_numbers(weights: RowWeights | None) -> Floats | None:
 def as_part(weights: RowWeights) -> RowWeights:
     """Return weights as the core's rows expect the weights of a part."""
     return np.ones(len(weights), np.bool_) if all_weigh_one(weights) else weights
+
+
+class Observations(NamedTuple):
+    """How many observations some weights stand for."""
+
+    whole: bool  # whether all weights are whole numbers, which count as repetitions
+    total: float  # the sum of the weights
+    n_rows: int  # with a weight
+
+    @classmethod
+    def of(cls, weights: RowWeights) -> Observations:
+        simple = all_weigh_one(weights) or weights.dtype == np.bool_
+        whole = simple or bool(np.all(weights == np.round(weights)))
+        return cls(whole, float(weights.sum()), int(np.count_nonzero(weights)))
+
+
+def count_observations(parts: Sequence[Observations]) -> float:
+    """Return the number of observations of several shards: whole weights count as repetitions."""
+    if all(part.whole for part in parts):
+        return sum(part.total for part in parts)
+    return float(sum(part.n_rows for part in parts))

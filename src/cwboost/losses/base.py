@@ -143,6 +143,9 @@ class Loss:
         default_metric*       the metric of cross-validation and tuning (default "risk").
         curvature(y, score)*  (n,) second derivative of the loss at scores (n,), for losses with
                               one output; not defined by default.
+        dispersion_of(estimate)*
+                              the dispersion, given its estimate from squared residuals: the
+                              estimate itself (default), or 1 where the loss fixes it.
         likelihood*           None (default) if the loss is not a likelihood or leaves a dispersion
                               open; "exact" if loss + likelihood_constant(y) is minus the log
                               likelihood; "normal" if the loss is half the squared error, so that
@@ -353,6 +356,10 @@ class Loss:
     def curvature(self, y: Floats, score: Floats) -> Floats:
         """(n,) second derivative of the loss by the score; y and score are (n,)."""
         raise NotImplementedError(f"{type(self).__name__} does not define curvature")
+
+    def dispersion_of(self, estimate: float) -> float:
+        """Return the dispersion, given its estimate from the squares of the residuals."""
+        return estimate
 
     def likelihood_constant(self, y: Floats) -> Floats:
         """(n,) minus the log likelihood of the rows, less their loss."""

@@ -58,6 +58,9 @@ class Binomial(Loss):
     def curvature(self, y: Floats, score: Floats) -> Floats:  # noqa: ARG002
         return np.asarray(expit(score) * expit(-score))
 
+    def dispersion_of(self, estimate: float) -> float:  # noqa: ARG002
+        return 1.0
+
 
 @dataclass(frozen=True)
 class Multinomial(Loss):

@@ -11,14 +11,17 @@ from cwboost.frames.columns import Floats
 
 
 class RowFunctions(Protocol):
-    """The two functions of a loss written in Python; scores are (n,), or (n, q) if q > 1."""
+    """The functions of a loss written in Python; scores are (n,), or (n, q) if q > 1.
+
+    `curvature`, the second derivatives by the scores, is optional.
+    """
 
     def loss(self, y: Floats, score: Floats) -> Any: ...
     def gradient(self, y: Floats, score: Floats) -> Any: ...
 
 
 def python_core(functions: Any, y: Floats, n_outputs: int) -> _core.Loss:
-    """Return a loss of the core that calls `functions.loss` and `functions.gradient`."""
+    """Return a loss of the core that calls the functions of a loss written in Python."""
     check_methods(functions, ("loss", "gradient"))
     user: RowFunctions = functions
     y = y.copy()
@@ -37,7 +40,13 @@ def python_core(functions: Any, y: Floats, n_outputs: int) -> _core.Loss:
             loss = np.ascontiguousarray(checked_numbers("loss", user.loss(y, at), y.shape))
         return residual, loss
 
-    return _core.python_loss(evaluate, n_outputs)
+    def curvature(rows: _core.LossInput) -> Any:
+        at = user_shape(rows.score.T)
+        found = checked_numbers("curvature", functions.curvature(y, at), at.shape)
+        return np.ascontiguousarray(found.reshape(len(y), -1).T)
+
+    has_curvature = getattr(functions, "has_curvature", hasattr(functions, "curvature"))
+    return _core.python_loss(evaluate, n_outputs, curvature=curvature if has_curvature else None)
 
 
 def check_methods(loss: Any, names: tuple[str, ...]) -> None:

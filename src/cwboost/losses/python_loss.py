@@ -100,7 +100,8 @@ class _Forwarded:
 FORWARDED = (
     "joint_choices", "target", "check_y", "class_values", "large_steps", "bootstrap_rate", "link",
     "prediction_kinds", "predict", "estimand", "figures", "loss_name", "saturated_score",
-    "calibration_level", "default_metric", "curvature", "likelihood", "likelihood_constant",
+    "calibration_level", "default_metric", "curvature", "dispersion_of", "likelihood",
+    "likelihood_constant",
 )  # fmt: skip
 for _name in FORWARDED:
     setattr(PythonLoss, _name, _Forwarded(_name))

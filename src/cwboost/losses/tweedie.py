@@ -87,6 +87,9 @@ class Poisson(Tweedie):
     def likelihood_constant(self, y: Floats) -> Floats:
         return np.asarray(gammaln(y + 1.0))
 
+    def dispersion_of(self, estimate: float) -> float:
+        return max(1.0, estimate)  # counts often vary more than the Poisson distribution says
+
 
 @dataclass(frozen=True)
 class Gamma(Tweedie):

@@ -21,10 +21,10 @@ from cwboost.optimizers import Optimizer
 
 from .path import Path
 from .path_checks import check_has_path, check_not_averaged, check_not_edited
-from .records import Bags, Bands, ColumnFacts, Edit, Ranking
+from .records import Bags, Bands, ColumnFacts, Edit, Polish, Ranking
 from .scoring import predict_rows, warn_of_unseen, write_effects
 from .settings import Settings
-from .term import Term, with_coefficients
+from .term import Term, with_coefficients, with_means
 
 if TYPE_CHECKING:
     from cwboost.uncertainty.intervals import Intervals
@@ -60,6 +60,9 @@ class Model:
         The bootstrap fits of `with_bands`, from which `band` makes bands around the effects.
     interactions : Ranking or None
         The ranking of pairs, if the fit chose some.
+    polish : Polish or None
+        The refit of the terms after boosting. The path, `at` and `extend` are about the boosted
+        fit, which `boosted` returns.
     """
 
     loss: Loss
@@ -78,6 +81,7 @@ class Model:
     bags: Bags | None = None
     bands: Bands | None = None
     interactions: Ranking | None = field(default=None, repr=False)
+    polish: Polish | None = field(default=None, repr=False)
 
     # --- the path ---------------------------------------------------------------------------------
 
@@ -135,8 +139,35 @@ class Model:
         """Why the fit ended."""
         return self.path.stopped
 
+    @property
+    def boosted(self) -> Model:
+        """The model before polish: the best iterate of the boosted fit."""
+        if self.polish is None:
+            return self
+        return self._at(self.best_iteration, self.path)
+
+    def _at(self, m: int, path: Path) -> Model:
+        """Return the boosted model after m iterations of a path."""
+        boosted = self
+        if self.polish is not None:
+            boosted = replace(
+                self,
+                terms=with_means(self.terms, self.polish.boosted_means),
+                start_vector=self.polish.boosted_start,
+                polish=None,
+            )
+        same = m == self.best_iteration and (self.polish is None or self.polish.weight == 0.0)
+        return replace(
+            boosted,
+            terms=with_coefficients(boosted, path, m),
+            path=path,
+            best_iteration=m,
+            shares=self.shares if same else None,
+            bands=self.bands if same else None,
+        )
+
     def at(self, m: int) -> Model:
-        """Return the model after m iterations.
+        """Return the boosted model after m iterations.
 
         Examples
         --------
@@ -153,16 +184,7 @@ class Model:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")
         check_not_edited(self, "at")
         sizes = [len(term.beta) for term in self.terms.values()]
-        path = self.path.until(int(m), sizes, self.n_outputs)
-        same = m == self.best_iteration
-        return replace(
-            self,
-            terms=with_coefficients(self, path, int(m)),
-            path=path,
-            best_iteration=int(m),
-            shares=self.shares if same else None,
-            bands=self.bands if same else None,
-        )
+        return self._at(int(m), self.path.until(int(m), sizes, self.n_outputs))
 
     def extend(
         self,
@@ -436,12 +458,15 @@ class Model:
         *,
         level: float | None = None,
         kind: Literal["pointwise", "simultaneous"] = "pointwise",
+        source: Literal["auto", "bayesian", "bootstrap", "bags"] = "auto",
     ) -> dict[str, Any]:
         """Return the effect of a term or column with a band around it, as a table.
 
-        For a model with `bands`, the band covers the true effect with probability `level` (0.95):
-        at every single point ("pointwise"), or at all points at once ("simultaneous"). For an
-        average of bags without `bands`, the band extends from the lowest to the highest bag at
+        The band covers the true effect with probability `level` (0.95): at every single point
+        ("pointwise"), or at all points at once ("simultaneous"). `source` says where it comes
+        from: "bootstrap" if `with_bands` was called, "bayesian" for a polished model, from the
+        posterior of its coefficients; "auto" takes the first that the model has. For an
+        average of bags, "bags", the band extends from the lowest to the highest bag at
         every point and has no level: it shows how much the fits differ, not how far they are from
         the truth.
 
@@ -457,7 +482,7 @@ class Model:
         """
         from cwboost.explain.bands import band
 
-        return band(self, which, n, level, kind)
+        return band(self, which, n, level, kind, source)
 
     def importance(
         self,

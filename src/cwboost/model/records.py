@@ -13,6 +13,7 @@ from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
 
 Literals = bool | int | float | str | None
+GONE = 0.05  # effective df of a term of the refit below which it is dropped
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,68 @@ class Bags:
         return Bags, tuple(
             (state | {"coef": dict(self.coef), "chosen": dict(self.chosen)}).values()
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Polish:
+    """The refit of the chosen terms as one penalised additive model, after boosting.
+
+    Attributes
+    ----------
+    weight : float
+        The weight of the refit in the scores of the model; the rest is the boosted fit. 0: the
+        model was not polished, for the `reason` given.
+    boosted_start : (q,) array
+        The start of the boosted fit.
+    boosted_means : mapping of term to array (n_coef,)
+        The mean rows of the bases over the training rows of the boosted fit. Effects of the
+        polished model have mean zero over all rows.
+    differences : mapping of term to array (n_coef, q)
+        The coefficients of the refit less those of the boosted fit, if the weight is below 1.
+    edf : mapping of term to float
+        Effective degrees of freedom in the refit.
+    smoothing : mapping of term to tuple
+        The smoothing parameters: of the penalty of the basis, and of what it leaves free.
+    dispersion : float
+        1 for the binomial loss, the variance of the noise for the squared loss.
+    factors : mapping of column, or pair, to a mapping of its terms to arrays (n_coef, rank)
+        F with F F' the posterior covariance of the coefficients of the refit, jointly for all
+        terms of a column.
+    reason : str
+        Why the model was not polished.
+    """
+
+    weight: float
+    boosted_start: Floats
+    boosted_means: Mapping[str, Floats]
+    differences: Mapping[str, Floats]
+    edf: Mapping[str, float]
+    smoothing: Mapping[str, tuple[float, ...]]
+    dispersion: float
+    factors: Mapping[str, Mapping[str, NDArray[np.float32]]]
+    reason: str = ""
+
+    @classmethod
+    def skipped(cls, reason: str, start: Floats) -> Polish:
+        """Return the record of a model that was not polished."""
+        return cls(0.0, start, {}, {}, {}, {}, 1.0, {}, reason)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Terms that the refit shrank to nothing."""
+        return tuple(name for name, edf in self.edf.items() if edf < GONE and self.weight == 1.0)
+
+    def __repr__(self) -> str:
+        if not self.weight:
+            return f"<Polish: none, {self.reason}>"
+        return f"<Polish: weight {self.weight:.2g}, {sum(self.edf.values()):.1f} effective df>"
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        plain = ("boosted_means", "differences", "edf", "smoothing")
+        maps = {name: dict(getattr(self, name)) for name in plain}
+        maps["factors"] = {key: dict(value) for key, value in self.factors.items()}
+        state = {entry.name: getattr(self, entry.name) for entry in fields(self)} | maps
+        return Polish, tuple(state.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,3 +113,12 @@ def with_coefficients(model: Model, path: Path, m: int) -> Mapping[str, Term]:
             beta = flat[begin[k] : begin[k + 1]].reshape(q, sizes[k]).T.copy()
             out[name] = replace(term, beta=beta)
     return MappingProxyType(out)
+
+
+def with_means(terms: Mapping[str, Term], means: Mapping[str, Floats]) -> Mapping[str, Term]:
+    """Return the terms with other mean rows of their bases, (n_coef,) by the name of the term."""
+    out = dict(terms)
+    for name, mean in means.items():
+        plan = out[name].plan
+        out[name] = replace(out[name], plan=plan.with_basis(replace(plan.basis, mean=mean)))
+    return MappingProxyType(out)

@@ -1,0 +1,1 @@
+"""Polish: the terms that boosting chose, refitted together as one penalised additive model."""

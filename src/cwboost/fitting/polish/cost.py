@@ -1,0 +1,58 @@
+"""What polish would cost, and whether a model can be polished at all.
+
+The estimate counts operations instead of seconds, so that a fit gives the same model everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cwboost.fitting.problem import FitProblem
+from cwboost.model.model import Model
+
+from .polished_rows import MAX_LEADING
+
+# Nanoseconds on a machine of 2024: per row and pair of terms, per row and term, per cube.
+CROSS, PASS, CUBE = 1.5, 1.5, 0.1
+STEPS, GRAMS = 20, 2
+BOOSTED = 6.0  # nanoseconds per row and iteration
+ALLOWED = 1e9  # nanoseconds that polish may always take
+
+
+def impossible(problem: FitProblem[Any], model: Model) -> str | None:
+    """Return why a model cannot be polished, or None if it can be."""
+    loss = model.loss
+    if not loss.has_curvature:
+        return f"the {loss.name} loss does not have a second derivative"
+    if model.n_outputs > 1:
+        return f"the {loss.name} loss has several scores per row"
+    if not any(term.chosen for term in model.terms.values()):
+        return "no term was chosen"
+    if problem.prepared.data.source.min_rows_per_bin is not None:
+        return "min_rows_per_bin= forbids sums over the joint bins of two columns"
+    return None
+
+
+def too_slow(problem: FitProblem[Any], model: Model) -> str | None:
+    """Return how long polish would take if that is too long, else None."""
+    cost, allowed = polish_cost(problem, model), boosted_cost(problem, model)
+    if cost > max(allowed, ALLOWED):
+        return f"it would take about {cost / 1e9:.2g} s, longer than boosting"
+    return None
+
+
+def polish_cost(problem: FitProblem[Any], model: Model) -> float:
+    """Return the estimated nanoseconds of polish."""
+    chosen = [term for term in model.terms.values() if term.chosen]
+    n, t = problem.rows.n_rows(), len(chosen)
+    groups: dict[tuple[str, ...], int] = {}
+    for term in chosen:
+        groups[term.columns] = groups.get(term.columns, 0) + len(term.beta)
+    dense = min(sum(groups.values()), MAX_LEADING) ** 3 + sum(d**3 for d in groups.values())
+    passes = GRAMS * CROSS * n * t * (t + 1) / 2 + STEPS * PASS * n * t
+    return passes + STEPS * CUBE * dense
+
+
+def boosted_cost(problem: FitProblem[Any], model: Model) -> float:
+    """Return the estimated nanoseconds of the boosted fit."""
+    return BOOSTED * problem.rows.n_rows() * max(model.n_iter, 1)

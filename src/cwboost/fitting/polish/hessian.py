@@ -1,0 +1,177 @@
+"""The matrix G + Lambda of all polished terms: its factor, its solutions and parts of its inverse.
+
+G is the Gram matrix of the coordinates of all terms, weighted by the second derivatives of the
+loss, with the intercept eliminated. Lambda is diagonal. A model can have thousands of coordinates,
+most of them small steps of one column, which are nearly uncorrelated with what other columns do.
+So each term has leading coordinates, which enter one dense matrix, and further ones, which are
+connected with the terms of the same column only and are eliminated column by column (Schur
+complements). If there are few coordinates, all are leading ones and nothing is neglected.
+Does not know about rows or losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotri
+
+from cwboost.frames.columns import Floats
+
+RIDGES = (1e-9, 1e-7, 1e-5)  # relative sizes of what is added to the diagonal, one after another
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which coordinates are leading ones, and which belong together.
+
+    Attributes
+    ----------
+    size : int
+        The number of all coordinates.
+    leading : (m,) positions of the coordinates of the dense matrix
+    groups : the terms of one column: positions among `leading`, and of the further coordinates
+    """
+
+    size: int
+    leading: np.ndarray
+    groups: Sequence[tuple[np.ndarray, np.ndarray]]
+
+    @classmethod
+    def make(cls, groups: Sequence[Sequence[slice]], n_leading: int) -> Layout:
+        """Return the layout of terms at the given places, grouped by column.
+
+        At most about `n_leading` coordinates lead, the first ones of every term.
+        """
+        sizes = [place.stop - place.start for group in groups for place in group]
+        most = _largest_share(sizes, n_leading)
+        leading: list[np.ndarray] = []
+        parts, count = [], 0
+        for group in groups:
+            lead = [np.arange(p.start, min(p.stop, p.start + most)) for p in group]
+            rest = [np.arange(min(p.stop, p.start + most), p.stop) for p in group]
+            n = sum(map(len, lead))
+            parts.append((np.arange(count, count + n), np.concatenate(rest)))
+            leading += lead
+            count += n
+        return cls(sum(sizes), np.concatenate(leading), parts)
+
+
+def _largest_share(sizes: Sequence[int], total: int) -> int:
+    """Return the largest number m for which the sizes, cut at m, sum to at most `total`."""
+    low, high = 1, max(sizes, default=1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(size, middle) for size in sizes) <= total:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """G in the blocks that a layout keeps."""
+
+    layout: Layout
+    leading: Floats  # (m, m)
+    across: Sequence[Floats]  # of each group (further, leading ones of the group)
+    further: Sequence[Floats]  # of each group (further, further)
+
+    def factor(self, penalty: Floats) -> Factor:
+        """Return the factor of G + Lambda, given the diagonal of Lambda (all coordinates)."""
+        for ridge in RIDGES:
+            # What the layout neglects can make the rest indefinite, unless all is independent.
+            for connected in (True, False):
+                try:
+                    return Factor.make(self, penalty, ridge, connected=connected)
+                except LinAlgError:
+                    continue
+        raise ValueError("polish: the terms are singular beyond repair; check their columns")
+
+    @property
+    def trace(self) -> float:
+        return float(np.trace(self.leading) + sum(np.trace(block) for block in self.further))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """G + Lambda, factorised."""
+
+    gram: Gram
+    lower: Floats  # Cholesky factor of the Schur complement of the leading coordinates
+    inverse: Floats  # (m, m) its inverse
+    group_lower: Sequence[Floats]  # Cholesky factors of the further coordinates
+    group_solved: Sequence[Floats]  # (further, leading ones of the group) K^-1 G
+
+    @classmethod
+    def make(cls, gram: Gram, penalty: Floats, ridge: float, *, connected: bool) -> Factor:
+        """Factorise; without `connected`, further coordinates are treated as independent."""
+        layout, schur = gram.layout, gram.leading.copy()
+        ridge *= gram.trace / max(layout.size, 1)
+        schur[np.diag_indices_from(schur)] += penalty[layout.leading] + ridge
+        lowers, solved = [], []
+        for (lead, rest), across, further in zip(
+            layout.groups, gram.across, gram.further, strict=True
+        ):
+            if not len(rest):
+                lowers.append(np.empty((0, 0)))
+                solved.append(np.empty((0, len(lead))))
+                continue
+            lower = cholesky(further + np.diag(penalty[rest] + ridge), lower=True)
+            x = cho_solve((lower, True), across) if connected else np.zeros_like(across)
+            if connected:
+                schur[np.ix_(lead, lead)] -= across.T @ x
+            lowers.append(lower)
+            solved.append(x)
+        lower = cholesky(schur, lower=True)
+        inverse = dpotri(lower, lower=1)[0]
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        return cls(gram, lower, inverse, lowers, solved)
+
+    def solve(self, right: Floats) -> Floats:
+        """Return (G + Lambda)^-1 right for a vector of all coordinates."""
+        layout, out = self.gram.layout, np.empty(len(right))
+        top = right[layout.leading]
+        parts = []
+        for (lead, rest), lower, x in zip(
+            layout.groups, self.group_lower, self.group_solved, strict=True
+        ):
+            parts.append(cho_solve((lower, True), right[rest]) if len(rest) else right[rest])
+            if len(rest):
+                top[lead] -= x.T @ right[rest]
+        leading = cho_solve((self.lower, True), top)
+        out[layout.leading] = leading
+        for (lead, rest), part, x in zip(layout.groups, parts, self.group_solved, strict=True):
+            out[rest] = part - x @ leading[lead]
+        return out
+
+    def inverse_diagonal(self) -> Floats:
+        """Return the diagonal of the inverse."""
+        layout, out = self.gram.layout, np.empty(self.gram.layout.size)
+        out[layout.leading] = np.diag(self.inverse)
+        for (lead, rest), lower, x in zip(
+            layout.groups, self.group_lower, self.group_solved, strict=True
+        ):
+            if len(rest):
+                half = solve_triangular(lower, np.eye(len(rest)), lower=True)
+                out[rest] = np.sum(half * half, axis=0)
+                out[rest] += np.sum((x @ self.inverse[np.ix_(lead, lead)]) * x, axis=1)
+        return out
+
+    def inverse_block(self, group: int) -> tuple[np.ndarray, Floats]:
+        """Return the positions of a group's coordinates, and their block of the inverse."""
+        lead, rest = self.gram.layout.groups[group]
+        at = np.concatenate([self.gram.layout.leading[lead], rest])
+        top, x, m = self.inverse[np.ix_(lead, lead)], self.group_solved[group], len(lead)
+        out = np.empty((len(at), len(at)))
+        out[:m, :m] = top
+        if len(rest):
+            out[m:, :m] = -x @ top
+            out[:m, m:] = out[m:, :m].T
+            own = cho_solve((self.group_lower[group], True), np.eye(len(rest)))
+            out[m:, m:] = own - out[m:, :m] @ x.T
+        order = np.argsort(at)
+        return at[order], out[np.ix_(order, order)]

@@ -1,0 +1,215 @@
+"""The rows of a fit as polish sees them: scores, gradients and Gram matrices in coordinates.
+
+Everything is asked for through the verbs of the core, so that it works wherever the rows are.
+Does not know how the smoothing is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cwboost import _core
+from cwboost._core import SLOT_F, SLOT_H, SLOT_R
+from cwboost.fitting.problem import FitProblem
+from cwboost.frames.columns import Floats
+from cwboost.model.model import Model
+
+from .coordinates import Coordinates, places
+from .hessian import Gram, Layout
+
+SLOT_STEP, SLOT_CURVATURE = 8, 9  # slots that boosting does not use
+MAX_LEADING = 500  # coordinates of the dense matrix
+MAX_PENDING = 1 << 22  # numbers of cross-Grams that are held at a time: 32 MB
+
+
+class PolishedRows:
+    """The rows of one part, and the chosen terms in their coordinates.
+
+    Scores are in SLOT_F, trial scores in SLOT_H, residuals in SLOT_R.
+    """
+
+    def __init__(self, problem: FitProblem[Any], model: Model, part: int) -> None:
+        self.problem, self.part, self.rows = problem, part, problem.rows
+        terms = list(model.terms.values())
+        self.terms = [k for k, term in enumerate(terms) if term.chosen]
+        prepared = problem.prepared
+        self.sets = [prepared.shared_bins.of_term[k] for k in self.terms]
+        self.bases = [
+            prepared.core_rows[k].matrix(problem.plans[k].basis.n_coef) for k in self.terms
+        ]
+        self.weight = self.rows.weight(part)
+        plans = [problem.plans[k] for k in self.terms]
+        self.sums = self.weighted_sums(_core.ONES_SLOT)  # B'W1
+        grams = self._cross([(i, i) for i in range(len(self.terms))], _core.ONES_SLOT)
+        self.coordinates: list[Coordinates] = []
+        self.u = np.empty(0)
+        start, parts = float(model.start_vector[0]), []
+        for i, (k, gram) in enumerate(zip(self.terms, grams, strict=True)):
+            share, mean = gram / self.weight, self.sums[i] / self.weight
+            own = Coordinates.make(plans[i].basis, problem.systems[k], share, mean)
+            beta = terms[k].beta[:, 0]
+            u = own.of(share, mean, beta)
+            start += float(mean @ (beta - own.matrix @ u))
+            self.coordinates.append(own)
+            parts.append(u)
+        self.places = places([own.size for own in self.coordinates])
+        self.u, self.intercept = np.concatenate(parts), start
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for i, plan in enumerate(plans):
+            key = plan.columns if len(plan.columns) == 1 else (plan.name, i)
+            groups.setdefault(key, []).append(i)
+        self.groups = list(groups.values())
+        self.layout = Layout.make([[self.places[i] for i in g] for g in self.groups], MAX_LEADING)
+
+    def switch_to(self, part: int) -> float:
+        """Use the rows of another part; return the ratio of the weights of the two parts."""
+        self.part, old = part, self.weight
+        self.weight = self.rows.weight(part)
+        return self.weight / old
+
+    # --- scores -----------------------------------------------------------------------------------
+
+    def coef(self, i: int, u: Floats) -> Floats:
+        """Return the coefficients (d,) of the term at position i."""
+        return self.coordinates[i].matrix @ u[self.places[i]]
+
+    def _add(self, slot: int, u: Floats) -> list[Any]:
+        out = []
+        for i, number in enumerate(self.sets):
+            part = u[self.places[i]]
+            if part.any():
+                values = self.bases[i] @ self.coef(i, u)
+                out.append(_core.Add(slot, number, np.ascontiguousarray(values)))
+        return out
+
+    def score(self) -> None:
+        """Write the scores of the present coordinates."""
+        self.rows.run([_core.Fill(SLOT_F, [self.intercept]), *self._add(SLOT_F, self.u)])
+
+    def direct(self, u: Floats, intercept: float) -> None:
+        """Write how scores change along a direction."""
+        zero = _core.Mix(SLOT_STEP, 0.0, SLOT_F, 0.0, SLOT_F)
+        offset_free = [_core.Fill(SLOT_STEP, [intercept]), _core.Fill(SLOT_H, [0.0])]
+        without = _core.Mix(SLOT_STEP, 1.0, SLOT_STEP, -1.0, SLOT_H)
+        self.rows.run([zero, *offset_free, without, *self._add(SLOT_STEP, u)])
+
+    def try_step(self, length: float) -> float:
+        """Write trial scores `length` along the direction; return their risk."""
+        batch = [
+            _core.Mix(SLOT_H, 1.0, SLOT_F, length, SLOT_STEP),
+            _core.Residual(SLOT_H, _core.NO_SLOT, [self.part]),
+        ]
+        return float(self.rows.run(batch)[-1].risk[0])
+
+    def accept(self) -> None:
+        """Make the trial scores the present scores."""
+        self.rows.run([_core.Mix(SLOT_F, 1.0, SLOT_H, 0.0, SLOT_H)])
+
+    # --- derivatives ------------------------------------------------------------------------------
+
+    def residuals(self) -> tuple[float, float]:
+        """Write the residuals of the present scores; return the risk and the sum of w r^2."""
+        batch = [
+            _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),
+            _core.Residual(SLOT_F, SLOT_R, [self.part]),
+        ]
+        reply = self.rows.run(batch)[-1]
+        return float(reply.risk[0]), float(reply.moved) ** 2
+
+    def weighted_sums(self, slot: int) -> list[Floats]:
+        """Return B'W x of every term for the values x of a slot."""
+        distinct = list(dict.fromkeys(self.sets))
+        sums = self.rows.run([_core.BinSums([slot], distinct, self.part)])[0].sums
+        of_set = dict(zip(distinct, sums, strict=True))
+        self._total = self._sum_of(of_set)
+        parts = zip(self.bases, self.sets, strict=True)
+        return [np.asarray(basis.T @ of_set[number]) for basis, number in parts]
+
+    def _sum_of(self, of_set: dict[int, Floats]) -> float:
+        """Return the sum over all rows, from the sums over the bins of any set."""
+        number, sums = next(iter(of_set.items()))
+        bins = self.problem.prepared.shared_bins.sets[number]
+        return float(sums[:: 4 if not bins.has_values and len(sums) != bins.n_bins else 1].sum())
+
+    def gradient(self) -> tuple[Floats, float]:
+        """Return the gradient in coordinates, and the sum of the weighted residuals."""
+        sums = self.weighted_sums(SLOT_R)
+        return self._turn(sums), self._total
+
+    def _turn(self, sums: Sequence[Floats]) -> Floats:
+        parts = [own.matrix.T @ s for own, s in zip(self.coordinates, sums, strict=True)]
+        return np.concatenate(parts)
+
+    def curvature(self) -> tuple[Floats, float]:
+        """Write second derivatives; return X'Wh and the sum of w h, h the second derivatives."""
+        self.rows.run([_core.Curvature(SLOT_F, SLOT_CURVATURE)])
+        sums = self.weighted_sums(SLOT_CURVATURE)
+        return self._turn(sums), self._total
+
+    def gram(self, constant: Floats, total: float) -> Gram:
+        """Return the Gram matrix weighted by the second derivatives, without the intercept.
+
+        `constant` and `total` are the results of `curvature`.
+        """
+        layout = self.layout
+        at = np.full(layout.size, -1)
+        at[layout.leading] = np.arange(len(layout.leading))
+        leading = np.empty((len(layout.leading),) * 2)
+        n_lead = [int(np.count_nonzero(at[place] >= 0)) for place in self.places]
+        group_of = {i: g for g, group in enumerate(self.groups) for i in group}
+        whole = [np.empty((sum(self.coordinates[i].size for i in g),) * 2) for g in self.groups]
+        within = {}
+        for group in self.groups:
+            sizes = [self.coordinates[i].size for i in group]
+            within |= dict(zip(group, places(sizes), strict=True))
+        pairs = [(i, j) for i in range(len(self.terms)) for j in range(i + 1)]
+        for some in self._batches(pairs):
+            for (i, j), block in zip(some, self._cross(some, SLOT_CURVATURE), strict=True):
+                a, b = self.coordinates[i].matrix, self.coordinates[j].matrix
+                place_i, place_j = self.places[i], self.places[j]
+                if group_of[i] == group_of[j]:
+                    turned = a.T @ block @ b
+                    turned -= np.outer(constant[place_i], constant[place_j] / total)
+                    own = whole[group_of[i]]
+                    own[within[i], within[j]] = turned
+                    own[within[j], within[i]] = turned.T
+                    turned = turned[: n_lead[i], : n_lead[j]]
+                else:
+                    turned = a[:, : n_lead[i]].T @ block @ b[:, : n_lead[j]]
+                    lead_i, lead_j = (constant[p][:n] for p, n in
+                                      ((place_i, n_lead[i]), (place_j, n_lead[j])))  # fmt: skip
+                    turned -= np.outer(lead_i, lead_j / total)
+                rows, columns = (at[p][:n] for p, n in
+                                 ((place_i, n_lead[i]), (place_j, n_lead[j])))  # fmt: skip
+                leading[np.ix_(rows, columns)] = turned
+                leading[np.ix_(columns, rows)] = turned.T
+        across, further = [], []
+        for g, group in enumerate(self.groups):
+            mine = np.concatenate([np.arange(self.places[i].start, self.places[i].stop)
+                                   for i in group])  # fmt: skip
+            is_lead = at[mine] >= 0
+            across.append(whole[g][np.ix_(~is_lead, is_lead)])
+            further.append(whole[g][np.ix_(~is_lead, ~is_lead)])
+        return Gram(layout, leading, across, further)
+
+    def _cross(self, pairs: Sequence[tuple[int, int]], by: int) -> list[Floats]:
+        numbers = [(self.terms[i], self.terms[j]) for i, j in pairs]
+        cross = _core.cross_of(self.problem.learners, numbers, self.part, by)
+        sums = self.rows.run([cross])[0].sums
+        n_coef = [self.problem.plans[k].basis.n_coef for k in self.terms]
+        return [s.reshape(n_coef[i], n_coef[j]) for (i, j), s in zip(pairs, sums, strict=True)]
+
+    def _batches(self, pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        n_coef = [self.problem.plans[k].basis.n_coef for k in self.terms]
+        out: list[list[tuple[int, int]]] = [[]]
+        held = 0
+        for i, j in pairs:
+            held += n_coef[i] * n_coef[j]
+            if out[-1] and held > MAX_PENDING:
+                out.append([])
+                held = n_coef[i] * n_coef[j]
+            out[-1].append((i, j))
+        return out

@@ -1,0 +1,166 @@
+"""The refit: coefficients by Newton steps, smoothing parameters by REML (Fellner and Schall).
+
+With A = G + Lambda, lambda_j the smoothing of penalty S_j, and phi the dispersion:
+
+    u        <- u + A^-1 (X'W r - Lambda u)
+    lambda_j <- lambda_j phi (rank(S_j) / lambda_j - tr(A^-1 S_j)) / (u' S_j u)
+
+(Wood and Fasiolo, 2017). G is made anew only if the second derivatives have changed much: the
+gradient is exact, so an old G costs steps and not accuracy.
+Does not know where the rows are or how the result is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cwboost.frames.columns import Floats
+from cwboost.losses import Loss
+
+from .coordinates import Penalty
+from .hessian import Factor, Gram
+from .polished_rows import PolishedRows
+
+MAX_STEPS = 40
+MAX_GRAMS = 5
+MAX_HALVINGS = 10
+TOLERANCE = 1e-3  # relative change of the effective df at the end
+CHANGED = 0.05  # relative change of the second derivatives that makes a new Gram matrix
+STRETCH = 30.0  # largest factor of a smoothing parameter in one step
+LARGEST, SMALLEST = 1e8, 1e-8  # smoothing parameters, as multiples of the start
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """The result of a refit."""
+
+    u: Floats
+    intercept: float
+    smoothing: Floats  # of every penalty
+    edf: Floats  # of every coordinate
+    dispersion: float
+    factor: Factor
+    n_steps: int
+    n_grams: int
+
+
+class Smoothing:
+    """The smoothing parameters of all penalties."""
+
+    def __init__(self, rows: PolishedRows) -> None:
+        self.penalties: list[Penalty] = []
+        for i, own in enumerate(rows.coordinates):
+            self.penalties += own.penalties(i)
+        self.places = [rows.places[p.term] for p in self.penalties]
+        self.size = rows.layout.size
+        ranks = np.array([p.rank for p in self.penalties], dtype=np.float64)
+        sizes = np.array([p.size.sum() for p in self.penalties])
+        self.start = 0.1 * rows.weight * ranks / sizes
+        self.values = self.start.copy()
+        self._last = np.zeros(len(ranks))  # last change of the logarithm
+        self._speed = np.ones(len(ranks))
+
+    def rescale(self, ratio: float) -> None:
+        """Multiply all parameters, because the weights of the rows have grown by a ratio."""
+        self.start *= ratio
+        self.values *= ratio
+
+    def by_term(self, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+        """Return the parameters of every term, given the names of the terms."""
+        out: dict[str, tuple[float, ...]] = dict.fromkeys(names, ())
+        for p, value in zip(self.penalties, self.values, strict=True):
+            out[names[p.term]] += (float(value),)
+        return out
+
+    def diagonal(self) -> Floats:
+        """Return the diagonal of Lambda."""
+        out = np.zeros(self.size)
+        for p, place, value in zip(self.penalties, self.places, self.values, strict=True):
+            out[place] += value * p.size
+        return out
+
+    def update(self, u: Floats, inverse: Floats, phi: float) -> None:
+        """Take a step of the Fellner-Schall iteration; `inverse` is the diagonal of A^-1."""
+        for j, (p, place) in enumerate(zip(self.penalties, self.places, strict=True)):
+            old = self.values[j]
+            room = max(p.rank / old - float(p.size @ inverse[place]), 1e-12 / old)
+            size = float(p.size @ u[place] ** 2)
+            change = np.log(phi * room / size) if size > 0.0 else np.log(STRETCH)
+            # Steps in the same direction get longer: the iteration is slow where a term vanishes.
+            self._speed[j] = min(1.5 * self._speed[j], 8.0) if change * self._last[j] > 0.0 else 1.0
+            self._last[j] = change
+            limit = np.log(STRETCH)
+            new = old * np.exp(np.clip(self._speed[j] * change, -limit, limit))
+            self.values[j] = np.clip(new, SMALLEST * self.start[j], LARGEST * self.start[j])
+
+
+def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -> Refit:
+    """Refit the coordinates of `rows`, starting at the present ones.
+
+    `n_rows` is the number of observations that the weights stand for.
+    """
+    rows.score()
+    gram: Gram | None = None
+    constant, total, n_grams, n_steps, edf = np.empty(0), 0.0, 0, 0, np.inf
+    risk, squares = rows.residuals()
+    while n_steps < MAX_STEPS:
+        n_steps += 1
+        gradient, residual_sum = rows.gradient()
+        if gram is None or (not loss.linear and n_grams < MAX_GRAMS):
+            new_constant, new_total = rows.curvature()
+            if gram is None or _changed(constant, total, new_constant, new_total) > CHANGED:
+                constant, total = new_constant, new_total
+                gram = rows.gram(constant, total)
+                n_grams += 1
+        penalty = smoothing.diagonal()
+        factor = gram.factor(penalty)
+        inverse = factor.inverse_diagonal()
+        own_edf = 1.0 - penalty * inverse
+        old, edf = edf, float(own_edf.sum())
+        phi = dispersion(loss, squares / total, n_rows, edf) * rows.weight / n_rows
+        right = gradient - constant * (residual_sum / total) - penalty * rows.u
+        direction = factor.solve(right)
+        shift = (residual_sum - float(constant @ direction)) / total
+        before = risk
+        risk, squares = _move(rows, direction, shift, penalty, risk)
+        settled = abs(before - risk) * rows.weight < 0.1 * phi * max(edf, 1.0)
+        if settled and abs(edf - old) < TOLERANCE * edf:
+            break
+        smoothing.update(rows.u, inverse, phi)
+    values = smoothing.values.copy()
+    return Refit(rows.u.copy(), rows.intercept, values, own_edf, phi, factor, n_steps, n_grams)
+
+
+def _changed(constant: Floats, total: float, new: Floats, new_total: float) -> float:
+    """Return how much the second derivatives have changed, relative to their size."""
+    size = float(np.abs(constant).sum()) + total
+    return (float(np.abs(new - constant).sum()) + abs(new_total - total)) / size
+
+
+def _move(
+    rows: PolishedRows, direction: Floats, shift: float, penalty: Floats, risk: float
+) -> tuple[float, float]:
+    """Move along a direction, halved until the penalised risk does not rise; see `residuals`."""
+    rows.direct(direction, shift)
+
+    def penalised(u: Floats) -> float:
+        return 0.5 * float(penalty @ u**2) / rows.weight
+
+    now, length = risk + penalised(rows.u), 1.0
+    for _ in range(MAX_HALVINGS):
+        trial = rows.try_step(length)
+        if trial + penalised(rows.u + length * direction) <= now + 1e-12 * abs(now):
+            rows.u = rows.u + length * direction
+            rows.intercept += length * shift
+            rows.accept()
+            break
+        length /= 2.0
+    return rows.residuals()
+
+
+def dispersion(loss: Loss, ratio: float, n_rows: float, edf: float) -> float:
+    """Return the dispersion: sum(w r^2) / sum(w h), corrected for the df, as the loss allows it."""
+    return loss.dispersion_of(ratio * n_rows / max(n_rows - edf - 1.0, 1.0))
