@@ -9,6 +9,7 @@ from cwboost.export.model_file import load as load
 from cwboost.fitting.callbacks import Interrupted as Interrupted
 from cwboost.fitting.fit import fit as fit
 from cwboost.fitting.interactions import rank_interactions as rank_interactions
+from cwboost.fitting.polish.polish import polish as polish
 from cwboost.frames.dataset import Dataset as Dataset
 from cwboost.losses import Absolute as Absolute
 from cwboost.losses import Binomial as Binomial
@@ -21,6 +22,7 @@ from cwboost.losses import Squared as Squared
 from cwboost.losses import Tweedie as Tweedie
 from cwboost.model.model import Model as Model
 from cwboost.model.records import Edit as Edit
+from cwboost.model.records import Polish as Polish
 from cwboost.model.records import Ranking as Ranking
 from cwboost.model.term import Term as Term
 from cwboost.optimizers import Accelerated as Accelerated

@@ -22,6 +22,9 @@ class Loss:
     @property
     def n_state(self) -> int: ...
 
+    @property
+    def has_curvature(self) -> bool: ...
+
 class LossInput:
     """What a loss in Python is given: arrays by plane."""
 
@@ -43,7 +46,7 @@ class LossInput:
 
 def make_loss(name: str, parameter: float = 0.0) -> Loss: ...
 
-def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]], n_outputs: int = 1, n_targets: int = 1, n_state: int = 0) -> Loss: ...
+def python_loss(evaluate: Callable[[LossInput, bool, bool], tuple[object, object]], n_outputs: int = 1, n_targets: int = 1, n_state: int = 0, curvature: Callable[[LossInput], object] | None = None) -> Loss: ...
 
 NO_SLOT: int = -1
 
@@ -108,6 +111,22 @@ class MeanResidual:
     @property
     def part(self) -> int | None: ...
 
+class Curvature:
+    """out = second derivative of the loss at `at`"""
+
+    def __init__(self, at: int, out: int, state: Sequence[float] = []) -> None: ...
+
+    def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def state(self) -> list[float]: ...
+
+    @property
+    def at(self) -> int: ...
+
+    @property
+    def out(self) -> int: ...
+
 class BinSums:
     """sums of w x per bin -> sums, slot by slot, set by set"""
 
@@ -132,13 +151,19 @@ class Basis:
 class Cross:
     """cross-Grams of pairs of bases -> sums, pair by pair"""
 
-    def __init__(self, pairs: Sequence[tuple[int, int, Basis, Basis]], part: int) -> None: ...
+    def __init__(self, pairs: Sequence[tuple[int, int, Basis, Basis]], part: int, by: int = -2, output: int = 0) -> None: ...
 
     @property
     def pairs(self) -> list[tuple[int, int, int, int]]: ...
 
     @property
     def part(self) -> int: ...
+
+    @property
+    def by(self) -> int: ...
+
+    @property
+    def output(self) -> int: ...
 
 ALL_OUTPUTS: int = -1
 
@@ -241,7 +266,7 @@ class Rows:
 
     def weight(self, part: int) -> float: ...
 
-    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
+    def run(self, batch: Sequence[Fill | Residual | MeanResidual | Curvature | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
 
 class Crosses:
     """A cache of cross-Grams for rows with the same weights and bins."""
@@ -256,6 +281,9 @@ class LocalRows(Rows):
     def __init__(self, loss: Loss, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], offset: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, sets: Sequence[IndexSet], parts: Sequence[Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]], n_threads: int = 1, crosses: Crosses | None = None) -> None: ...
 
     def read(self, slot: int) -> NDArray[numpy.float64]: ...
+
+def cross_of(learners: Sequence[Learner], pairs: Sequence[tuple[int, int]], part: int, by: int = -2, output: int = 0) -> Cross:
+    """The verb Cross for pairs of learners, which must outlive it."""
 
 class Learner:
     """Turns bin sums into coefficients and gain."""

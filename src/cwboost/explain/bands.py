@@ -149,8 +149,7 @@ def _posterior_effects(model: Model, terms: Sequence[Term], grid: Sequence[Any])
     """Return (n, r) the effects at values of the columns, as combinations of r standard normals."""
     assert model.polish is not None
     parts = []
-    known = [(key, of_terms) for key, of_terms in model.polish.factors.items()]
-    for _, factors in known:
+    for factors in model.polish.factors.values():
         own = [term for term in terms if term.name in factors]
         if own:
             chosen = {term.name: factors[term.name] for term in own}
@@ -165,6 +164,7 @@ def _centred_rows(
     out = []
     for term, values in zip(terms, encode_grid(terms, grid), strict=True):
         basis = term.plan.basis
+        assert basis.mean is not None
         matrix = np.asarray(basis.matrix(values) - basis.mean)
         out.append(matrix @ coef[term.name].astype(np.float64))
     return out
@@ -178,7 +178,7 @@ def _between(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats
         return np.zeros((len(grid[0]), 1))
     weight = model.polish.weight
     total = sum(_centred_rows(own, grid, model.polish.differences))
-    return np.sqrt(weight * (1.0 - weight)) * np.asarray(total)
+    return np.asarray(np.sqrt(weight * (1.0 - weight)) * total)
 
 
 def _largest_deviation(spread: Floats, level: float) -> float:

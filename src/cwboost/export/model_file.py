@@ -24,21 +24,29 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
 from cwboost.model.path import Path
-from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
+from cwboost.model.records import Bags, Bands, ColumnFacts, Polish, Ranking
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term
 from cwboost.optimizers import Optimizer
 
-from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path, read_terms
+from .model_parts import (
+    TERM_KEYS,
+    read_bags,
+    read_bands,
+    read_edits,
+    read_path,
+    read_polish,
+    read_terms,
+)
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 3
-READABLE = (1, 2, 3)
+FORMAT, VERSION = "cwboost model", 4
+READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-    "path", "settings", "bags", "bands",
+    "path", "settings", "bags", "bands", "polish",
 )  # fmt: skip
 
 # --- saving ---------------------------------------------------------------------------------------
@@ -109,6 +117,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "settings": plain(model.settings),
         "bags": None if model.bags is None else _plain_bags(model.bags),
         "bands": None if model.bands is None else _plain_bands(model.bands),
+        "polish": None if model.polish is None else _plain_polish(model.polish),
     }
 
 
@@ -126,6 +135,25 @@ def _plain_bands(bands: Bands) -> dict[str, Any]:
         "n_iter": list(bands.n_iter),
         "longer": bands.longer,
         "inflation": bands.inflation,
+    }
+
+
+def _plain_polish(polish: Polish) -> dict[str, Any]:
+    """Return the record of a polished model, its arrays packed."""
+    factors = {
+        key: {name: pack(factor, "<f4") for name, factor in of_terms.items()}
+        for key, of_terms in polish.factors.items()
+    }
+    return {
+        "weight": polish.weight,
+        "reason": polish.reason,
+        "boosted_start": plain(polish.boosted_start),
+        "boosted_means": {name: pack(mean) for name, mean in polish.boosted_means.items()},
+        "differences": {name: pack(coef) for name, coef in polish.differences.items()},
+        "edf": dict(polish.edf),
+        "smoothing": {name: list(values) for name, values in polish.smoothing.items()},
+        "dispersion": polish.dispersion,
+        "factors": factors,
     }
 
 
@@ -189,10 +217,14 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 2 did not have pairs without main effects, bags or bands. Version 1 did not have the
-    spread of the rows over the columns, and the first files did not count evaluations.
+    Version 3 did not have polish. Version 2 did not have pairs without main effects, bags or
+    bands. Version 1 did not have the spread of the rows over the columns, and the first files did
+    not count evaluations.
     """
-    data = {**data, "dropped": [], "bags": None, "bands": None}
+    data = {**data, "polish": None}
+    if data["version"] == 3:
+        return data
+    data |= {"dropped": [], "bags": None, "bands": None}
     columns, path, terms = (data.get(key) for key in ("columns", "path", "terms"))
     if isinstance(columns, dict):
         columns = {
@@ -248,6 +280,7 @@ def _read_model(data: dict[str, Any]) -> Model:
         dropped=read(tuple[str, ...], data["dropped"], "dropped"),
         bags=None if data["bags"] is None else read_bags(data["bags"], terms, q),
         bands=None if data["bands"] is None else read_bands(data["bands"], terms),
+        polish=None if data["polish"] is None else read_polish(data["polish"], terms, q),
         interactions=read(Ranking | None, data["interactions"], "interactions"),
     )
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.columns import Floats
 from cwboost.model.path import Ints, Path
-from cwboost.model.records import Bags, Bands, ColumnFacts, Edit
+from cwboost.model.records import Bags, Bands, ColumnFacts, Edit, Polish
 from cwboost.model.term import Term
 from cwboost.optimizers import Optimizer
 from cwboost.terms.bases import Basis
@@ -80,14 +80,73 @@ def read_bands(data: Any, terms: dict[str, Term]) -> Bands:
     return Bands(MappingProxyType(center), MappingProxyType(coef), n_iter, *factors)
 
 
-def _read_coef(
-    data: Any, terms: dict[str, Term], leading: tuple[int, ...], where: str, dtype: str = "<f8"
-) -> dict[str, NDArray[Any]]:
-    """Return the coefficients of some terms, with the leading axes of bags or draws."""
+def read_polish(data: Any, terms: dict[str, Term], q: int) -> Polish:
+    """Return the record of a polished model."""
+    check_keys(data, [f.name for f in fields(Polish)], "polish")
+    weight: float = read(float, data["weight"], "polish.weight")
+    require(0 <= weight <= 1, "polish.weight", "expected a number from 0 to 1", weight)
+    start: Floats = read(Floats, data["boosted_start"], "polish.boosted_start")
+    require(len(start) == q, "polish.boosted_start", f"expected {q} numbers", len(start))
+    numbers: dict[str, Any] = {
+        "edf": read(dict[str, float], data["edf"], "polish.edf"),
+        "smoothing": read(dict[str, tuple[float, ...]], data["smoothing"], "polish.smoothing"),
+    }
+    for key, found in numbers.items():
+        for name in found:
+            require(name in terms, f"polish.{key}.{name}", "expected a term of the model", name)
+    means = _read_coef(data["boosted_means"], terms, (), "polish.boosted_means", width=1)
+    factors = {}
+    for key, packed in read(dict, data["factors"], "polish.factors").items():
+        where = f"polish.factors.{key}"
+        own = _read_factors(packed, terms, where)
+        fits = len({factor.shape[1] for factor in own.values()}) <= 1
+        require(fits, where, "expected factors of the same width", [*own])
+        factors[key] = MappingProxyType(own)
+    return Polish(
+        weight=weight,
+        boosted_start=start,
+        boosted_means=MappingProxyType({name: mean[:, 0] for name, mean in means.items()}),
+        differences=MappingProxyType(
+            _read_coef(data["differences"], terms, (), "polish.differences")
+        ),
+        edf=MappingProxyType(numbers["edf"]),
+        smoothing=MappingProxyType(numbers["smoothing"]),
+        dispersion=read(float, data["dispersion"], "polish.dispersion"),
+        factors=MappingProxyType(factors),
+        reason=read(str, data["reason"], "polish.reason"),
+    )
+
+
+def _read_factors(data: Any, terms: dict[str, Term], where: str) -> dict[str, NDArray[Any]]:
+    """Return the factors of the terms of a column: (n_coef, r) each, of any width r."""
     out = {}
     for name, packed in read(dict[str, str], data, where).items():
         require(name in terms, f"{where}.{name}", "expected a term of the model", name)
-        shape = (*leading, *terms[name].beta.shape)
+        n_coef = terms[name].plan.basis.n_coef
+        numbers = unpack(packed, None, f"{where}.{name}", "<f4")
+        fits = len(numbers) % n_coef == 0
+        require(fits, f"{where}.{name}", f"expected rows of {n_coef} coefficients", len(numbers))
+        out[name] = numbers.reshape(n_coef, -1)
+    return out
+
+
+def _read_coef(
+    data: Any,
+    terms: dict[str, Term],
+    leading: tuple[int, ...],
+    where: str,
+    dtype: str = "<f8",
+    width: int | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the coefficients of some terms, with the leading axes of bags or draws.
+
+    `width` is their number of outputs, by default the model's.
+    """
+    out = {}
+    for name, packed in read(dict[str, str], data, where).items():
+        require(name in terms, f"{where}.{name}", "expected a term of the model", name)
+        n_coef, q = terms[name].beta.shape
+        shape = (*leading, n_coef, q if width is None else width)
         numbers = unpack(packed, int(np.prod(shape)), f"{where}.{name}", dtype)
         out[name] = numbers.reshape(shape)
     return out

@@ -196,16 +196,16 @@ def read(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
-def unpack(text: Any, n: int, where: str, dtype: str = "<f8") -> NDArray[Any]:
-    """Return n finite numbers from base64."""
+def unpack(text: Any, n: int | None, where: str, dtype: str = "<f8") -> NDArray[Any]:
+    """Return n finite numbers from base64, or as many as there are if n is None."""
     try:
         raw = base64.b64decode(read(str, text, where), validate=True)
         out = np.frombuffer(raw, dtype=dtype).astype(dtype[1:])
     except ValueError:
         bits = 8 * np.dtype(dtype).itemsize
         raise ModelFileError(f"{where}: damaged (not base64 of {bits}-bit floats)") from None
-    fits = len(out) == n and bool(np.isfinite(out).all())
-    require(fits, where, f"expected {n} finite numbers", len(out))
+    fits = n in (None, len(out)) and bool(np.isfinite(out).all())
+    require(fits, where, f"expected {'' if n is None else f'{n} '}finite numbers", len(out))
     return out
 
 

@@ -25,7 +25,7 @@ from .interactions import check_interactions, check_pairs
 from .options import FitOptions, as_seed, check_counts, check_min_rows
 from .preparation import read_formula, read_rows, reading
 from .repeat import pose_again
-from .stages import run_stages
+from .stages import polish_stage, run_stages
 from .starting_point import StartingPoint
 
 
@@ -214,8 +214,10 @@ def extend(
     fit_input = FitInput.of(
         table, y, weights, offset=offset, exposure=exposure, validation=validation
     )
+    polished, model = model.polish is not None, model.boosted
     problem = pose_again(model, fit_input, "extend", n_threads)
     options = FitOptions(
         model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit
     )
-    return problem.boost(model, problem.history(model), options, context)
+    extended = problem.boost(model, problem.history(model), options, context)
+    return polish_stage(problem, extended, "auto" if polished else None, context)

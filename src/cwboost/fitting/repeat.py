@@ -61,7 +61,7 @@ def bin_again(
 
     `names` limits the terms.
     """
-    settings = model.settings
+    model, settings = model.boosted, model.settings
     fit_input = input_again(settings, fit_input, method)
     data = read_data(fit_input, model.loss, settings.seed, model.classes)
     # Models that are fitted to these rows remember how the first fit was given them.
@@ -93,6 +93,7 @@ def pose_again(
 
     A validation fraction need not be passed. `names` limits the terms.
     """
+    model = model.boosted
     settings, validation = model.settings, _validation_again(model, fit_input)
     if validation is None and settings.validation == "rows":
         raise TypeError(f"{method}: the fit had validation rows; pass the same validation= again")
@@ -112,6 +113,7 @@ def _validation_again(model: Model, fit_input: FitInput) -> Any:
 
 def check_again(model: Model, fit_input: FitInput, method: str, n_threads: int | None) -> None:
     """Raise unless rows that are passed again are the rows of the model's fit."""
+    model = model.boosted
     validation = fit_input.validation
     if model.bags is None:  # an average of bags has the risk of all rows
         validation = _validation_again(model, fit_input)

@@ -31,12 +31,19 @@ def run_stages(
 ) -> Model:
     """Fit prepared rows. With interactions, main effects get half of the time limit."""
     problem, model = _boost_stages(prepared, begin, options, interactions, context)
-    if not options.polish:
+    return polish_stage(problem, model, options.polish, context)
+
+
+def polish_stage(
+    problem: FitProblem[Any], model: Model, polish: str | bool | None, context: RunContext
+) -> Model:
+    """Return the polished model, or the boosted one if `polish` is not wanted."""
+    if not polish:
         return model
     from .polish.polish import polish_fit
 
     try:
-        return polish_fit(problem, model, context.progress, required=options.polish is True)
+        return polish_fit(problem, model, context.progress, required=polish is True)
     except KeyboardInterrupt:
         raise Interrupted(model) from None
 

@@ -399,7 +399,7 @@ class Model:
         y: Any = None,
         *,
         n_boot: int = 100,
-        longer: float = 8.0,
+        longer: float | None = None,
         nested: bool = False,
         weights: Any = None,
         offset: Any = None,
@@ -421,10 +421,11 @@ class Model:
             The training data, passed again as for `extend`. Validation rows are used as well.
         n_boot : int
             Number of draws: as many rows as there are, with replacement, stratified by class.
-        longer : float
-            Factor of the number of iterations. 1 gives narrower bands that are too optimistic where
-            the curve bends. A small rate is raised (to 0.5 for the squared loss, 2 for classes)
-            with fewer iterations: the bands are the same and take less time.
+        longer : float, optional
+            Factor of the number of iterations, 8 by default. 1 gives narrower bands that are too
+            optimistic where the curve bends. A small rate is raised (to 0.5 for the squared loss, 2
+            for classes) with fewer iterations: the bands are the same and take less time. Not for a
+            polished model, whose draws are boosted and polished as it was.
         nested : bool
             Choose the number of iterations in every draw, by the rows that are not in it. Always
             the case with Accelerated and Hybrid: momentum diverges if it runs for longer, so the

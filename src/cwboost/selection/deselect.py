@@ -13,6 +13,7 @@ from cwboost._utils.checks import is_number
 from cwboost.explain.importance import importance
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
+from cwboost.fitting.polish.polish import polish_like
 from cwboost.fitting.repeat import check_again, pose_again
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
@@ -97,6 +98,7 @@ def deselect(
         ended = model.stopped == StopReason.no_better_validation_risk
         n_iter = model.n_iter * (LONGER if ended else 1)
     smaller = problem.fit(n_iter, patience=model.settings.patience, bar=bar)
+    smaller = polish_like(problem, smaller, model)
     dropped = [name for name, term in model.terms.items() if term.chosen and name not in kept]
     return replace(smaller, dropped=(*model.dropped, *dropped))
 

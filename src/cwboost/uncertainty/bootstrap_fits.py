@@ -4,6 +4,7 @@ how uncertain its effects are. The bands are computed from these fits in explain
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from cwboost._utils.checks import check_threads, is_number, is_whole, threads_fo
 from cwboost.fitting.input_data import FitData, FitInput, Split
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.polish.polish import polish_like
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_for_refits
@@ -23,9 +25,10 @@ from cwboost.model.model import Model
 from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import Bands
 from cwboost.optimizers import Optimizer, Plain
-from cwboost.progress import as_progress
+from cwboost.progress import Progress, as_progress
 from cwboost.selection.folds import draw_with_replacement
 
+LONGER = 8.0  # times the iterations of a boosted model, so that the bias is small
 MIN_DRAWS = 10  # for a standard deviation
 MAX_NESTED_ITER = 2000  # iterations in which a draw is searched for its best one
 PATIENCE = 50  # iterations without a better one that end the search
@@ -51,7 +54,7 @@ def with_bands(
     y: Any,
     *,
     n_boot: int,
-    longer: float,
+    longer: float | None,
     nested: bool,
     weights: Any,
     offset: Any,
@@ -64,20 +67,42 @@ def with_bands(
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     check_not_edited(model, "with_bands")
+    polished = model.polish is not None and model.polish.weight > 0.0
+    if polished and (longer is not None or nested):
+        raise ValueError(
+            "longer and nested apply to boosted models: the draws of a polished model are boosted "
+            "and polished as the model was; leave them out"
+        )
+    longer = LONGER if longer is None else float(longer)
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     binned = bin_for_refits(model, fit_input, "with_bands", n_threads)
+    if polished:
+        return _with_polished_bands(model, binned, n_boot, seed, threads_for(n_threads), bar)
     optimizer, m = _bootstrap_optimizer(model, nested)
 
     def fit_draw(draw_seed: int, halt: Halt) -> BootstrapFit:
         return _fit(binned, draw_counts(binned.data, draw_seed), optimizer, m, longer, halt)
 
-    seeds = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
-    fits = run_all([partial(fit_draw, s) for s in seeds], threads_for(n_threads), bar, "draw")
+    fits = run_all(
+        [partial(fit_draw, s) for s in _seeds(seed, n_boot)], threads_for(n_threads), bar, "draw"
+    )
     iterations = tuple(fit.n_iter for fit in fits)
     # The center of the bands: a fit to all rows with the median number of iterations.
     median = max(1, round(float(np.median(iterations)) / longer))
     all_rows = np.ones(len(binned.data.y))
     middle = _fit(binned, all_rows, optimizer, median, longer, lambda: False).coef
+    return _with_draws(model, middle, fits, longer)
+
+
+def _seeds(seed: int, n_boot: int) -> list[int]:
+    found: list[int] = np.random.SeedSequence(seed).generate_state(n_boot, np.uint64).tolist()
+    return found
+
+
+def _with_draws(
+    model: Model, middle: dict[str, Floats], fits: Sequence[BootstrapFit], longer: float
+) -> Model:
+    """Return the model with bands, given the coefficients of their center and the draws."""
     names = [n for n in model.terms if n in middle or any(n in fit.coef for fit in fits)]
     zero = {name: np.zeros_like(model.terms[name].beta) for name in names}
     center = {name: middle.get(name, zero[name]) for name in names}
@@ -86,8 +111,30 @@ def with_bands(
         for name in names
     }
     maps = MappingProxyType(center), MappingProxyType(coef)
+    iterations = tuple(fit.n_iter for fit in fits)
     inflation = float(np.mean([fit.ratio for fit in fits])) ** (1 / 6)
     return replace(model, bands=Bands(*maps, iterations, float(longer), max(1.0, inflation)))
+
+
+def _with_polished_bands(
+    model: Model, binned: PreparedRows, n_boot: int, seed: int, n_threads: int, bar: Progress
+) -> Model:
+    """Return a polished model with bands whose draws were boosted and polished as it was."""
+
+    def fit_draw(draw_seed: int, halt: Halt) -> BootstrapFit:
+        counts, w = draw_counts(binned.data, draw_seed), binned.data.weights
+        held = None if model.settings.validation == "none" else np.where(counts == 0, w, 0.0)
+        problem = FitProblem.pose(binned, Split(counts * w, held, counts * w), model.optimizer)
+        patience = None if held is None else model.settings.patience
+        fitted = problem.fit(model.n_iter, patience=patience, halt=halt)
+        fitted = polish_like(problem, fitted, model)
+        coef = {name: term.beta for name, term in fitted.terms.items() if term.chosen}
+        ratio = _residual_ratio(problem.residuals(fitted), w, counts)
+        return BootstrapFit(fitted.n_iter, coef, ratio)
+
+    fits = run_all([partial(fit_draw, s) for s in _seeds(seed, n_boot)], n_threads, bar, "draw")
+    center = {name: term.beta for name, term in model.terms.items() if term.chosen}
+    return _with_draws(model, center, fits, 1.0)
 
 
 def _bootstrap_optimizer(model: Model, nested: bool) -> tuple[Optimizer, int | None]:
@@ -140,7 +187,7 @@ def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     if not is_whole(n_boot) or n_boot < MIN_DRAWS:
         raise ValueError(f"n_boot must be a whole number of at least {MIN_DRAWS}, got {n_boot!r}")
-    if not is_number(longer) or longer < 1:
+    if longer is not None and (not is_number(longer) or longer < 1):
         raise ValueError(f"longer must be a number of at least 1, got {longer!r}")
 
 

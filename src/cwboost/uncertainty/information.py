@@ -153,6 +153,7 @@ def aic(
             f"aic: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
         )
     check_has_path(model, "aic")
+    model = model.boosted
     criterion, df = _check_criterion(model.loss, criterion, df)
     bar, path = as_progress(progress), model.path
     # The numbers of the terms of the path, in the order of their first use.

@@ -21,6 +21,7 @@ from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.polish.polish import polish_like
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_for_refits
@@ -173,7 +174,9 @@ class IntervalFits:
             marks = hold_out(share, w, None, self.seed, "intervals")
             held, w = np.where(marks, w, 0.0), np.where(marks, 0.0, w)
         split = Split(w, held, w if held is None else w + held)
-        return FitProblem.pose(binned, split, optimizer).fit(n_iter, patience=patience, halt=halt)
+        problem = FitProblem.pose(binned, split, optimizer)
+        fitted = problem.fit(n_iter, patience=patience, halt=halt)
+        return fitted if tau is not None else polish_like(problem, fitted, model)
 
     def fit_and_calibrate(
         self, inside: Marks, taus: Sequence[float | None], halt: Halt

@@ -96,6 +96,49 @@ class Gram:
         return float(np.trace(self.leading) + sum(np.trace(block) for block in self.further))
 
 
+class GramBlocks:
+    """Collects the blocks of G, and makes the Gram matrix that a layout keeps."""
+
+    def __init__(self, layout: Layout, groups: Sequence[Sequence[slice]]) -> None:
+        self.layout = layout
+        self._leading = np.zeros((len(layout.leading),) * 2)
+        self._of_leading = np.full(layout.size, -1)  # positions in the dense matrix
+        self._of_leading[layout.leading] = np.arange(len(layout.leading))
+        self._members = [np.concatenate([np.r_[p] for p in group]) for group in groups]
+        self._whole = [np.zeros((len(members),) * 2) for members in self._members]
+        self._group, self._within = np.empty(layout.size, int), np.empty(layout.size, int)
+        for g, members in enumerate(self._members):
+            self._group[members], self._within[members] = g, np.arange(len(members))
+
+    def leading_part(self, place: slice) -> slice:
+        """Return the place of the leading coordinates of a term."""
+        n = int(np.count_nonzero(self._of_leading[place] >= 0))
+        return slice(place.start, place.start + n)
+
+    def set(self, rows: slice, columns: slice, block: Floats) -> None:
+        """Set the block of two terms, and its transpose."""
+        a, b = self._of_leading[rows], self._of_leading[columns]
+        part = block[np.ix_(a >= 0, b >= 0)]
+        a, b = a[a >= 0], b[b >= 0]
+        self._leading[np.ix_(a, b)] = part
+        self._leading[np.ix_(b, a)] = part.T
+        if rows.stop > rows.start and columns.stop > columns.start:
+            group = self._group[rows.start]
+            if group == self._group[columns.start]:
+                i, j = self._within[rows], self._within[columns]
+                self._whole[group][np.ix_(i, j)] = block
+                self._whole[group][np.ix_(j, i)] = block.T
+
+    def gram(self) -> Gram:
+        """Return the Gram matrix."""
+        across, further = [], []
+        for members, whole in zip(self._members, self._whole, strict=True):
+            leads = self._of_leading[members] >= 0
+            across.append(whole[np.ix_(~leads, leads)])
+            further.append(whole[np.ix_(~leads, ~leads)])
+        return Gram(self.layout, self._leading, across, further)
+
+
 @dataclass(frozen=True, eq=False)
 class Factor:
     """G + Lambda, factorised."""

@@ -18,7 +18,7 @@ from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 
 from .coordinates import Coordinates, places
-from .hessian import Gram, Layout
+from .hessian import Gram, GramBlocks, Layout
 
 SLOT_STEP, SLOT_CURVATURE = 8, 9  # slots that boosting does not use
 MAX_LEADING = 500  # coordinates of the dense matrix
@@ -98,7 +98,7 @@ class PolishedRows:
 
     def try_step(self, length: float) -> float:
         """Write trial scores `length` along the direction; return their risk."""
-        batch = [
+        batch: list[Any] = [
             _core.Mix(SLOT_H, 1.0, SLOT_F, length, SLOT_STEP),
             _core.Residual(SLOT_H, _core.NO_SLOT, [self.part]),
         ]
@@ -112,7 +112,7 @@ class PolishedRows:
 
     def residuals(self) -> tuple[float, float]:
         """Write the residuals of the present scores; return the risk and the sum of w r^2."""
-        batch = [
+        batch: list[Any] = [
             _core.Mix(SLOT_R, 0.0, SLOT_F, 0.0, SLOT_F),
             _core.Residual(SLOT_F, SLOT_R, [self.part]),
         ]
@@ -154,46 +154,19 @@ class PolishedRows:
 
         `constant` and `total` are the results of `curvature`.
         """
-        layout = self.layout
-        at = np.full(layout.size, -1)
-        at[layout.leading] = np.arange(len(layout.leading))
-        leading = np.empty((len(layout.leading),) * 2)
-        n_lead = [int(np.count_nonzero(at[place] >= 0)) for place in self.places]
+        blocks = GramBlocks(self.layout, [[self.places[i] for i in g] for g in self.groups])
         group_of = {i: g for g, group in enumerate(self.groups) for i in group}
-        whole = [np.empty((sum(self.coordinates[i].size for i in g),) * 2) for g in self.groups]
-        within = {}
-        for group in self.groups:
-            sizes = [self.coordinates[i].size for i in group]
-            within |= dict(zip(group, places(sizes), strict=True))
         pairs = [(i, j) for i in range(len(self.terms)) for j in range(i + 1)]
         for some in self._batches(pairs):
             for (i, j), block in zip(some, self._cross(some, SLOT_CURVATURE), strict=True):
                 a, b = self.coordinates[i].matrix, self.coordinates[j].matrix
-                place_i, place_j = self.places[i], self.places[j]
-                if group_of[i] == group_of[j]:
-                    turned = a.T @ block @ b
-                    turned -= np.outer(constant[place_i], constant[place_j] / total)
-                    own = whole[group_of[i]]
-                    own[within[i], within[j]] = turned
-                    own[within[j], within[i]] = turned.T
-                    turned = turned[: n_lead[i], : n_lead[j]]
-                else:
-                    turned = a[:, : n_lead[i]].T @ block @ b[:, : n_lead[j]]
-                    lead_i, lead_j = (constant[p][:n] for p, n in
-                                      ((place_i, n_lead[i]), (place_j, n_lead[j])))  # fmt: skip
-                    turned -= np.outer(lead_i, lead_j / total)
-                rows, columns = (at[p][:n] for p, n in
-                                 ((place_i, n_lead[i]), (place_j, n_lead[j])))  # fmt: skip
-                leading[np.ix_(rows, columns)] = turned
-                leading[np.ix_(columns, rows)] = turned.T
-        across, further = [], []
-        for g, group in enumerate(self.groups):
-            mine = np.concatenate([np.arange(self.places[i].start, self.places[i].stop)
-                                   for i in group])  # fmt: skip
-            is_lead = at[mine] >= 0
-            across.append(whole[g][np.ix_(~is_lead, is_lead)])
-            further.append(whole[g][np.ix_(~is_lead, ~is_lead)])
-        return Gram(layout, leading, across, further)
+                rows, columns = self.places[i], self.places[j]
+                if group_of[i] != group_of[j]:  # only the leading coordinates are connected
+                    rows, columns = blocks.leading_part(rows), blocks.leading_part(columns)
+                    a, b = a[:, : rows.stop - rows.start], b[:, : columns.stop - columns.start]
+                centre = np.outer(constant[rows], constant[columns] / total)
+                blocks.set(rows, columns, a.T @ block @ b - centre)
+        return blocks.gram()
 
     def _cross(self, pairs: Sequence[tuple[int, int]], by: int) -> list[Floats]:
         numbers = [(self.terms[i], self.terms[j]) for i, j in pairs]

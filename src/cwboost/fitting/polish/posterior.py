@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cwboost.frames.columns import Floats
 
@@ -23,13 +24,13 @@ PRIOR_INFORMATION = 0.05  # about the logarithm of a smoothing parameter: a vari
 
 def posterior_factors(
     rows: PolishedRows, found: Refit, smoothing: Smoothing, names: Sequence[str]
-) -> dict[str, Mapping[str, Floats]]:
+) -> dict[str, Mapping[str, NDArray[np.float32]]]:
     """Return for every column, or pair, the factors of its terms: covariance = F F'.
 
     The factors of a column's terms have the same number of columns: stacked, they are the factor
     of the joint covariance.
     """
-    out: dict[str, Mapping[str, Floats]] = {}
+    out: dict[str, Mapping[str, NDArray[np.float32]]] = {}
     for g, group in enumerate(rows.groups):
         at, block = found.factor.inverse_block(g)
         covariance = found.dispersion * block
@@ -75,4 +76,4 @@ def _thin_factor(covariance: Floats) -> Floats:
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     total = values.sum()
     n = int(np.searchsorted(np.cumsum(values), KEPT * total)) + 1 if total > 0.0 else 0
-    return vectors[:, :n] * np.sqrt(values[:n])
+    return np.asarray(vectors[:, :n] * np.sqrt(values[:n]))
