@@ -1,0 +1,474 @@
+"""Tests of polish: the refit of the chosen terms, its smoothing, its weight and its bands.
+
+The refit is compared with a dense penalised regression written in NumPy.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cwboost as cb
+import sharding
+from cwboost import _core
+from cwboost._core import SLOT_F, TRAINING_PART
+from cwboost.fitting.polish import polished_rows
+from cwboost.fitting.polish import refit as polish_refit
+from cwboost.fitting.polish.polish import polish_fit
+from cwboost.fitting.polish.polished_rows import PolishedRows
+from cwboost.fitting.polish.refit import Smoothing, refit
+from cwboost.fitting.polish.weight import HeldOutRisk, choose_weight
+from cwboost.fitting.problem import FitProblem
+from cwboost.losses import as_loss
+
+LOSSES = {"squared": 1.0, "binomial": 1.0, "poisson": 0.5, "gamma": 0.5}
+
+
+def make_rows(n=600, loss="squared", seed=0, noise_columns=2):
+    """Return a table, y and the true scores: a sine, a line and levels, and columns of noise."""
+    rng = np.random.default_rng(seed)
+    table = {"a": rng.uniform(-2, 2, n), "b": rng.normal(size=n)}
+    table["g"] = rng.choice(["u", "v", "w"], n)
+    table |= {f"noise{j}": rng.uniform(size=n) for j in range(noise_columns)}
+    f = np.sin(2 * table["a"]) - 0.5 * table["b"] + (table["g"] == "u")
+    f = LOSSES[loss] * f
+    y = {
+        "squared": lambda: f + rng.normal(size=n),
+        "binomial": lambda: (rng.random(n) < 1 / (1 + np.exp(-f))).astype(int),
+        "poisson": lambda: rng.poisson(np.exp(f)).astype(float),
+        "gamma": lambda: np.exp(f) * rng.gamma(4.0, 0.25, n),
+    }[loss]()
+    return table, y, f
+
+
+@pytest.fixture
+def problem_of(monkeypatch):
+    """Return a function that fits a model and returns it with its problem."""
+
+    def make(*arguments, **options):
+        found = []
+        boost = FitProblem.boost
+
+        def remember(self, *rest):
+            model = boost(self, *rest)
+            found.append((self, model))
+            return model
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FitProblem, "boost", remember)
+            cb.fit(*arguments, progress=False, **options)
+        return found[-1]
+
+    return make
+
+
+def design(rows):
+    """Return the (n, p) coordinates of all rows and the bins, from the sets of the problem."""
+    parts = []
+    for i, number in enumerate(rows.sets):
+        bins = rows.problem.prepared.shared_bins.sets[number]
+        parts.append((rows.bases[i] @ rows.coordinates[i].matrix)[bins.index])
+    return np.hstack(parts)
+
+
+# --- the verbs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["squared", "binomial", "poisson", "gamma", "tweedie", "huber"])
+def test_curvature_is_the_derivative_of_the_gradient(name):
+    rng = np.random.default_rng(1)
+    loss, n = as_loss(name), 50
+    y = rng.choice([-1.0, 1.0], n) if name == "binomial" else rng.gamma(2.0, 1.0, n)
+    score = rng.normal(size=n)
+    index = _core.IndexSet(np.arange(n, dtype=np.uint8), n)
+
+    def residual(at):
+        rows = _core.LocalRows(loss.core(y), y, None, [index], [np.ones(n)])
+        rows.run([_core.Fill(0, [0.0]), _core.Add(0, 0, at), _core.Residual(0, 1, [0])])
+        rows.run([_core.Curvature(0, 2)])
+        return rows.read(1)[0], rows.read(2)[0]
+
+    h = 1e-5
+    numeric = (residual(score - h)[0] - residual(score + h)[0]) / (2 * h)
+    found = residual(score)[1]
+    np.testing.assert_allclose(found, numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, loss.curvature(y, score), rtol=1e-12)
+
+
+def test_curvature_of_classes_is_p_times_one_minus_p():
+    n, q = 20, 3
+    rng = np.random.default_rng(0)
+    y, score = rng.integers(0, q, n).astype(float), rng.normal(size=(q, n))
+    index = _core.IndexSet(np.arange(n, dtype=np.uint8), n)
+    rows = _core.LocalRows(_core.make_loss("multinomial", q), y, None, [index], [np.ones(n)])
+    rows.run([_core.Fill(0, [0.0] * q), _core.Add(0, 0, score.ravel()), _core.Curvature(0, 1)])
+    p = np.exp(score) / np.exp(score).sum(axis=0)
+    np.testing.assert_allclose(rows.read(1), p * (1 - p), rtol=1e-12)
+
+
+def test_a_loss_without_second_derivative_has_no_curvature():
+    y = np.ones(3)
+    index = _core.IndexSet(np.zeros(3, dtype=np.uint8), 1)
+    rows = _core.LocalRows(_core.make_loss("absolute"), y, None, [index], [np.ones(3)])
+    assert not _core.make_loss("absolute").has_curvature
+    rows.run([_core.Fill(0, [0.0])])
+    with pytest.raises(ValueError, match="does not have a second derivative"):
+        rows.run([_core.Curvature(0, 1)])
+
+
+def test_cross_grams_are_weighted_by_a_slot(problem_of):
+    table, y, _ = make_rows(200)
+    problem, _ = problem_of(table, y, weights=np.linspace(0.5, 2, 200))
+    rows, rng = problem.local_rows, np.random.default_rng(0)
+    rows.run([_core.Fill(7, [0.0])])
+    slot = rng.uniform(size=200)
+    index = problem.prepared.shared_bins.sets[0].index
+    per_bin = rng.uniform(size=problem.prepared.shared_bins.sets[0].n_bins)
+    slot = per_bin[index]
+    rows.run([_core.Add(7, 0, per_bin)])
+    found = rows.run([_core.cross_of(problem.learners, [(0, 1)], TRAINING_PART, 7)])[0].sums[0]
+    a, b = (
+        problem.prepared.core_rows[k].matrix(problem.plans[k].basis.n_coef)[
+            problem.prepared.shared_bins.sets[problem.prepared.shared_bins.of_term[k]].index
+        ]
+        for k in (0, 1)
+    )
+    w = np.linspace(0.5, 2, 200) * slot
+    expected = (a.multiply(w[:, None])).T @ b
+    np.testing.assert_allclose(found.reshape(expected.shape), expected.toarray(), atol=1e-12)
+
+
+# --- the refit ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_refit_is_stationary(problem_of, monkeypatch, loss, weighted):
+    """At the end the penalised gradient is zero and REML does not want other smoothing."""
+    monkeypatch.setattr(polish_refit, "TOLERANCE", 1e-7)
+    monkeypatch.setattr(polish_refit, "MAX_STEPS", 300)
+    monkeypatch.setattr(polish_refit, "CHANGED", 1e-4)
+    monkeypatch.setattr(polish_refit, "MAX_GRAMS", 30)
+    table, y, _ = make_rows(loss=loss)
+    weights = np.random.default_rng(1).integers(1, 4, len(y)) if weighted else None
+    problem, model = problem_of(table, y, loss=loss, learners="auto", weights=weights)
+    rows = PolishedRows(problem, model, TRAINING_PART)
+    smoothing = Smoothing(rows)
+    n_rows = problem.prepared.n_observations(TRAINING_PART)
+    found = refit(rows, model.loss, n_rows, smoothing)
+    x, w = design(rows), np.ones(len(y)) if weights is None else weights
+    eta = found.intercept + x @ found.u
+    np.testing.assert_allclose(eta, problem.local_rows.read(SLOT_F)[0], atol=1e-8)
+    y_core = problem.prepared.data.y
+    h = model.loss.curvature(y_core, eta)
+    residual = -np.gradient(
+        [_loss_of(loss, y_core, eta + d) for d in (-1e-5, 0.0, 1e-5)], 1e-5, axis=0
+    )[1]
+    penalty = np.zeros(len(found.u))
+    for p, place, value in zip(smoothing.penalties, smoothing.places, found.smoothing, strict=True):
+        penalty[place] += value * p.size
+    gradient = x.T @ (w * residual) - penalty * found.u
+    scale = np.abs(x.T) @ np.abs(w * residual)
+    assert np.abs(gradient).max() < 1e-4 * scale.max()
+    assert abs(np.sum(w * residual)) < 1e-4 * np.sum(np.abs(w * residual))
+    # The effective df, from the dense matrices.
+    xc = x - np.average(x, axis=0, weights=w * h)
+    a = xc.T @ ((w * h)[:, None] * xc) + np.diag(penalty)
+    inverse = np.linalg.inv(a)
+    assert np.sum(1.0 - penalty * np.diag(inverse)) == pytest.approx(found.edf.sum(), rel=1e-3)
+    # REML: phi (rank - lambda tr(A^-1 S)) = lambda u'Su, for penalties that are neither 0 nor huge.
+    for p, place, value, start in zip(
+        smoothing.penalties, smoothing.places, found.smoothing, smoothing.start, strict=True
+    ):
+        if 1e-5 < value / start < 1e3:
+            wanted = found.dispersion * (p.rank - value * p.size @ np.diag(inverse)[place])
+            assert value * p.size @ found.u[place] ** 2 == pytest.approx(wanted, rel=0.02, abs=1e-3)
+
+
+def _loss_of(name, y, score):
+    return {
+        "squared": lambda: (y - score) ** 2 / 2,
+        "binomial": lambda: np.logaddexp(0, -y * score),
+        "poisson": lambda: np.exp(score) - y * score,
+        "gamma": lambda: score + y * np.exp(-score),
+    }[name]()
+
+
+def test_known_smoothing_gives_penalised_least_squares(problem_of):
+    table, y, _ = make_rows()
+    problem, model = problem_of(table, y, learners="auto")
+    rows = PolishedRows(problem, model, TRAINING_PART)
+    x = design(rows)
+    penalty = Smoothing(rows).diagonal()
+    rows.score()
+    rows.residuals()
+    constant, total = rows.curvature()
+    factor = rows.gram(constant, total).factor(penalty)
+    xc = x - x.mean(axis=0)
+    expected = np.linalg.solve(xc.T @ xc + np.diag(penalty), xc.T @ y)
+    np.testing.assert_allclose(factor.solve(xc.T @ y), expected, atol=1e-5)
+    inverse = np.linalg.inv(xc.T @ xc + np.diag(penalty))
+    np.testing.assert_allclose(factor.inverse_diagonal(), np.diag(inverse), rtol=1e-3, atol=1e-9)
+    for g in range(len(rows.groups)):
+        at, block = factor.inverse_block(g)
+        np.testing.assert_allclose(block, inverse[np.ix_(at, at)], rtol=1e-2, atol=1e-6)
+
+
+def test_few_leading_coordinates_change_little(problem_of, monkeypatch):
+    table, y, truth = make_rows(3000)
+    problem, model = problem_of(table, y, learners="auto")
+    exact = polish_fit(problem, model, _quiet(), required=True)
+    monkeypatch.setattr(polished_rows, "MAX_LEADING", 40)
+    rough = polish_fit(problem, model, _quiet(), required=True)
+    a, b = exact.predict(table), rough.predict(table)
+    assert np.std(a - b) < 0.1 * np.std(a - truth)
+    assert not np.array_equal(a, b)  # the layouts differ
+    total = [sum(m.polish.edf.values()) for m in (exact, rough)]
+    assert abs(total[0] - total[1]) < 0.05 * total[0]
+
+
+def _quiet():
+    from cwboost.progress import as_progress
+
+    return as_progress(False)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_polish_lowers_the_error(loss):
+    errors = []
+    for seed in range(3):
+        table, y, truth = make_rows(1500, loss, seed)
+        options = {"loss": loss, "learners": "auto", "validation": 0.2, "n_iter": 500}
+        model = cb.fit(table, y, **options)
+        polished = cb.fit(table, y, polish="auto", **options)
+        errors.append([np.std(m.predict(table, "score") - truth) for m in (model, polished)])
+    before, after = np.mean(errors, axis=0)
+    assert after < 0.9 * before
+
+
+def test_noise_columns_are_dropped():
+    table, y, _ = make_rows(5000, noise_columns=6)
+    model = cb.fit(table, y, learners="smooth", n_iter=500, polish=True)
+    dropped = {model.terms[name].columns[0] for name in model.polish.dropped}
+    assert dropped and dropped <= {f"noise{j}" for j in range(6)}
+    assert not any(model.terms[name].chosen for name in model.polish.dropped)
+
+
+def test_repeated_rows_equal_whole_weights():
+    table, y, _ = make_rows(300)
+    weights = np.random.default_rng(0).integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), weights)
+    many = {name: column[rows] for name, column in table.items()}
+    a = cb.fit(table, y, weights=weights, polish=True)
+    b = cb.fit(many, y[rows], polish=True)
+    np.testing.assert_allclose(a.predict(table), b.predict(table), atol=1e-6)
+    assert a.polish.dispersion == pytest.approx(b.polish.dispersion, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_the_scale_of_weights_does_not_matter(loss):
+    table, y, _ = make_rows(400, loss)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    models = [cb.fit(table, y, loss=loss, weights=c * weights, polish=True) for c in (1.0, 50.0)]
+    a, b = (m.predict(table, "score") for m in models)
+    np.testing.assert_allclose(a, b, atol=1e-4)
+    bands = [m.band("a")["upper"] for m in models]
+    np.testing.assert_allclose(*bands, atol=1e-3)
+
+
+def test_y_in_other_units_scales_the_model():
+    table, y, _ = make_rows(400)
+    a, b = (cb.fit(table, c * y, polish=True) for c in (1.0, 1000.0))
+    np.testing.assert_allclose(1000 * a.predict(table), b.predict(table), rtol=1e-4, atol=0.1)
+    np.testing.assert_allclose(1000 * a.band("a")["lower"], b.band("a")["lower"], atol=1.0)
+
+
+def test_offsets_are_respected():
+    table, y, _ = make_rows(600, "poisson")
+    exposure = np.random.default_rng(0).uniform(0.2, 2.0, len(y))
+    counts = np.random.default_rng(1).poisson(exposure * np.exp(np.sin(2 * table["a"])))
+    model = cb.fit(table, counts, loss="poisson", exposure=exposure, polish=True)
+    total = model.predict(table, exposure=exposure).sum()
+    assert total == pytest.approx(counts.sum(), rel=1e-3)
+
+
+def test_pairs_and_missing_cells():
+    rng = np.random.default_rng(0)
+    n = 3000
+    table = {"a": rng.uniform(-1, 1, n), "b": rng.uniform(-1, 1, n)}
+    truth = np.where(np.isnan(table["a"]), 0.0, 2.0 * table["a"] * table["b"])
+    table["c"] = np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n))
+    truth = truth + np.where(np.isnan(table["c"]), 1.0, 0.0)
+    y = truth + rng.normal(size=n)
+    options = {"interactions": [("a", "b")], "validation": 0.2, "n_iter": 300}
+    boosted = cb.fit(table, y, **options)
+    model = cb.fit(table, y, polish=True, **options)
+    pair = next(name for name, term in model.terms.items() if len(term.columns) == 2)
+    assert model.polish.edf[pair] > 1.0 and pair in model.polish.factors
+    errors = [np.std(m.predict(table) - truth) for m in (boosted, model)]
+    assert errors[1] < errors[0]
+
+
+# --- the weight -----------------------------------------------------------------------------------
+
+
+def test_the_weight_follows_clear_evidence():
+    assert choose_weight(HeldOutRisk((1000.0, 1200.0, 2000.0), 1.0)) == 0.0
+    assert choose_weight(HeldOutRisk((2000.0, 1200.0, 1000.0), 1.0)) == 1.0
+    assert choose_weight(HeldOutRisk((1000.0, 700.0, 1000.0), 1.0)) == pytest.approx(0.5, abs=0.05)
+    assert choose_weight(HeldOutRisk((5.0, 5.0, 5.0), 1.0)) == 1.0  # the two do not differ
+    assert choose_weight(HeldOutRisk((5.0, np.inf, np.inf), 1.0)) == 0.0
+
+
+@given(st.tuples(*[st.floats(-1e6, 1e6)] * 3), st.floats(1e-6, 1e6))
+def test_the_weight_is_a_share(losses, dispersion):
+    assert 0.0 <= choose_weight(HeldOutRisk(losses, dispersion)) <= 1.0
+
+
+def test_a_given_weight_mixes_the_scores():
+    table, y, _ = make_rows()
+    model = cb.fit(table, y)
+    whole, half = (cb.polish(model, table, y, weight=w) for w in (1.0, 0.25))
+    expected = 0.75 * model.predict(table) + 0.25 * whole.predict(table)
+    np.testing.assert_allclose(half.predict(table), expected, atol=1e-10)
+    band, other = half.band("a"), whole.band("a")
+    assert np.all(band["upper"] - band["lower"] >= 0.999 * (other["upper"] - other["lower"]))
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+
+def test_path_file_pickle_and_extend(tmp_path):
+    table, y, _ = make_rows()
+    options = {"validation": 0.25, "n_iter": 80}
+    plain = cb.fit(table, y, **options)
+    model = cb.fit(table, y, polish=True, **options)
+    assert np.array_equal(model.boosted.predict(table), plain.predict(table))
+    for m in (0, 5, plain.n_iter):
+        assert np.array_equal(model.at(m).predict(table), plain.at(m).predict(table))
+        assert model.at(m).polish is None
+    again = cb.polish(plain, table, y)
+    assert np.array_equal(again.predict(table), model.predict(table))
+    model.save(tmp_path / "m.json")
+    for other in (cb.load(tmp_path / "m.json"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(other.predict(table), model.predict(table))
+        assert np.array_equal(other.boosted.predict(table), plain.predict(table))
+        assert other.polish.edf == model.polish.edf
+        for kind in ("pointwise", "simultaneous"):
+            a, b = (m.band("a", kind=kind) for m in (other, model))
+            np.testing.assert_array_equal(a["upper"], b["upper"])
+    longer = model.extend(20, table, y)
+    assert longer.n_iter == plain.n_iter + 20 and longer.polish.weight > 0
+    scores = model.intercept + sum(model.contributions(table).values())
+    np.testing.assert_allclose(scores, model.predict(table), atol=1e-10)
+
+
+def test_effects_have_mean_zero_over_all_rows():
+    table, y, _ = make_rows()
+    model = cb.fit(table, y, validation=0.3, polish=True, bins="exact")
+    for name, effect in model.contributions(table).items():
+        assert abs(np.mean(effect)) < 1e-8, name
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"loss": "absolute"}, "second derivative"),
+        ({"min_rows_per_bin": 5}, "min_rows_per_bin"),
+        ({"n_iter": 0}, "no term was chosen"),
+    ],
+)
+def test_models_that_cannot_be_polished_say_why(options, reason):
+    table, y, _ = make_rows(200)
+    model = cb.fit(table, y, polish="auto", **options)
+    assert model.polish.weight == 0.0 and reason in model.polish.reason
+    np.testing.assert_array_equal(model.predict(table), cb.fit(table, y, **options).predict(table))
+    with pytest.raises(ValueError, match=reason):
+        cb.fit(table, y, polish=True, **options)
+
+
+def test_arguments_are_checked():
+    table, y, _ = make_rows(100)
+    model = cb.fit(table, y)
+    with pytest.raises(ValueError, match="polish: expected"):
+        cb.fit(table, y, polish="always")
+    with pytest.raises(ValueError, match="weight: expected"):
+        cb.polish(model, table, y, weight=1.5)
+    with pytest.raises(TypeError, match="expected a Model"):
+        cb.polish("model", table, y)
+    with pytest.raises(ValueError, match="not the rows of the fit"):
+        cb.polish(model, table, y + 1.0)
+    with pytest.raises(ValueError, match="source: expected"):
+        model.band("a", source="posterior")
+    with pytest.raises(ValueError, match="does not have bands of source 'bayesian'"):
+        model.with_bands(table, y, n_boot=10).band("a", source="bayesian")
+
+
+def test_shards_equal_local_rows():
+    table, y, _ = make_rows(900, "binomial")
+    options = {"loss": "binomial", "n_iter": 25, "validation": 0.2, "polish": True}
+    local = cb.fit(table, y, progress=False, **options)
+    shards = sharding.split_rows(table, {"y": y}, 4, 2)
+    other = sharding.fit(shards, y, **options)
+    np.testing.assert_allclose(local.predict(table), other.predict(table), atol=1e-6)
+    assert other.polish.weight == pytest.approx(local.polish.weight)
+
+
+# --- bands ----------------------------------------------------------------------------------------
+
+
+def test_bands_follow_the_posterior(problem_of):
+    """The pointwise band has the dense posterior standard deviation, smoothing being known."""
+    table, y, _ = make_rows(400)
+    problem, model = problem_of(table, y, learners=[cb.Spline("a"), cb.Spline("b")])
+    polished = polish_fit(problem, model, _quiet(), required=True)
+    band = polished.band("a", 50)
+    width = np.asarray(band["upper"] - band["lower"]) / (2 * 1.959964)
+    rows = PolishedRows(problem, model, TRAINING_PART)
+    smoothing = Smoothing(rows)
+    found = refit(rows, model.loss, float(len(y)), smoothing)
+    x = design(rows)
+    xc = x - x.mean(axis=0)
+    inverse = np.linalg.inv(xc.T @ xc + np.diag(smoothing.diagonal()))
+    matrix = rows.coordinates[0].matrix
+    basis = polished.terms["a"].plan.basis
+    b = np.asarray(basis.matrix(np.asarray(band["a"])) - basis.mean) @ matrix
+    place = rows.places[0]
+    sd = np.sqrt(found.dispersion * np.sum(b @ inverse[place, place] * b, axis=1))
+    assert np.all(width > 0.98 * sd)  # the uncertainty of the smoothing adds to it
+    assert np.all(width < 1.5 * sd)
+    wide = polished.band("a", 50, kind="simultaneous")
+    assert np.all(wide["upper"] >= band["upper"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loss", "n"), [("squared", 500), ("binomial", 2000), ("poisson", 2000)])
+def test_coverage(loss, n):
+    inside, everywhere = [], []
+    for seed in range(30):
+        table, y, _ = make_rows(n, loss, 100 + seed)
+        model = cb.fit(
+            table, y, loss=loss, learners="auto", validation=0.2, n_iter=500, polish=True
+        )
+        band = model.band("a")
+        x = np.asarray(band["a"])
+        truth = LOSSES[loss] * (np.sin(2 * x) - np.mean(np.sin(2 * table["a"])))
+        inside.append(np.mean((band["lower"] <= truth) & (truth <= band["upper"])))
+        wide = model.band("a", kind="simultaneous")
+        everywhere.append(np.all((wide["lower"] <= truth) & (truth <= wide["upper"])))
+    assert 0.9 < np.mean(inside) <= 0.995
+    assert np.mean(everywhere) >= 0.85
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.integers(12, 80), st.sampled_from(sorted(LOSSES)))
+def test_tiny_tables_never_fail(seed, n, loss):
+    table, y, _ = make_rows(n, loss, seed)
+    if loss == "binomial" and len(set(y.tolist())) < 2 or loss == "poisson" and not y.any():
+        return
+    model = cb.fit(table, y, loss=loss, learners="auto", n_iter=50, polish="auto")
+    assert np.isfinite(model.predict(table)).all()
