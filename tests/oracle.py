@@ -221,7 +221,7 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
         P = np.eye(len(cuts) + 1) if spikes else difference_penalty(len(cuts) + 1, 1)
     else:
         knots, degree = spline_knots(x, w, spec), get(spec, "degree", 3)
-        beyond = get(spec, "extrapolate", "linear")
+        beyond = get(spec, "extrapolate", "constant")
         basis = lambda v: spline_rows(v, knots, degree, beyond)  # noqa: E731
         d = len(knots) - degree - 1
         P = difference_penalty(d, get(spec, "differences", 2))

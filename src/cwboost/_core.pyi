@@ -478,7 +478,7 @@ class Breaks:
 class Axis:
     """Maps the values of a column to pieces and t."""
 
-    def __init__(self, source: int, breaks: Breaks | None, origin: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], inverse: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int, unseen: int) -> None: ...
+    def __init__(self, source: int, breaks: Breaks | None, origin: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], inverse: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], n_pieces: int, unseen: int, limits: tuple[float, float]) -> None: ...
 
 class Term:
     """A piecewise polynomial over one or two axes."""

@@ -18,7 +18,7 @@ from cwboost.frames.columns import Floats
 from .base import MAX_CUBIC, Basis, BasisRows, Pieces, is_rising
 from .penalties import padded_penalty
 
-Extrapolate = Literal["linear", "constant"]
+Extrapolate = Literal["constant", "linear"]
 MAX_DEGREE = 10
 
 
@@ -33,7 +33,7 @@ class SplineBasis(Basis):
     knots: tuple[float, ...]  # all knots, `degree` of them beyond the range on either side
     degree: int
     differences: int
-    extrapolate: Extrapolate = "linear"
+    extrapolate: Extrapolate = "constant"
     missing: bool = False
     centered: bool = False
     kind: ClassVar[str] = "spline"

@@ -38,8 +38,9 @@ class Spline(CurveLearner):
         where there are more rows. Quantile knots are for columns with outliers.
     bins : rule, optional
         Instead of the fit's rule.
-    extrapolate : "linear" or "constant"
-        How the curve continues beyond the range of the training rows.
+    extrapolate : "constant" or "linear"
+        How the curve continues beyond the range of the training rows: with its value at the end,
+        or with its slope there. A few rows decide the slope, so that lines may run away.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class Spline(CurveLearner):
     differences: int = 2
     knot_placement: Literal["uniform", "quantile"] = "uniform"
     bins: Any = None
-    extrapolate: Extrapolate = "linear"
+    extrapolate: Extrapolate = "constant"
 
     functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"s": {}}
     df_range: ClassVar[tuple[float, float] | None] = (2, 10)
@@ -82,8 +83,8 @@ class Spline(CurveLearner):
             f"{who}: knot_placement must be 'uniform' or 'quantile', got {self.knot_placement!r}",
         )
         require(
-            self.extrapolate in ("linear", "constant"),
-            f"{who}: extrapolate must be 'linear' or 'constant', got {self.extrapolate!r}",
+            self.extrapolate in ("constant", "linear"),
+            f"{who}: extrapolate must be 'constant' or 'linear', got {self.extrapolate!r}",
         )
 
     @property
