@@ -33,13 +33,20 @@ from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 3
-READABLE = (1, 2, 3)
+FORMAT, VERSION = "cwboost model", 4
+READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
     "path", "settings", "bags", "bands",
 )  # fmt: skip
+NEW_IN_4: dict[str, dict[str, Any]] = {  # fields of learners and bases, as older versions had them
+    "Spline": {"tails": "smooth"},
+    "Centered": {"tails": "smooth"},
+    "spline": {"tails": "smooth", "ridge": 0.0},
+    "levels": {"ridge": 0.0},
+    "mark": {"ridge": 0.0},
+}
 
 # --- saving ---------------------------------------------------------------------------------------
 
@@ -181,13 +188,36 @@ def from_dict(data: Any) -> Model:
             f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
-        return _read_model(data if version == VERSION else _upgraded(data))
+        return _read_model(_upgraded(data, version))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
 
 
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
+
+    Version 3 did not have penalties that depend on the rows.
+    """
+    if version < 3:
+        data = _upgraded_to_3(data)
+    return {**data, "terms": _with_row_penalties(data.get("terms"))} if version < 4 else data
+
+
+def _with_row_penalties(data: Any) -> Any:
+    """Return terms of version 3, or parts of them, with the fields of penalties that depend on the
+    rows, which they do not have."""
+    if isinstance(data, list):
+        return [_with_row_penalties(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    kind = data.get("type")
+    new = NEW_IN_4.get(kind, {}) if isinstance(kind, str) else {}
+    parts = ("learner", "basis", "a", "b")
+    return {**new, **data, **{key: _with_row_penalties(data[key]) for key in parts if key in data}}
+
+
+def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 1 or 2 in the form of version 3.
 
     Version 2 did not have pairs without main effects, bags or bands. Version 1 did not have the
     spread of the rows over the columns, and the first files did not count evaluations.
