@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import cwboost as cb
-from cwboost.terms.bases.penalties import MAX_FLATTENING, flattening
+from cwboost.terms.bases.penalties import MAX_FLATTENING, TAIL, tail_weights, weighted_differences
 
 # --- tails ----------------------------------------------------------------------------------------
 
@@ -66,14 +66,19 @@ def test_centered_keeps_lines_free():
     arrays(float, st.integers(2, 40), elements=st.floats(0, 1)).filter(lambda a: a.sum() > 0),
     st.floats(0.1, 10),
 )
-def test_flattening(shares, scale):
+def test_weights_of_tails(shares, scale):
     """The penalty is positive semi-definite, leaves constants free, and depends on shares only."""
-    found = flattening(shares)
-    size = max(1.0, np.abs(found).max())
-    assert np.linalg.eigvalsh(found).min() >= -1e-12 * size
-    np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-12 * size)
-    assert np.all(np.diag(found) <= 2 * MAX_FLATTENING)
-    np.testing.assert_allclose(flattening(shares * scale), found, rtol=1e-6, atol=1e-6 * size)
+    below = np.cumsum(shares)[:-1] / shares.sum()
+    tail = np.minimum(below, 1 - below)
+    assume(np.all(np.abs(tail - TAIL) > 1e-9))
+    weights = tail_weights(shares)
+    assert np.all((weights >= 0) & (weights <= MAX_FLATTENING))
+    np.testing.assert_allclose(tail_weights(shares[::-1])[::-1], weights, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(tail_weights(shares * scale), weights, rtol=1e-6, atol=1e-6)
+    assert not weights[tail > TAIL].any()
+    penalty = weighted_differences(weights)
+    assert np.linalg.eigvalsh(penalty).min() >= -1e-9
+    np.testing.assert_allclose(penalty.sum(axis=1), 0.0, atol=1e-9)
 
 
 def test_weights_count_as_repetitions():

@@ -76,16 +76,19 @@ class Spectrum:
 
     def df(self, smoothing: float, kind: str) -> float:
         """Return tr(2H - HH) (kind "df2") or tr(H) ("df1")."""
-        h = np.append(self.a * self._g(smoothing), self.fixed)
-        return float(np.sum(2.0 * h - h * h if kind == "df2" else h))
+        h = self.a * self._g(smoothing)
+        return float(np.sum(2.0 * h - h * h if kind == "df2" else h)) + self.fixed_df(kind)
+
+    def fixed_df(self, kind: str) -> float:
+        """Return the df of the coefficient with a ridge of its own."""
+        return 2.0 * self.fixed - self.fixed**2 if kind == "df2" else self.fixed
 
     def net_df(self, smoothing: float, kind: str) -> float:
         """Return df without the share of the constant, which gains nothing on centred residuals."""
         g = self._g(smoothing)
         share = 2.0 * g - self.a * g * g if kind == "df2" else g
-        h = self.fixed
-        fixed = self.fixed_constant * (2.0 * h - h * h if kind == "df2" else h)
-        return self.df(smoothing, kind) - float(self.constant @ share) - fixed
+        constant = float(self.constant @ share) + self.fixed_constant * self.fixed_df(kind)
+        return self.df(smoothing, kind) - constant
 
 
 def spectrum(

@@ -195,12 +195,12 @@ def _smoothing(plan: Plan, spec: Spectrum, target: SmoothingTarget) -> float:
         # The penalty leaves more free than the default (columns for missing cells): 1 df above.
         found = find_smoothing(spec, target.null_dim, target.kind, net=True)
     elif np.isnan(found) and plan.learner.target_df is not None:
-        raise _too_few_df(plan)
+        raise _too_few_df(plan, spec.fixed_df(target.kind))
     return found
 
 
-def _too_few_df(plan: Plan) -> ValueError:
-    learner, free = plan.learner, plan.basis.null_dim - plan.learner.removed_df
+def _too_few_df(plan: Plan, fixed: float = 0.0) -> ValueError:
+    learner, free = plan.learner, plan.basis.null_dim - plan.learner.removed_df + fixed
     return ValueError(
         f"{learner.shown}: df = {learner.target_df:g} is too small: the penalty leaves {free:g} "
         f"degrees of freedom free whatever the smoothing; use df above {free:g}"

@@ -143,7 +143,7 @@ def smoothed(model: Model, term: str, df: float) -> Model:
         return _smoothed_pair(model, found, df)
     masses, penalty = _mean_row(basis), basis.penalty()
     gram = masses if penalty.ndim == 1 else np.diag(masses)
-    free = basis.null_dim + (basis.ridge > 0.0)  # the effect of missing cells stays
+    free = basis.least_df  # the effect of missing cells stays
     spec = spectrum(gram, penalty, free, masses)
     smoothing = find_smoothing(spec, df + learner.removed_df, learner.df_kind)
     if np.isnan(smoothing):

@@ -253,6 +253,11 @@ class Basis:
         """Number of dimensions that penalty and ridge leave free."""
         return 0
 
+    @property
+    def least_df(self) -> int:
+        """A df above which a smoothing exists, whatever the rows: a ridge leaves at most 1 df."""
+        return self.null_dim + (self.ridge > 0.0)
+
     def ones(self) -> Floats | None:
         """Return the (n_coef,) coefficients of the constant 1; None if the span lacks it."""
         return None

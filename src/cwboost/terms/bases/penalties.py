@@ -43,8 +43,8 @@ def padded_penalty(n_coef: int, order: int, missing: bool) -> Floats:
     return out
 
 
-def flattening(shares: Floats) -> Floats:
-    """Return (d, d) the penalty on first differences in tails with hardly any rows.
+def tail_weights(shares: Floats) -> Floats:
+    """Return (d - 1,) how much first differences are penalised in tails with hardly any rows.
 
     The weight of the difference between functions j and j + 1 is
 
@@ -56,18 +56,26 @@ def flattening(shares: Floats) -> Floats:
 
     Examples
     --------
-    >>> even = np.full(10, 0.1)
-    >>> flattening(even).any()
-    np.False_
-    >>> np.flatnonzero(np.diag(flattening(np.append(even, [0.0001, 0.0])))).tolist()
-    [10, 11]
+    >>> tail_weights(np.array([0.3, 0.4, 0.2996, 0.0004, 0.0]))
+    array([ 0.,  0.,  0., 290.])
     """
-    shares = np.maximum(shares, 0.0)  # rounding may make them negative
-    shares = shares / shares.sum()  # some rows may be missing
-    pairs = np.maximum((shares[1:] + shares[:-1]) / 2, 1e-300)
-    weight = np.clip(FLATTENING * (THIN / (len(shares) * pairs) - 1.0), 0.0, MAX_FLATTENING)
-    below = np.cumsum(shares)[:-1]
-    weight[np.minimum(below, 1.0 - below) > TAIL] = 0.0
-    out = np.diag(np.append(weight, 0.0) + np.append(0.0, weight))
-    out -= np.diag(weight, 1) + np.diag(weight, -1)
-    return out
+    total = shares.sum()  # some rows may be missing
+    pairs = np.maximum((shares[1:] + shares[:-1]) / (2.0 * total), 1e-300)
+    weights = FLATTENING * (THIN / (len(shares) * pairs) - 1.0)
+    below = shares[:-1].cumsum() / total
+    weights[(weights < 0.0) | (np.minimum(below, 1.0 - below) > TAIL)] = 0.0
+    return np.asarray(np.minimum(weights, MAX_FLATTENING))
+
+
+def weighted_differences(weights: Floats) -> Floats:
+    """Return D'VD (d, d), where D takes first differences and V has the weights (d - 1,).
+
+    Examples
+    --------
+    >>> weighted_differences(np.array([1.0, 3.0]))
+    array([[ 1., -1.,  0.],
+           [-1.,  4., -3.],
+           [ 0., -3.,  3.]])
+    """
+    d = np.diff(np.eye(len(weights) + 1), axis=0)
+    return np.asarray(d.T @ (weights[:, None] * d))

@@ -16,7 +16,7 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.columns import Floats
 
 from .base import MAX_CUBIC, Basis, BasisRows, Pieces, is_rising
-from .penalties import flattening, padded_penalty
+from .penalties import padded_penalty, tail_weights, weighted_differences
 
 Extrapolate = Literal["constant", "linear"]
 Tails = Literal["flat", "smooth"]
@@ -69,9 +69,13 @@ class SplineBasis(Basis):
         return self.tails == "flat"
 
     def penalty_for(self, shares: Floats) -> Floats:
-        if self.tails == "smooth":
-            return self.penalty()
-        return self.penalty() + np.pad(flattening(shares[: self.n_splines]), (0, self.missing))
+        n, penalty = self.n_splines, self.penalty()
+        weights = tail_weights(shares[:n])
+        if self.tails == "smooth" or not weights.any():
+            return penalty
+        out = penalty.copy()
+        out[:n, :n] += weighted_differences(weights)
+        return out
 
     def as_margin(self) -> SplineBasis:
         return replace(self, tails="smooth", ridge=0.0)
