@@ -33,6 +33,7 @@ from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, RunContext, iteration_facts, iteration_hook
 from .checkpoint import Checkpoint, check_path, column_fingerprints, identity
+from .effect_sizes import effect_sizes
 from .input_data import Split
 from .integral_importance import integral_shares
 from .options import SEARCHES, FitOptions, check_validation
@@ -102,6 +103,19 @@ class FitProblem(Generic[P]):
             rows = prepared.with_split(split)
             return FitProblem.make(rows, optimizer, begin, n_threads=n_threads)
 
+    def with_terms(self, names: Sequence[str]) -> FitProblem[P]:
+        """Return the problem with some of its terms; everything else stays the same."""
+        wanted = set(names)
+        some = [k for k, plan in enumerate(self.plans) if plan.name in wanted]
+        return replace(
+            self,
+            prepared=self.prepared.with_terms(some),
+            plans=[self.plans[k] for k in some],
+            systems=[self.systems[k] for k in some],
+            learners=[self.learners[k] for k in some],
+            all_learners=[self.all_learners[k] for k in some if self.all_learners],
+        )
+
     # --- models -----------------------------------------------------------------------------------
 
     def template(self, patience: int | None) -> Model:
@@ -161,8 +175,9 @@ class FitProblem(Generic[P]):
         moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
         model = replace(model, columns=self.with_spreads(model, moved))
         if path.stopped == StopReason.interrupted:
-            raise Interrupted(replace(model, shares=None))
-        model = replace(model, shares=integral_shares(self, model, moved))
+            raise Interrupted(replace(model, shares=None, sizes=None))
+        shares = integral_shares(self, model, moved)
+        model = replace(model, shares=shares, sizes=effect_sizes(self, model))
         _warn_of_divergence(model)
         return model
 
