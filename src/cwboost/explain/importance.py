@@ -9,7 +9,7 @@ selection/permutation.py and selection/drop_importance.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,11 @@ OPTIONS = {  # the kinds that take them
 
 
 def importance(
-    model: Model, kind: str, by: str, rows: Mapping[str, Any], options: Mapping[str, Any]
+    model: Model,
+    kind: str,
+    by: Literal["column", "term"],
+    rows: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """See Model.importance."""
     kind = check_kind(kind)
@@ -122,7 +126,8 @@ def _path_shares(model: Model, rows: Mapping[str, Any]) -> dict[str, float]:
         )
     m = model.best_iteration
     falls = -np.diff(model.risk[: m + 1])
-    return _of_chosen(model, np.bincount(model.path.choices[:m], falls, len(model.terms)))
+    credited = np.bincount(model.path.choices[:m], falls, len(model.terms))
+    return _of_chosen(model, np.asarray(credited, dtype=np.float64))
 
 
 def _risk_shares(model: Model, rows: Mapping[str, Any]) -> dict[str, float]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
 from cwboost.model.model import Model
 from cwboost.model.records import Bags
 
-from .importance import stored_importance
+from .importance import size_words
+from .sizes import chosen_groups, sizes
 
 BAR = 24  # characters of the longest bar
 
@@ -21,12 +23,15 @@ def summary(model: Model) -> str:
     lines.append(f"intercept {np.round(model.intercept, 6)}")
     if model.dropped:
         names = ", ".join(map(_shortened, model.dropped))
-        lines.append(f"dropped before this fit for their small shares: {names}")
+        lines.append(f"dropped before this fit because held-out rows do not need them: {names}")
     if model.edits:
         lines += ["", "edited after the fit (the risks are the fit's):"]
         lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
     chosen = [name for name, term in model.terms.items() if term.chosen]
-    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
+    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen"]
+    if chosen:
+        lines[-1] += f"; size: {size_words(model)}"
+        lines += _term_lines(model)
     return "\n".join(lines)
 
 
@@ -63,18 +68,18 @@ def _path_lines(model: Model) -> list[str]:
     return lines
 
 
-def _term_lines(model: Model, chosen: list[str]) -> list[str]:
-    """Return the table of the chosen terms, the most important first."""
+def _term_lines(model: Model) -> list[str]:
+    """Return the table of the chosen terms: columns by size, the terms of a column together."""
     kept = model.path.kept(model.best_iteration)
     picked = Counter(model.choices[i] for i in kept)
     if model.bags is not None:
         picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
-    shares = stored_importance(model)
-    top = max([*shares.values(), 0.0]) or 1.0
-    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "importance", ""]]
-    for name in list(shares) or sorted(chosen, key=lambda name: -picked[name]):
-        term, share = model.terms[name], shares.get(name)
+    size = sizes(model).terms
+    top = max(size.values()) or 1.0
+    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "size", ""]]
+    for name in _order(model, size):
+        term = model.terms[name]
         rows.append(
             [
                 _shortened(name),
@@ -83,11 +88,20 @@ def _term_lines(model: Model, chosen: list[str]) -> list[str]:
                 f"{term.net_df:.3g}",
                 str(picked[name]),
                 str(corrected[name]),
-                "" if share is None else f"{share:.4g}",
-                "" if share is None else "#" * round(BAR * max(share, 0.0) / top),
+                f"{size[name]:.4g}",
+                "#" * round(BAR * size[name] / top) if np.isfinite(size[name] / top) else "",
             ]
         )
     return _aligned(rows, without=() if corrected else (5,))
+
+
+def _order(model: Model, size: Mapping[str, float]) -> list[str]:
+    groups = chosen_groups(model)
+    return [
+        name
+        for group in model.importance()
+        for name in sorted((t.name for t in groups[group]), key=lambda name: -size[name])
+    ]
 
 
 def _aligned(rows: list[list[str]], without: tuple[int, ...]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from cwboost import _core
-from cwboost._core import ALL_PART, SLOT_F, SLOT_R, TRAINING_PART, VALIDATION_PART
+from cwboost._core import ALL_PART, SLOT_F, SLOT_H, SLOT_R, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary
@@ -363,6 +363,20 @@ class FitProblem(Generic[P]):
         rows = self.local_rows
         rows.run(score_batch(model, self.prepared))
         return np.asarray(rows.read(SLOT_F))
+
+    def effect(self, model: Model, names: Sequence[str]) -> Floats:
+        """Return the (q, n) centred effect of some terms together, for all rows, at the bins."""
+        rows = self.local_rows
+        batch: list[Any] = [_core.Mix(SLOT_H, 0.0, SLOT_H, 0.0, SLOT_H)]  # zeros
+        mean = np.zeros((model.n_outputs, 1))
+        for k, (name, term) in enumerate(model.terms.items()):
+            if name in names and term.chosen:
+                effect = np.ascontiguousarray((self.prepared.core_rows[k] @ term.beta).T)
+                number = self.prepared.shared_bins.of_term[k]
+                batch.append(_core.Add(SLOT_H, number, effect.ravel()))
+                mean += term.mean[:, None]
+        rows.run(batch)
+        return np.asarray(rows.read(SLOT_H)) - mean
 
     def residuals(self, model: Model) -> Floats:
         """Return the (q, n) residuals of all rows by a model of this problem."""

@@ -6,7 +6,7 @@ out, and why (see drop_importance.py and deselect.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -64,14 +64,38 @@ class FoldRefits:
         self, choices: Sequence[Sequence[str]], n_threads: int | None, bar: Progress
     ) -> Floats:
         """Return (choices, folds) the risk of the test rows, fitted with some of the terms each."""
-        jobs: list[Callable[[Halt], list[float]]] = [
-            partial(self._risks_of_fold, number, choices) for number in range(len(self.folds))
-        ]
+
+        def job(number: int, halt: Halt) -> list[float]:
+            fits = self._fits_of_fold(number, choices, halt)
+            return [self._test_risk(number, problem.scores(model)) for problem, model in fits]
+
+        return self._by_fold(job, n_threads, bar)
+
+    def risks_without(
+        self, groups: Sequence[Sequence[str]], n_threads: int | None, bar: Progress
+    ) -> Floats:
+        """Return (1 + groups, folds) the risk of the test rows: of the fit with all terms, and with
+        the effects of some terms left out of its scores, without another fit.
+        """
+
+        def job(number: int, halt: Halt) -> list[float]:
+            [(problem, model)] = self._fits_of_fold(number, [list(self.model.terms)], halt)
+            scores = problem.scores(model)
+            less = (scores - problem.effect(model, names) for names in groups)
+            return [self._test_risk(number, left) for left in (scores, *less)]
+
+        return self._by_fold(job, n_threads, bar)
+
+    def _by_fold(
+        self, job: Callable[[int, Halt], list[float]], n_threads: int | None, bar: Progress
+    ) -> Floats:
+        jobs = [partial(job, number) for number in range(len(self.folds))]
         return np.array(run_all(jobs, threads_for(n_threads), bar, "fold")).T
 
-    def _risks_of_fold(
+    def _fits_of_fold(
         self, number: int, choices: Sequence[Sequence[str]], halt: Halt
-    ) -> list[float]:
+    ) -> Iterator[tuple[FitProblem[PreparedRows], Model]]:
+        """Yield the fits to the training rows of a fold, with some of the terms each."""
         model, data, fold = self.model, self.binned.data, self.folds[number]
         n_iter, held = model.best_iteration, None
         if model.bags is not None:
@@ -84,15 +108,13 @@ class FoldRefits:
         if held is None:  # the test rows must not decide which iterate is returned
             split = replace(split, validation=None)
         full = FitProblem.pose(self.binned, split, model.optimizer, scale=model.scale)
-        out = []
         for names in choices:
             problem = full.with_terms(names)
-            found = problem.fit(n_iter, patience=model.settings.patience, halt=halt)
-            out.append(self._test_risk(problem, found, fold))
-        return out
+            yield problem, problem.fit(n_iter, patience=model.settings.patience, halt=halt)
 
-    def _test_risk(self, problem: FitProblem[PreparedRows], found: Model, fold: Fold) -> float:
-        data, test = self.binned.data, fold.test_counts > 0
-        scores = problem.scores(found).T[test]
-        weights = (data.weights * fold.test_counts)[test]
-        return risk(data.loss, np.ascontiguousarray(data.y[test]), scores, weights)
+    def _test_risk(self, number: int, scores: Floats) -> float:
+        """Return the risk of the test rows of a fold at (q, n) scores."""
+        data, counts = self.binned.data, self.folds[number].test_counts
+        test = counts > 0
+        weights = (data.weights * counts)[test]
+        return risk(data.loss, np.ascontiguousarray(data.y[test]), scores.T[test], weights)

@@ -24,12 +24,11 @@ def importance_table(by: By, values: Mapping[str, Floats]) -> ResultTable:
     (2 rows)
     """
     names = sorted(values, key=lambda name: -float(values[name].mean()))
-    found = np.array([values[name] for name in names]).reshape(len(names), -1)
-    n = found.shape[1]
+    found = [values[name] for name in names]
     return ResultTable(
         {
             by: np.array(names, dtype=object),
-            "importance": found.mean(axis=1) if n else np.empty(0),
-            "standard error": found.std(axis=1, ddof=1) / np.sqrt(n) if n else np.empty(0),
+            "importance": np.array([np.mean(x) for x in found]),
+            "standard error": np.array([np.std(x, ddof=1) / np.sqrt(len(x)) for x in found]),
         }
     )
