@@ -430,7 +430,7 @@ def test_other_kinds_of_importance(model, table, kind):
     data, found = display.data, model.importance(kind, **rows)
     if rows:
         assert list(data) == ["column", "importance", "standard error"]
-        assert "± standard error over" in label_of(display)
+        assert "; lines: standard error over" in label_of(display)
         np.testing.assert_array_equal(data["importance"], found["importance"])
         np.testing.assert_array_equal(data["standard error"], found["standard error"])
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from cwboost.model.model import Model
 from cwboost.model.records import Bags
 
 from .importance import size_words
-from .sizes import chosen_groups, sizes
+from .sizes import chosen_groups, largest_first, sizes
 
 BAR = 24  # characters of the longest bar
 
@@ -30,7 +29,7 @@ def summary(model: Model) -> str:
     chosen = [name for name, term in model.terms.items() if term.chosen]
     lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen"]
     if chosen:
-        lines[-1] += f"; size: {size_words(model)}"
+        lines[-1] += f"; size of a column: {size_words(model)}"
         lines += _term_lines(model)
     return "\n".join(lines)
 
@@ -75,36 +74,32 @@ def _term_lines(model: Model) -> list[str]:
     if model.bags is not None:
         picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
-    size = sizes(model).terms
-    top = max(size.values()) or 1.0
-    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "size", ""]]
-    for name in _order(model, size):
-        term = model.terms[name]
-        rows.append(
-            [
-                _shortened(name),
-                type(term.learner).__name__,
-                f"{term.df:.3g}",
-                f"{term.net_df:.3g}",
-                str(picked[name]),
-                str(corrected[name]),
-                f"{size[name]:.4g}",
-                "#" * round(BAR * size[name] / top) if np.isfinite(size[name] / top) else "",
-            ]
-        )
-    return _aligned(rows, without=() if corrected else (5,))
+    found, groups = sizes(model), chosen_groups(model)
+    top = max(found.columns.values()) or 1.0
+    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "alone", "size", ""]]
+    for group, size in largest_first(found.columns).items():
+        shown = [f"{size:.4g}", "#" * round(BAR * size / top) if np.isfinite(size / top) else ""]
+        for term in sorted(groups[group], key=lambda term: -found.terms[term.name]):
+            rows.append(
+                [
+                    _shortened(term.name),
+                    type(term.learner).__name__,
+                    f"{term.df:.3g}",
+                    f"{term.net_df:.3g}",
+                    str(picked[term.name]),
+                    str(corrected[term.name]),
+                    f"{found.terms[term.name]:.4g}" if len(groups[group]) > 1 else "",
+                    *shown,
+                ]
+            )
+            shown = ["", ""]  # the size of a column stands in the line of its first term
+    without = [] if corrected else [5]
+    if len(groups) == len(found.terms):  # no column has several terms
+        without.append(6)
+    return _aligned(rows, without)
 
 
-def _order(model: Model, size: Mapping[str, float]) -> list[str]:
-    groups = chosen_groups(model)
-    return [
-        name
-        for group in model.importance()
-        for name in sorted((t.name for t in groups[group]), key=lambda name: -size[name])
-    ]
-
-
-def _aligned(rows: list[list[str]], without: tuple[int, ...]) -> list[str]:
+def _aligned(rows: list[list[str]], without: list[int]) -> list[str]:
     """Return rows of cells as lines, some columns left out; names and bars go to the left."""
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     left = (0, 1, len(widths) - 1)

@@ -100,7 +100,9 @@ class ImportanceDisplay(Display):
             names, values, deviations = found.values()
             errors = dict(zip(names, deviations, strict=True))
             found = dict(zip(names, values, strict=True))
-            words += f" (± standard error over {'repeats' if kind == 'permutation' else 'folds'})"
+            words += (
+                f"; lines: standard error over {'repeats' if kind == 'permutation' else 'folds'}"
+            )
         display = cls(found, by=by, words=words, errors=errors, max_bars=max_bars, labels=labels)
         return display.drawn(ax)
 
