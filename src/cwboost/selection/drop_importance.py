@@ -38,8 +38,8 @@ def drop_importance(
     >>> table = {"a": rng.normal(size=500), "b": rng.normal(size=500)}
     >>> y = 2 * table["a"] + table["b"] + rng.normal(size=500)
     >>> found = cb.fit(table, y).importance("drop", table=table, y=y)
-    >>> list(found["column"]), found["importance"].round()
-    (['a', 'b'], array([2., 1.]))
+    >>> list(found["column"]), bool(np.all(found["importance"] > 3 * found["standard error"]))
+    (['a', 'b'], True)
     """
     bar, seed = as_progress(progress), as_seed(random_state)
     check_threads(n_threads)
