@@ -60,6 +60,8 @@ class Model:
         The bootstrap fits of `with_bands`, from which `band` makes bands around the effects.
     interactions : Ranking or None
         The ranking of pairs, if the fit chose some.
+    shares, sizes : array, Sizes or None
+        What `importance` reads: the importance of the kinds "risk" and "size" on the fit's rows.
     """
 
     loss: Loss
