@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -24,9 +25,9 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
 from cwboost.model.path import Path
-from cwboost.model.records import Bags, Bands, ColumnFacts, Polish, Ranking
+from cwboost.model.records import Bags, Bands, ColumnFacts, Polish, Ranking, Sizes
 from cwboost.model.settings import Settings
-from cwboost.model.term import Term
+from cwboost.model.term import Term, column_groups
 from cwboost.optimizers import Optimizer
 
 from .model_parts import (
@@ -45,9 +46,16 @@ FORMAT, VERSION = "cwboost model", 4
 READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-    "path", "settings", "bags", "bands", "polish",
+    "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
+    "dropped", "path", "settings", "bags", "bands", "polish",
 )  # fmt: skip
+NEW_IN_4: dict[str, dict[str, Any]] = {  # fields of learners and bases, as older versions had them
+    "Spline": {"tails": "smooth"},
+    "Centered": {"tails": "smooth"},
+    "spline": {"tails": "smooth", "ridge": 0.0},
+    "levels": {"ridge": 0.0},
+    "mark": {"ridge": 0.0},
+}
 
 # --- saving ---------------------------------------------------------------------------------------
 
@@ -111,6 +119,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "terms": [_plain_term(term) for term in model.terms.values()],
         "interactions": plain(model.interactions),
         "importance": plain(model.shares) if finite_shares else None,
+        "sizes": _plain_sizes(model.sizes),
         "edits": plain(model.edits),
         "dropped": plain(model.dropped),
         "path": path,
@@ -119,6 +128,13 @@ def to_dict(model: Model) -> dict[str, Any]:
         "bands": None if model.bands is None else _plain_bands(model.bands),
         "polish": None if model.polish is None else _plain_polish(model.polish),
     }
+
+
+def _plain_sizes(sizes: Sizes | None) -> dict[str, Any] | None:
+    """Return the sizes as plain data; None if some are not finite."""
+    if sizes is None or not np.isfinite([*sizes.terms.values()]).all():
+        return None
+    return {"terms": dict(sizes.terms), "columns": dict(sizes.columns)}
 
 
 def _plain_bags(bags: Bags) -> dict[str, Any]:
@@ -209,22 +225,43 @@ def from_dict(data: Any) -> Model:
             f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
-        return _read_model(data if version == VERSION else _upgraded(data))
+        return _read_model(_upgraded(data, version))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
 
 
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 3 did not have polish. Version 2 did not have pairs without main effects, bags or
-    bands. Version 1 did not have the spread of the rows over the columns, and the first files did
-    not count evaluations.
+    Version 3 did not have sizes, polish, or penalties that depend on the rows.
     """
-    data = {**data, "polish": None}
-    if data["version"] == 3:
+    if version < 3:
+        data = _upgraded_to_3(data)
+    if version < 4:
+        data = {**data, "polish": None, "sizes": None, "terms": _with_row_penalties(data.get("terms"))}
+    return data
+
+
+def _with_row_penalties(data: Any) -> Any:
+    """Return terms of version 3, or parts of them, with the fields of penalties that depend on the
+    rows, which they do not have."""
+    if isinstance(data, list):
+        return [_with_row_penalties(item) for item in data]
+    if not isinstance(data, dict):
         return data
-    data |= {"dropped": [], "bags": None, "bands": None}
+    kind = data.get("type")
+    new = NEW_IN_4.get(kind, {}) if isinstance(kind, str) else {}
+    parts = ("learner", "basis", "a", "b")
+    return {**new, **data, **{key: _with_row_penalties(data[key]) for key in parts if key in data}}
+
+
+def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 1 or 2 in the form of version 3.
+
+    Version 2 did not have pairs without main effects, bags or bands. Version 1 did not have the
+    spread of the rows over the columns, and the first files did not count evaluations.
+    """
+    data = {**data, "dropped": [], "bags": None, "bands": None}
     columns, path, terms = (data.get(key) for key in ("columns", "path", "terms"))
     if isinstance(columns, dict):
         columns = {
@@ -276,6 +313,7 @@ def _read_model(data: dict[str, Any]) -> Model:
         best_iteration=_read_iteration(data["iteration"], path),
         settings=_read_settings(data["settings"], loss),
         shares=_read_shares(data["importance"], len(terms)),
+        sizes=_read_sizes(data["sizes"], terms),
         edits=read_edits(data["edits"], terms, q),
         dropped=read(tuple[str, ...], data["dropped"], "dropped"),
         bags=None if data["bags"] is None else read_bags(data["bags"], terms, q),
@@ -322,3 +360,18 @@ def _read_shares(data: Any, n_terms: int) -> Floats | None:
     fits = shares is None or len(shares) == n_terms
     require(fits, "importance", f"expected {n_terms} numbers", data)
     return shares
+
+
+def _read_sizes(data: Any, terms: Mapping[str, Term]) -> Sizes | None:
+    if data is None:
+        return None
+    require(isinstance(data, dict), "sizes", "expected an object or null", data)
+    check_keys(data, ("terms", "columns"), "sizes")
+    known = {"terms": set(terms), "columns": set(column_groups(terms).values())}
+    found: dict[str, dict[str, float]] = {}
+    for key, names in known.items():
+        found[key] = read(dict[str, float], data[key], f"sizes.{key}")
+        require(names >= set(found[key]), f"sizes.{key}", f"expected names of {key}", data[key])
+        fits = all(size >= 0 for size in found[key].values())
+        require(fits, f"sizes.{key}", "expected numbers of at least 0", data[key])
+    return Sizes(MappingProxyType(found["terms"]), MappingProxyType(found["columns"]))

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from .problem import FitProblem
 
 
-def integral_shares(problem: FitProblem[Any], model: Model, moved: Sequence[int]) -> Floats:
+def integral_shares(
+    problem: FitProblem[Any], model: Model, moved: Sequence[int], part: int = TRAINING_PART
+) -> Floats:
     """Return the importance of every term: its share of the fall of the training risk.
 
     The share is the inner product of the term's effect with the residual, averaged along the line
     from the start to the model. `moved` has the numbers of the terms that are not zero throughout.
     """
     prepared, rows = problem.prepared, problem.rows
-    q, total = model.n_outputs, rows.weight(TRAINING_PART)
+    q, total = model.n_outputs, rows.weight(part)
     of_term, start = prepared.shared_bins.of_term, list(model.start_vector)
     # The momentum slot holds the scores at the start: it is free after boosting.
     batch: list[Any] = [_core.Fill(SLOT_F, start), _core.Fill(SLOT_H, start)]
@@ -34,8 +36,8 @@ def integral_shares(problem: FitProblem[Any], model: Model, moved: Sequence[int]
         if term.chosen:
             effects[k] = np.ascontiguousarray((prepared.core_rows[k] @ term.beta).T)
             batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
-    batch.append(_core.MeanResidual(SLOT_H, SLOT_F, SLOT_R, TRAINING_PART))
-    batch.append(_core.BinSums([SLOT_R], [of_term[k] for k in effects], TRAINING_PART))
+    batch.append(_core.MeanResidual(SLOT_H, SLOT_F, SLOT_R, part))
+    batch.append(_core.BinSums([SLOT_R], [of_term[k] for k in effects], part))
     sums = rows.run(batch)[-1].sums
     out = np.zeros(len(model.terms))
     for (k, effect), s in zip(effects.items(), sums, strict=True):

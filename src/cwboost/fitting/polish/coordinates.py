@@ -3,9 +3,9 @@
 The coefficients of a term are C u. Over the rows, the functions of the coordinates u are
 uncorrelated and have variance 1 / (sum of weights), and the penalty of the basis is diagonal
 (Demmler and Reinsch). Directions that the rows do not decide are left out, the constant among
-them. A term has up to two penalties: one for the directions that the basis penalises, and one for
-those it leaves free, such as the straight line of a spline. The second lets a term shrink to
-nothing.
+them. A term has up to three penalties: one for the directions that the basis penalises, one for
+those it leaves free, such as the straight line of a spline, and one for the coefficient of missing
+cells. The second lets a term shrink to nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cwboost.terms.bases import Basis
 DECIDED = 1e-5  # eigenvalues below this are directions that the rows hardly decide
 FREE = 1.0 - 1e-6  # eigenvalues above this are directions without penalty
 JITTER = 1e-8  # for directions without rows and penalty, such as the constant
+MISSING_ROWS = 10.0  # n missing rows keep at most a share n / (n + 10) of their own effect
 
 
 class Penalty(NamedTuple):
@@ -32,6 +33,7 @@ class Penalty(NamedTuple):
     term: int  # position among the polished terms
     size: Floats  # (r,) of the coordinates of that term; zero where it does not apply
     rank: int
+    least: float = 0.0  # the smallest lambda, in units of the second derivative of one row
 
 
 class Coordinates(NamedTuple):
@@ -40,6 +42,7 @@ class Coordinates(NamedTuple):
     matrix: Floats  # C (d, r)
     penalised: Floats  # (r,) the basis's penalty of each coordinate
     free: Any  # (r,) bool: coordinates that the basis does not penalise
+    missing: float = 0.0  # share of missing cells, if the last coordinate is theirs alone
 
     @property
     def size(self) -> int:
@@ -48,10 +51,14 @@ class Coordinates(NamedTuple):
     def penalties(self, term: int) -> list[Penalty]:
         """Return the penalties of the term with this position."""
         out = []
-        if not self.free.all():
-            out.append(Penalty(term, self.penalised, int((~self.free).sum())))
+        if self.penalised.any():
+            out.append(Penalty(term, self.penalised, int(np.count_nonzero(self.penalised))))
         if self.free.any():
             out.append(Penalty(term, self.free.astype(np.float64), int(self.free.sum())))
+        if self.missing:
+            last = np.zeros(self.size)
+            last[-1] = 1.0
+            out.append(Penalty(term, last, 1, MISSING_ROWS / self.missing))
         return out
 
     @classmethod
@@ -60,7 +67,9 @@ class Coordinates(NamedTuple):
 
         `gram` (d, d) and `sums` (d,) are B'WB and B'W1 for weights that sum to one.
         """
-        allowed, penalty = _allowed(basis, system, gram)
+        if basis.ridge > 0.0 and gram[-1, -1] > 0.0:
+            return cls._with_missing(basis, gram, sums)
+        allowed, penalty = _allowed(basis, system, gram, sums)
         centred = gram - np.outer(sums, sums)
         if allowed is not None:
             centred = allowed.T @ centred @ allowed
@@ -68,12 +77,38 @@ class Coordinates(NamedTuple):
         matrix = vectors if allowed is None else allowed @ vectors
         return cls(np.ascontiguousarray(matrix), penalised, free)
 
+    @classmethod
+    def _with_missing(cls, basis: Basis, gram: Floats, sums: Floats) -> Coordinates:
+        """Return the coordinates if the last coefficient is for missing cells alone."""
+        d, share = len(gram), float(gram[-1, -1])
+        matrix = np.zeros((d, 1))
+        matrix[-1] = 1.0 / np.sqrt(share)
+        penalised, free = np.zeros(1), np.zeros(1, bool)
+        if d > 1:
+            known, mean = gram[:-1, :-1], sums[:-1] / max(1.0 - share, 1e-300)
+            centred = known - (1.0 - share) * np.outer(mean, mean)  # over the known cells
+            penalty = _penalty(basis, sums)[:-1, :-1]
+            vectors, own, own_free = _demmler_reinsch((centred + centred.T) / 2, penalty)
+            matrix = np.block([[vectors, np.zeros((d - 1, 1))], [np.zeros(vectors.shape[1]), matrix[-1]]])
+            penalised, free = np.append(own, 0.0), np.append(own_free, False)
+        return cls(np.ascontiguousarray(matrix), penalised, free, share)
+
     def of(self, gram: Floats, sums: Floats, coef: Floats) -> Floats:
         """Return the coordinates of coefficients (d,), given B'WB and B'W1 as in `make`."""
-        return np.asarray(self.matrix.T @ (gram @ coef - sums * (sums @ coef)))
+        centred = gram - np.outer(sums, sums)
+        turned = self.matrix.T @ centred @ self.matrix  # 1, unless some cells are missing
+        return np.linalg.lstsq(turned, self.matrix.T @ (centred @ coef), rcond=1e-10)[0]
 
 
-def _allowed(basis: Basis, system: System, gram: Floats) -> tuple[Floats | None, Floats]:
+def _penalty(basis: Basis, sums: Floats) -> Floats:
+    """Return the (d, d) penalty of a basis, given its mean row."""
+    penalty = basis.penalty_for(sums) if basis.penalty_needs_rows else basis.penalty()
+    return np.diag(penalty) if penalty.ndim == 1 else np.asarray(penalty)
+
+
+def _allowed(
+    basis: Basis, system: System, gram: Floats, sums: Floats
+) -> tuple[Floats | None, Floats]:
     """Return (d, m) functions that the term may have (None: all), and the penalty of those."""
     if basis.is_interaction:  # orthogonal to main effects on these rows
         removed, inner = basis.removed(), basis.inner  # type: ignore[attr-defined]
@@ -82,8 +117,7 @@ def _allowed(basis: Basis, system: System, gram: Floats) -> tuple[Floats | None,
         weigher = np.linalg.pinv(removed @ onto, 1e-10, hermitian=True) @ onto.T
         allowed = (np.eye(basis.n_coef) - removed.T @ weigher)[:, inner]
         return allowed, np.asarray(basis.inner_penalty())  # type: ignore[attr-defined]
-    penalty = basis.penalty()
-    penalty = np.diag(penalty) if penalty.ndim == 1 else np.asarray(penalty)
+    penalty = _penalty(basis, sums)
     if system.removed is None or system.weigher is None:
         return None, penalty
     return np.eye(basis.n_coef) - system.removed.T @ system.weigher, penalty

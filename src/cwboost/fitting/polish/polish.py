@@ -15,7 +15,9 @@ import numpy as np
 from cwboost import _core
 from cwboost._core import ALL_PART, SLOT_F, SLOT_H, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.checks import is_number
+from cwboost.fitting.effect_sizes import effect_sizes
 from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.integral_importance import integral_shares
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.scores import score_batch
@@ -198,10 +200,12 @@ def polished_model(
         dispersion=found.dispersion,
         factors=MappingProxyType(posterior_factors(rows, found, smoothing, names)),
     )
-    return replace(
+    polished = replace(
         model,
         terms=MappingProxyType(terms),
         start_vector=combine(weight, model.start_vector, np.array([start])),
         polish=record,
-        shares=None,
     )
+    problem = rows.problem
+    shares = integral_shares(problem, polished, rows.terms, rows.part)
+    return replace(polished, shares=shares, sizes=effect_sizes(problem, polished, rows.part))

@@ -59,6 +59,7 @@ class Smoothing:
         ranks = np.array([p.rank for p in self.penalties], dtype=np.float64)
         sizes = np.array([p.size.sum() for p in self.penalties])
         self.start = 0.1 * rows.weight * ranks / sizes
+        self.least = np.array([p.least for p in self.penalties])
         self.values = self.start.copy()
         self._last = np.zeros(len(ranks))  # last change of the logarithm
         self._speed = np.ones(len(ranks))
@@ -82,8 +83,11 @@ class Smoothing:
             out[place] += value * p.size
         return out
 
-    def update(self, u: Floats, inverse: Floats, phi: float) -> None:
-        """Take a step of the Fellner-Schall iteration; `inverse` is the diagonal of A^-1."""
+    def update(self, u: Floats, inverse: Floats, phi: float, row: float) -> None:
+        """Take a step of the Fellner-Schall iteration.
+
+        `inverse` is the diagonal of A^-1, `row` the mean second derivative of one row.
+        """
         for j, (p, place) in enumerate(zip(self.penalties, self.places, strict=True)):
             old = self.values[j]
             room = max(p.rank / old - float(p.size @ inverse[place]), 1e-12 / old)
@@ -94,7 +98,8 @@ class Smoothing:
             self._last[j] = change
             limit = np.log(STRETCH)
             new = old * np.exp(np.clip(self._speed[j] * change, -limit, limit))
-            self.values[j] = np.clip(new, SMALLEST * self.start[j], LARGEST * self.start[j])
+            least = max(SMALLEST * self.start[j], row * self.least[j])
+            self.values[j] = np.clip(new, least, max(least, LARGEST * self.start[j]))
 
 
 def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -> Refit:
@@ -129,7 +134,7 @@ def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -
         settled = abs(before - risk) * rows.weight < 0.1 * phi * max(edf, 1.0)
         if settled and abs(edf - old) < TOLERANCE * edf:
             break
-        smoothing.update(rows.u, inverse, phi)
+        smoothing.update(rows.u, inverse, phi, total / n_rows)
     values = smoothing.values.copy()
     return Refit(rows.u.copy(), rows.intercept, values, own_edf, phi, factor, n_steps, n_grams)
 
