@@ -238,7 +238,12 @@ def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     if version < 3:
         data = _upgraded_to_3(data)
     if version < 4:
-        data = {**data, "polish": None, "sizes": None, "terms": _with_row_penalties(data.get("terms"))}
+        data = {
+            **data,
+            "polish": None,
+            "sizes": None,
+            "terms": _with_row_penalties(data.get("terms")),
+        }
     return data
 
 

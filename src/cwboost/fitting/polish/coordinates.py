@@ -89,7 +89,9 @@ class Coordinates(NamedTuple):
             centred = known - (1.0 - share) * np.outer(mean, mean)  # over the known cells
             penalty = _penalty(basis, sums)[:-1, :-1]
             vectors, own, own_free = _demmler_reinsch((centred + centred.T) / 2, penalty)
-            matrix = np.block([[vectors, np.zeros((d - 1, 1))], [np.zeros(vectors.shape[1]), matrix[-1]]])
+            matrix = np.block(
+                [[vectors, np.zeros((d - 1, 1))], [np.zeros(vectors.shape[1]), matrix[-1]]]
+            )
             penalised, free = np.append(own, 0.0), np.append(own_free, False)
         return cls(np.ascontiguousarray(matrix), penalised, free, share)
 
@@ -97,7 +99,8 @@ class Coordinates(NamedTuple):
         """Return the coordinates of coefficients (d,), given B'WB and B'W1 as in `make`."""
         centred = gram - np.outer(sums, sums)
         turned = self.matrix.T @ centred @ self.matrix  # 1, unless some cells are missing
-        return np.linalg.lstsq(turned, self.matrix.T @ (centred @ coef), rcond=1e-10)[0]
+        found = np.linalg.lstsq(turned, self.matrix.T @ (centred @ coef), rcond=1e-10)[0]
+        return np.asarray(found, dtype=np.float64)
 
 
 def _penalty(basis: Basis, sums: Floats) -> Floats:

@@ -200,12 +200,12 @@ def polished_model(
         dispersion=found.dispersion,
         factors=MappingProxyType(posterior_factors(rows, found, smoothing, names)),
     )
-    polished = replace(
+    out = replace(
         model,
         terms=MappingProxyType(terms),
         start_vector=combine(weight, model.start_vector, np.array([start])),
         polish=record,
     )
     problem = rows.problem
-    shares = integral_shares(problem, polished, rows.terms, rows.part)
-    return replace(polished, shares=shares, sizes=effect_sizes(problem, polished, rows.part))
+    shares = integral_shares(problem, out, rows.terms, rows.part)
+    return replace(out, shares=shares, sizes=effect_sizes(problem, out, rows.part))

@@ -8,6 +8,7 @@ boosted scores get a share only where held-out rows clearly ask for it (docs/def
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import NamedTuple
 
 from cwboost.frames.columns import Floats
@@ -30,14 +31,14 @@ class HeldOutRisk(NamedTuple):
 def choose_weight(held_out: HeldOutRisk) -> float:
     """Return the weight of the polished scores, from 0 to 1."""
     at_zero, at_half, at_one = held_out.losses
+    if not all(map(isfinite, held_out.losses)):  # one of the two fits has diverged
+        return 1.0 if isfinite(at_one) else 0.0
     curvature = 4.0 * (at_zero + at_one - 2.0 * at_half)
     slope = at_one - at_zero - curvature / 2.0
     if curvature > 0.0:
         precision, best = curvature / held_out.dispersion, -slope / curvature
-    else:  # the two hardly differ, or an overflow
+    else:  # the two hardly differ
         precision, best = 0.0, 1.0
-    if not precision < float("inf"):  # a risk is infinite
-        return 1.0 if at_one <= at_zero else 0.0
     weight = (precision * best + PRIOR_PRECISION) / (precision + PRIOR_PRECISION)
     if weight > NEARLY_ONE:
         return 1.0
