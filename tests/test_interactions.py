@@ -600,10 +600,10 @@ def test_one_column_has_no_pairs(table):
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
-        ("all", TypeError, "expected a number, 'auto' or pairs of columns, got 'all'"),
+        ("every", TypeError, "expected 'auto', 'all', a number or pairs of columns, got 'every'"),
         (-1, ValueError, "interactions must be at least 0, got -1"),
-        (2.5, TypeError, "expected a number, 'auto' or pairs"),
-        (True, TypeError, "expected a number, 'auto' or pairs"),
+        (2.5, TypeError, "expected 'auto', 'all', a number or pairs"),
+        (True, TypeError, "expected 'auto', 'all', a number or pairs"),
         ([("x0",)], TypeError, r"such as \('age', 'job'\), got \('x0',\)"),
         ([("x0", 1)], TypeError, r"such as \('age', 'job'\), got \('x0', 1\)"),
         (["x0:x1"], TypeError, "such as"),
@@ -645,7 +645,17 @@ def test_files_of_version_2_are_read():
     np.testing.assert_array_equal(old.predict(table), model.predict(table))
 
 
-@pytest.mark.parametrize("change", [{"a": ["x0"]}, {"chosen": 99}, {"gain": [1.0, 2.0]}, {"b": []}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"a": ["x0"]},
+        {"tried": 99},
+        {"positions": [1]},
+        {"rule": "x"},
+        {"gain": [1.0, 2.0]},
+        {"b": []},
+    ],
+)
 def test_damaged_rankings_are_refused(change):
     table, y = planted(n=300)
     data = to_dict(cb.fit(table, y, interactions=1, n_iter=5))
@@ -755,7 +765,7 @@ def test_command_line(tmp_path, capsys):
     assert "column 'nope' is not in the table" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*common, "--interactions", "everything"])
-    assert "expected auto, a number or pairs such as age:job" in capsys.readouterr().err
+    assert "expected auto, all, a number or pairs such as age:job" in capsys.readouterr().err
     picture = tmp_path / "p.png"
     main([*common, "--interactions", "2"])
     assert main(["plot", str(out), "--kind", "interactions", "-o", str(picture)]) == 0

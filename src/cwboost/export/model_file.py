@@ -33,8 +33,8 @@ from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 3
-READABLE = (1, 2, 3)
+FORMAT, VERSION = "cwboost model", 4
+READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
@@ -181,13 +181,34 @@ def from_dict(data: Any) -> Model:
             f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
-        return _read_model(data if version == VERSION else _upgraded(data))
+        return _read_model(_upgraded(data, version))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
 
 
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
+
+    Version 3 did not say which pairs of a ranking were tried and which rule chose them.
+    """
+    if version < 3:
+        data = _upgraded_to_3(data)
+    if version < 4:
+        data = {**data, "interactions": _with_positions(data.get("interactions"))}
+    return data
+
+
+def _with_positions(ranking: Any) -> Any:
+    """Return a ranking of a version in which the chosen pairs were the first ones."""
+    if not isinstance(ranking, dict) or not isinstance(ranking.get("chosen"), int):
+        return ranking
+    chosen = ranking["chosen"]
+    rest = {key: value for key, value in ranking.items() if key != "chosen"}
+    return {**rest, "rule": "", "tried": chosen, "positions": list(range(chosen))}
+
+
+def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 1 or 2 in the form of version 3.
 
     Version 2 did not have pairs without main effects, bags or bands. Version 1 did not have the
     spread of the rows over the columns, and the first files did not count evaluations.
