@@ -12,6 +12,7 @@ import cwboost.fitting.stages as stages
 from cwboost.export.model_file import from_dict, to_dict
 from cwboost.fitting.pair_choice import HeldOutScores, fewest_pairs
 from cwboost.losses import Squared, as_loss, risk, row_losses
+from cwboost.terms.learners import pair_bins
 
 N = 3000
 
@@ -285,3 +286,24 @@ def test_estimators_and_command_line_take_all(tmp_path):
         words = ["fit", str(file), "--target", "y", "-o", str(out), "--quiet"]
         assert main([*words, "--interactions", rule]) == 0
         assert cb.load(out).interactions.rule == rule
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def test_many_pairs_have_coarser_cells(monkeypatch):
+    import cwboost.terms.learners.tensor as tensor
+
+    table, y = make_rows()
+    monkeypatch.setattr(tensor, "PAIR_MEMORY", 8 * 2 * 14.5**4)  # 14 steps for two pairs
+    few, many = (fit(table, y, k, n_iter=5) for k in (2, 6))
+    for model, steps in ((few, 14), (many, 11)):
+        term = model.terms["x1:x2"]
+        margins = (cb.Step(x, bins=steps) for x in ("x1", "x2"))
+        assert term.learner == cb.Tensor(*margins, orthogonal=True)
+        assert term.plan.basis.a.n_levels == steps
+        assert model.terms["x3:g"].learner == cb.Tensor("x3", "g", orthogonal=True)
+    monkeypatch.undo()
+    alone = fit(table, y, [("x1", "x2")], n_iter=5).terms["x1:x2"]
+    assert alone.learner == cb.Tensor("x1", "x2", orthogonal=True)
+    assert alone.plan.basis.a.n_levels == pair_bins(2250) == 19

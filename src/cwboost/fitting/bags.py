@@ -28,11 +28,18 @@ from .input_data import FitData, Split, hold_out
 from .integral_importance import integral_shares
 from .interactions import Pairs, usable_rule
 from .options import FitOptions
-from .pair_choice import HeldOutScores, chosen_pairs, effect_at, fewest_pairs, largest_first
+from .pair_choice import (
+    HeldOutScores,
+    chosen_pairs,
+    effect_at,
+    fewest_pairs,
+    largest_first,
+    pairs_of,
+)
 from .parallel_fits import Halt, run_all
 from .prepared import PreparedRows
 from .problem import FitProblem
-from .stages import lowest_risk, n_stages, with_pairs
+from .stages import lowest_risk, n_stages, with_pairs, without_pairs
 from .starting_point import StartingPoint
 
 LEFT_OUT = 0.2  # default fraction of the rows that a bag leaves out
@@ -182,20 +189,18 @@ def fit_bags(
     interactions = usable_rule(interactions, not options.optimizer.ends_on_all_rows)
     options = options.within(1 / n_stages(interactions))
     main, main_bags = fit(prepared, {})
-    prepared, ranking = with_pairs(prepared, main, interactions, bar)
-    n_main, n_terms = len(main.terms), len(prepared.plans)
-    if n_terms == n_main:
+    with_all, ranking = with_pairs(prepared, main, interactions, bar)
+    if len(with_all.plans) == len(main.terms):
         return replace(main, interactions=ranking)
-    model, bags = fit(prepared, main_bags)
-    if interactions == "auto" and ranking is not None:
-        kept = _choose_pairs(prepared, draw, (main, main_bags), (model, bags))
-        if 0 < len(kept) < n_terms - n_main:
-            prepared = prepared.select([*range(n_main), *kept])
-            model, _ = fit(prepared, main_bags)
-        if not kept or lowest_risk(model) >= lowest_risk(main):
-            prepared, model = prepared.select(range(n_main)), main
-        ranking = ranking.with_terms(prepared.plans)
-    return replace(model, interactions=ranking)
+    model, bags = fit(with_all, main_bags)
+    if interactions != "auto" or ranking is None:
+        return replace(model, interactions=ranking)
+    kept = _choose_pairs(with_all, draw, (main, main_bags), (model, bags))
+    if 0 < len(kept) < len(model.terms) - len(main.terms):
+        model, _ = fit(with_pairs(prepared, main, kept, bar)[0], main_bags)
+    if kept and lowest_risk(model) < lowest_risk(main):
+        return replace(model, interactions=ranking.with_pairs(kept))
+    return without_pairs(main, ranking)
 
 
 def _choose_pairs(
@@ -203,8 +208,8 @@ def _choose_pairs(
     draw: Draw,
     main: tuple[Model, FittedBags],
     full: tuple[Model, FittedBags],
-) -> list[int]:
-    """Return the numbers of the pairs of `full` that stay.
+) -> Pairs:
+    """Return the pairs of `full` that stay.
 
     They are judged by all rows that some bags left out, with the mean score of these bags.
     """
@@ -228,7 +233,7 @@ def _choose_pairs(
         full=_mean_held_out(draw.held, {b: bag.scores for b, bag in full[1].items()}),
         effect=effect,
     )
-    return fewest_pairs(scores, largest_first(prepared, coef))
+    return pairs_of(full[0], fewest_pairs(scores, largest_first(prepared, coef)))
 
 
 def _fit_bag(

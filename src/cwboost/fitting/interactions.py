@@ -274,16 +274,26 @@ def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[
             raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
 
 
-def pair_learners(pairs: Pairs, others: Sequence[Plan]) -> list[Learner]:
-    """Return learners for the pairs that have no term yet."""
+def pair_learners(
+    pairs: Pairs,
+    others: Sequence[Plan],
+    summaries: Mapping[str, ColumnSummary],
+    n_rows: int,
+) -> list[Learner]:
+    """Return learners for the pairs that have no term yet; many pairs have coarser cells."""
     have_term = {frozenset(plan.columns) for plan in others if len(plan.columns) == 2}
     names = {plan.name for plan in others}
+    bins = pair_bins(n_rows, n_pairs=len(pairs))
+    coarser = bins < pair_bins(n_rows)
     out: list[Learner] = []
     for a, b in pairs:
         if frozenset((a, b)) not in have_term:
             have_term.add(frozenset((a, b)))
             name = None if f"{a}:{b}" not in names else f"({a}):({b})"
-            out.append(Tensor(a, b, orthogonal=True, name=name))
+            numeric = all(summaries[column].kind == "numbers" for column in (a, b))
+            coarse = coarser and numeric
+            left, right = (Step(column, bins=bins) if coarse else column for column in (a, b))
+            out.append(Tensor(left, right, orthogonal=True, name=name))
     return out
 
 

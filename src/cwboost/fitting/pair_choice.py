@@ -22,6 +22,7 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, row_losses
 from cwboost.model.model import Model
 
+from .interactions import Pairs
 from .prepared import PreparedRows
 from .problem import FitProblem
 
@@ -39,8 +40,8 @@ class HeldOutScores(NamedTuple):
     effect: Callable[[int], Floats]  # (q, n) what the term of this number adds to `full`
 
 
-def choose_pairs(problem: FitProblem[PreparedRows], main: Model, full: Model) -> list[int]:
-    """Return the numbers of the pairs of `full` that stay, judged by its validation rows.
+def choose_pairs(problem: FitProblem[PreparedRows], main: Model, full: Model) -> Pairs:
+    """Return the pairs of `full` that stay, judged by its validation rows.
 
     `full` is a model of the problem, `main` the model of main effects from which it continued.
     """
@@ -55,13 +56,19 @@ def choose_pairs(problem: FitProblem[PreparedRows], main: Model, full: Model) ->
         full=problem.scores(full)[:, held],
         effect=lambda k: effect_at(prepared, k, coef[k], held),
     )
-    return fewest_pairs(scores, largest_first(prepared, coef))
+    return pairs_of(full, fewest_pairs(scores, largest_first(prepared, coef)))
 
 
 def chosen_pairs(model: Model, n_main: int) -> dict[int, Floats]:
     """Return the coefficients of the chosen terms after the first `n_main`, by their number."""
     terms = list(model.terms.values())
     return {k: terms[k].beta for k in range(n_main, len(terms)) if terms[k].chosen}
+
+
+def pairs_of(model: Model, numbers: Sequence[int]) -> Pairs:
+    """Return the columns of the terms of these numbers, which are pairs."""
+    columns = [term.columns for term in model.terms.values()]
+    return [(columns[k][0], columns[k][1]) for k in numbers]
 
 
 def effect_at(prepared: PreparedRows, k: int, beta: Floats, rows: NDArray[np.bool_]) -> Floats:

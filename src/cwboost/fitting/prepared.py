@@ -152,17 +152,6 @@ class PreparedTerms(ABC):
             bin_weights=[*self.bin_weights, *more.bin_weights],
         )
 
-    def select(self, numbers: Sequence[int]) -> Self:
-        """Return the terms of these numbers over the same bins."""
-        of_term = [self.shared_bins.of_term[k] for k in numbers]
-        return replace(
-            self,
-            plans=[self.plans[k] for k in numbers],
-            shared_bins=SharedBins(self.shared_bins.sets, of_term),
-            basis_rows=[self.basis_rows[k] for k in numbers],
-            core_rows=[self.core_rows[k] for k in numbers],
-        )
-
     def systems(
         self, bin_weights: Sequence[Floats], smoothing: Sequence[float | None] | None = None
     ) -> list[System]:

@@ -102,17 +102,6 @@ class FitProblem(Generic[P]):
             rows = prepared.with_split(split)
             return FitProblem.make(rows, optimizer, begin, n_threads=n_threads)
 
-    def select(self, numbers: Sequence[int]) -> FitProblem[P]:
-        """Return the fit of some terms, with the same rows and systems."""
-        return replace(
-            self,
-            prepared=self.prepared.select(numbers),
-            plans=[self.plans[k] for k in numbers],
-            systems=[self.systems[k] for k in numbers],
-            learners=[self.learners[k] for k in numbers],
-            all_learners=[self.all_learners[k] for k in numbers] if self.all_learners else [],
-        )
-
     # --- models -----------------------------------------------------------------------------------
 
     def template(self, patience: int | None) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from cwboost import _core
@@ -38,20 +39,41 @@ def run_stages(
         return problem.boost(model, _core.Path(), options, context)
     validates = prepared.has_validation and not options.optimizer.ends_on_all_rows
     interactions = usable_rule(interactions, validates)
-    share = 1 / n_stages(interactions)
-    main = problem.boost(model, _core.Path(), options.within(share), context)
-    with garbage_collection_paused():
-        try:
-            prepared, ranking = with_pairs(prepared, main, interactions, context.progress)
-        except KeyboardInterrupt:
-            raise Interrupted(main) from None
-        if len(prepared.plans) == len(main.terms):
-            return replace(main, interactions=ranking)
-        problem = FitProblem.make(prepared, options.optimizer, begin)
-    model = _continue(problem, main, options.within(2 * share), context, ranking)
-    if interactions != "auto":
+    limited = options.within(1 / n_stages(interactions))
+    main = problem.boost(model, _core.Path(), limited, context)
+    return _add_pairs(problem, main, interactions, options, context)
+
+
+def _add_pairs(
+    problem: FitProblem[Any],
+    main: Model,
+    interactions: int | str | Pairs,
+    options: FitOptions,
+    context: RunContext,
+) -> Model:
+    """Return the model with pairs, given the problem and the model of main effects."""
+    prepared, bar = problem.prepared, context.progress
+    try:
+        with_all, ranking = with_pairs(prepared, main, interactions, bar)
+    except KeyboardInterrupt:
+        raise Interrupted(main) from None
+    if len(with_all.plans) == len(main.terms):
+        return replace(main, interactions=ranking)
+    limited = options.within(2 / n_stages(interactions))
+    model, problem = _continue(problem, with_all, main, ranking, limited, context)
+    if interactions != "auto" or ranking is None:
         return model
-    return _without_needless_pairs(problem, main, model, options, context)
+    try:
+        kept = choose_pairs(problem, main, model)
+    except KeyboardInterrupt:
+        raise Interrupted(model) from None
+    ranking = ranking.with_pairs(kept)
+    if 0 < len(kept) < len(model.terms) - len(main.terms):
+        with_kept, _ = with_pairs(prepared, main, kept, bar)
+        model, _ = _continue(problem, with_kept, main, ranking, options, context)
+    return (
+        model if kept and lowest_risk(model) < lowest_risk(main) else without_pairs(main, ranking)
+    )
 
 
 def n_stages(interactions: int | str | Pairs | None) -> int:
@@ -62,41 +84,26 @@ def n_stages(interactions: int | str | Pairs | None) -> int:
 
 
 def _continue(
-    problem: FitProblem[P],
+    problem: FitProblem[Any],
+    prepared: PreparedTerms,
     main: Model,
+    ranking: Ranking | None,
     options: FitOptions,
     context: RunContext,
-    ranking: Ranking | None,
-) -> Model:
-    """Return the model of main effects and pairs, from the best iterate of the main effects."""
+) -> tuple[Model, FitProblem[Any]]:
+    """Continue from the best iterate of the main effects with more terms."""
     with garbage_collection_paused():
+        problem = FitProblem.make(prepared, problem.optimizer, problem.begin)
         model = replace(problem.template(options.patience), interactions=ranking)
     model, history = problem.continue_from(model, main)
     more = options._replace(n_iter=options.n_iter + model.n_iter)
-    return problem.boost(model, history, more, context)
+    return problem.boost(model, history, more, context), problem
 
 
-def _without_needless_pairs(
-    problem: FitProblem[Any], main: Model, full: Model, options: FitOptions, context: RunContext
-) -> Model:
-    """Return the fit of the pairs that validation rows ask for, of a model with all candidates.
-
-    If that fit does not lower the validation risk, return the main effects.
-    """
-    assert full.interactions is not None
-    try:
-        kept = choose_pairs(problem, main, full)
-    except KeyboardInterrupt:
-        raise Interrupted(full) from None
-    n_main, model = len(main.terms), full
-    if 0 < len(kept) < len(full.terms) - n_main:
-        problem = problem.select([*range(n_main), *kept])
-        ranking = full.interactions.with_terms(problem.plans)
-        model = _continue(problem, main, options, context, ranking)
-    if not kept or lowest_risk(model) >= lowest_risk(main):
-        ranking = full.interactions.with_terms(problem.plans[:n_main])
-        return replace(main, interactions=ranking)
-    return model
+def without_pairs(main: Model, ranking: Ranking) -> Model:
+    """Return the model of main effects with a ranking of which no pair was chosen."""
+    pairs = [term.columns for term in main.terms.values() if len(term.columns) == 2]
+    return replace(main, interactions=ranking.with_pairs(pairs))
 
 
 def lowest_risk(model: Model) -> float:
@@ -124,10 +131,9 @@ def with_pairs(
             tried=count_candidates(interactions, ranking),
         )
         interactions = ranking.pairs[: ranking.tried]
-    learners = pair_learners(interactions, prepared.plans)
-    names = dict.fromkeys(name for learner in learners for name in learner.columns)
-    new = [name for name in names if name not in summaries]
+        ranking = ranking.with_pairs(interactions)
+    new = [name for name in dict.fromkeys(chain(*interactions)) if name not in summaries]
     summaries = {**summarize_columns(new, data.table, data.sample, threads), **summaries}
+    learners = pair_learners(interactions, prepared.plans, summaries, data.sample.n_rows)
     plans = plan_terms(learners, data.table, data.sample, summaries, threads, prepared.plans)
-    prepared = prepared.with_more(plans, summaries) if plans else prepared
-    return prepared, None if ranking is None else ranking.with_terms(prepared.plans)
+    return prepared.with_more(plans, summaries) if plans else prepared, ranking

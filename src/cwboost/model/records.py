@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,6 @@ RULE_WORDS = {  # how a fit chooses pairs (Ranking.rule), in words
     "all": "as many as gain more than noise does",
     "auto": "the fewest of {tried:,} within one standard error of the lowest validation risk",
 }
-
-
-class HasColumns(Protocol):
-    """A term or the plan of one."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -125,9 +118,9 @@ class Ranking:
         )
         return f"{self.chosen:,} of {self.n_pairs:,} pairs{reason}"
 
-    def with_terms(self, terms: Iterable[HasColumns]) -> Ranking:
-        """Return the ranking whose chosen pairs are those among the tried ones that have a term."""
-        have = {frozenset(term.columns) for term in terms}
+    def with_pairs(self, pairs: Iterable[tuple[str, ...]]) -> Ranking:
+        """Return the ranking with other chosen pairs, which are among the tried ones."""
+        have = {frozenset(pair) for pair in pairs}
         tried = self.pairs[: self.tried]
         return replace(
             self, positions=tuple(k for k, pair in enumerate(tried) if frozenset(pair) in have)
