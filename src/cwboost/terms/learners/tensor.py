@@ -23,7 +23,7 @@ TENSOR_KNOTS = 10
 MAX_TENSOR_COEF = 4096  # a system of this size takes 134 MB
 PAIR_BINS = 4, 32  # fewest and most steps of a column in a pair without main effects
 PAIR_CELLS = 600  # most cells of such a pair with a text column, if fewer steps can achieve it
-PAIR_MEMORY = 100e6  # bytes, for the systems of all such pairs of a fit
+PAIR_MEMORY = 50e6  # bytes, for the systems of all such pairs of a fit
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,7 +162,7 @@ def pair_bins(n_rows: int, n_levels: int | None = None, n_pairs: int = 1) -> int
     >>> pair_bins(100_000, n_levels=60)
     10
     >>> [pair_bins(10_000, n_pairs=k) for k in (1, 40, 400)]
-    [32, 23, 13]
+    [32, 19, 11]
     """
     fewest, most = PAIR_BINS
     by_memory = (
