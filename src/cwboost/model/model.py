@@ -22,7 +22,7 @@ from cwboost.optimizers import Optimizer
 from .path import Path
 from .path_checks import check_has_path, check_not_averaged, check_not_edited
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking, Sizes
-from .scoring import predict_rows, warn_of_unseen, write_effects
+from .scoring import predict_rows, warn_of, write_effects
 from .settings import Settings
 from .term import Term, with_coefficients
 
@@ -60,6 +60,8 @@ class Model:
         The bootstrap fits of `with_bands`, from which `band` makes bands around the effects.
     interactions : Ranking or None
         The ranking of pairs, if the fit chose some.
+    shares, sizes : array, Sizes or None
+        What `importance` reads: the importance of the kinds "risk" and "size" on the fit's rows.
     """
 
     loss: Loss
@@ -265,9 +267,8 @@ class Model:
         """
         self.loss.check_kind(kind)
         check_threads(n_threads)
-        values, unseen = predict_rows(self, read(table), kind, offset, exposure, n_threads)
-        if unseen:
-            warn_of_unseen(unseen)
+        values, found = predict_rows(self, read(table), kind, offset, exposure, n_threads)
+        warn_of(found)
         return values
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:
