@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -287,12 +287,12 @@ def test_file_is_readable(tmp_path):
     text = (tmp_path / "m.json").read_text(encoding="utf-8")
     data = json.loads(text)
     assert text.startswith(
-        '{\n "format": "cwboost model",\n "version": 3,\n "written_by": "cwboost'
+        '{\n "format": "cwboost model",\n "version": 4,\n "written_by": "cwboost'
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-        "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-        "path", "settings", "bags", "bands",
+        "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
+        "dropped", "path", "settings", "bags", "bands",
     ]  # fmt: skip
     assert list(data["terms"][0]) == [
         "name", "learner", "encoders", "basis", "net_df_aimed_at", "smoothing", "df", "net_df",
@@ -304,8 +304,8 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 4}
-    with pytest.raises(ModelFileError, match=r"version 4 .* reads 1 to 3; update cwboost"):
+    data = {**to_dict(fit("linear")), "version": 5}
+    with pytest.raises(ModelFileError, match=r"version 5 .* reads 1 to 4; update cwboost"):
         from_dict(data)
 
 
@@ -328,6 +328,35 @@ def test_files_of_version_1_are_read(counted):
     assert all(facts.spread is None for facts in old.columns.values())
     assert old.columns == model.columns
     assert to_dict(old)["terms"] == to_dict(model)["terms"]
+
+
+def without(data, keys):
+    """Return plain data without some keys, at any depth."""
+    if isinstance(data, dict):
+        return {key: without(value, keys) for key, value in data.items() if key not in keys}
+    return [without(item, keys) for item in data] if isinstance(data, list) else data
+
+
+def test_files_of_version_3_are_read():
+    """Penalties did not depend on the rows, and models keep what they stored."""
+    x = np.append(np.linspace(0, 1, 99), [np.nan, 30.0])
+    table = {"x": x, "z": np.roll(x, 7)}
+    y = np.nan_to_num(np.sin(x), nan=5.0)
+    linear = cb.Spline("x", extrapolate="linear")
+    learners = [linear, cb.Step("x"), cb.Missing("x"), cb.Centered("z"), cb.Tensor("x", "z", df=9)]
+    model = cb.fit(table, y, learners, n_iter=20)
+    data = {**without(to_dict(model), ("tails", "ridge")), "version": 3}
+    old = from_dict(data)
+    np.testing.assert_array_equal(old.predict(table), model.predict(table))
+    assert old.terms["spline(x)"].learner == replace(linear, tails="smooth")
+    for name, term in old.terms.items():
+        assert term.plan.basis.ridge == 0.0
+        assert not term.plan.basis.penalty_needs_rows
+        assert term.plan.basis.null_dim >= model.terms[name].plan.basis.null_dim
+    classic = {**data, "version": 4}
+    with pytest.raises(ModelFileError, match="tails"):
+        from_dict(classic)
+    assert len(old.extend(5, table, y).choices) == 25
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
@@ -441,6 +470,10 @@ def changed(data, path, value):
         (("iteration",), 13, "iteration: expected 0 to 12, got 13"),
         (("classes",), ["a", "b"], "classes: expected 0 different classes"),
         (("importance",), [1.0], "importance: expected 2 numbers"),
+        (("sizes",), 1.0, "sizes: expected an object or null"),
+        (("sizes",), {"terms": {}}, "sizes: columns missing"),
+        (("sizes", "terms"), {"q": 1.0}, "sizes.terms: expected names of terms"),
+        (("sizes", "columns"), {"x": -1.0}, "sizes.columns: expected numbers of at least 0"),
         (("settings", "seed"), -3, "settings: expected seed >= 0"),
         (("settings", "exposure"), "e", "settings.exposure: expected null with squared loss"),
         (("settings", "bins", "n"), 1, "settings.bins: bins: expected one of"),
@@ -583,7 +616,8 @@ def test_every_field_deleted_or_replaced():
             for key in path[:-1]:
                 parent = parent[key]
             del parent[path[-1]]
-            if path[0] != "columns" or len(path) != 2:
+            may_lack = {"columns": 2, "sizes": 3}  # an edited column has no stored size
+            if may_lack.get(path[0]) != len(path):
                 assert not survives(without), path
         for value in (None, [], "x", -1, 10**400, {"type": "x"}):
             loaded += survives(changed(data, path, value))

@@ -547,7 +547,7 @@ def test_importance_and_contributions_include_the_pairs():
     parts = model.contributions(table)
     total = model.intercept + sum(parts.values())
     np.testing.assert_allclose(total, model.predict(table), atol=1e-10)
-    importance = model.importance()
+    importance = model.importance("risk")
     assert sum(importance.values()) == pytest.approx(model.risk[0] - model.risk[-1], rel=1e-6)
     assert importance["x1:x2"] > importance["x0"]
 
@@ -799,7 +799,7 @@ def test_the_ranking_reports_progress(monkeypatch):
 
 def test_core_refuses_arrays_of_wrong_sizes():
     basis = TensorBasis(a=LevelBasis(n_levels=3), b=LevelBasis(n_levels=2), orthogonal=True)
-    penalty, aim = basis.inner_penalty(), (np.nan, 1.0, False, False, 0)
+    penalty, aim = basis.inner_penalty(), (np.nan, 1.0, False, False, 0, 0.0)
     fine = np.ones((3, 2)), penalty, aim, np.empty((2, 2))
     _core.solve_pairs([fine], np.empty((1, 4)))
     for wrong in (

@@ -552,9 +552,11 @@ def test_importance_sums_to_the_fall_of_the_risk(loss, name):
     for bins in ("exact", 9):
         model = problem.fit(OPTIMIZERS[name], bins=bins)
         fall = model.risk[0] - model.risk[model.best_iteration]
-        assert sum(model.importance().values()) == pytest.approx(fall, rel=1e-8, abs=1e-12)
+        shares = model.importance("risk")
+        assert shares == model.importance("integral")
+        assert sum(shares.values()) == pytest.approx(fall, rel=1e-8, abs=1e-12)
         rows = {"y": problem.y, "weights": problem.weights, "offset": problem.offset}
-        on_all = model.importance(table=problem.table, **rows)
+        on_all = model.importance("risk", table=problem.table, **rows)
         start = model.start + problem.offset
         score = model.predict(problem.table, kind="score", offset=problem.offset)
         everything = np.ones(problem.n, bool)
@@ -671,8 +673,9 @@ def test_bounds_of_the_certified_search_are_tight(name):
     eta = sum(np.sin((1 + j / 4) * table[f"x{j}"]) for j in range(6))
     y = rng.random(6000) < 1 / (1 + np.exp(-eta))
     validation = 0.3 if name == "Hybrid" else None
+    learners = [cb.Spline(x, df=5, tails="smooth") for x in table]
     model = cb.fit(
-        table, y, [cb.Spline(x, df=5) for x in table], loss="binomial", bins="sqrt", n_iter=150,
+        table, y, learners, loss="binomial", bins="sqrt", n_iter=150,
         optimizer=getattr(cb, name)(rate=0.05), validation=validation, patience=None,
     )  # fmt: skip
     assert model.path.evaluations.sum() <= 1.02 * EVALUATIONS[name]

@@ -80,6 +80,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
     n_iter_ : int
     intercept_ : float
     feature_importances_ : array of shape (n_features,)
+        Mean absolute effects of the columns, normalised to sum one.
     n_features_in_ : int
     feature_names_in_ : array of str
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -24,22 +25,29 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
 from cwboost.model.path import Path
-from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
+from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking, Sizes
 from cwboost.model.settings import Settings
-from cwboost.model.term import Term
+from cwboost.model.term import Term, column_groups
 from cwboost.optimizers import Optimizer
 
 from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path, read_terms
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 3
-READABLE = (1, 2, 3)
+FORMAT, VERSION = "cwboost model", 4
+READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-    "path", "settings", "bags", "bands",
+    "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
+    "dropped", "path", "settings", "bags", "bands",
 )  # fmt: skip
+NEW_IN_4: dict[str, dict[str, Any]] = {  # fields of learners and bases, as older versions had them
+    "Spline": {"tails": "smooth"},
+    "Centered": {"tails": "smooth"},
+    "spline": {"tails": "smooth", "ridge": 0.0},
+    "levels": {"ridge": 0.0},
+    "mark": {"ridge": 0.0},
+}
 
 # --- saving ---------------------------------------------------------------------------------------
 
@@ -103,6 +111,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "terms": [_plain_term(term) for term in model.terms.values()],
         "interactions": plain(model.interactions),
         "importance": plain(model.shares) if finite_shares else None,
+        "sizes": _plain_sizes(model.sizes),
         "edits": plain(model.edits),
         "dropped": plain(model.dropped),
         "path": path,
@@ -110,6 +119,13 @@ def to_dict(model: Model) -> dict[str, Any]:
         "bags": None if model.bags is None else _plain_bags(model.bags),
         "bands": None if model.bands is None else _plain_bands(model.bands),
     }
+
+
+def _plain_sizes(sizes: Sizes | None) -> dict[str, Any] | None:
+    """Return the sizes as plain data; None if some are not finite."""
+    if sizes is None or not np.isfinite([*sizes.terms.values()]).all():
+        return None
+    return {"terms": dict(sizes.terms), "columns": dict(sizes.columns)}
 
 
 def _plain_bags(bags: Bags) -> dict[str, Any]:
@@ -181,13 +197,38 @@ def from_dict(data: Any) -> Model:
             f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
-        return _read_model(data if version == VERSION else _upgraded(data))
+        return _read_model(_upgraded(data, version))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
 
 
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
+
+    Version 3 did not have sizes, nor penalties that depend on the rows.
+    """
+    if version < 3:
+        data = _upgraded_to_3(data)
+    if version < 4:
+        data = {**data, "sizes": None, "terms": _with_row_penalties(data.get("terms"))}
+    return data
+
+
+def _with_row_penalties(data: Any) -> Any:
+    """Return terms of version 3, or parts of them, with the fields of penalties that depend on the
+    rows, which they do not have."""
+    if isinstance(data, list):
+        return [_with_row_penalties(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    kind = data.get("type")
+    new = NEW_IN_4.get(kind, {}) if isinstance(kind, str) else {}
+    parts = ("learner", "basis", "a", "b")
+    return {**new, **data, **{key: _with_row_penalties(data[key]) for key in parts if key in data}}
+
+
+def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 1 or 2 in the form of version 3.
 
     Version 2 did not have pairs without main effects, bags or bands. Version 1 did not have the
     spread of the rows over the columns, and the first files did not count evaluations.
@@ -244,6 +285,7 @@ def _read_model(data: dict[str, Any]) -> Model:
         best_iteration=_read_iteration(data["iteration"], path),
         settings=_read_settings(data["settings"], loss),
         shares=_read_shares(data["importance"], len(terms)),
+        sizes=_read_sizes(data["sizes"], terms),
         edits=read_edits(data["edits"], terms, q),
         dropped=read(tuple[str, ...], data["dropped"], "dropped"),
         bags=None if data["bags"] is None else read_bags(data["bags"], terms, q),
@@ -289,3 +331,18 @@ def _read_shares(data: Any, n_terms: int) -> Floats | None:
     fits = shares is None or len(shares) == n_terms
     require(fits, "importance", f"expected {n_terms} numbers", data)
     return shares
+
+
+def _read_sizes(data: Any, terms: Mapping[str, Term]) -> Sizes | None:
+    if data is None:
+        return None
+    require(isinstance(data, dict), "sizes", "expected an object or null", data)
+    check_keys(data, ("terms", "columns"), "sizes")
+    known = {"terms": set(terms), "columns": set(column_groups(terms).values())}
+    found: dict[str, dict[str, float]] = {}
+    for key, names in known.items():
+        found[key] = read(dict[str, float], data[key], f"sizes.{key}")
+        require(names >= set(found[key]), f"sizes.{key}", f"expected names of {key}", data[key])
+        fits = all(size >= 0 for size in found[key].values())
+        require(fits, f"sizes.{key}", "expected numbers of at least 0", data[key])
+    return Sizes(MappingProxyType(found["terms"]), MappingProxyType(found["columns"]))
