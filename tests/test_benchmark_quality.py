@@ -203,13 +203,13 @@ def test_targets_are_met_or_missed():
 
 
 def test_the_page_names_all_versions():
-    found = {("spam", 1, "ebm"): {"version": "2"}, ("spam", 2, "ebm-main"): {"version": "1"},
-             ("spam", 1, "cwboost"): {"version": "abc", "auc": 0.5, "cpu_seconds": 1.0}}  # fmt: skip
-    assert (
-        quality_report.page(found)
-        .splitlines()[-1]
-        .startswith("Versions: cwboost abc, interpret-core 1 and 2.")
-    )
+    found = {
+        ("spam", 1, "ebm"): {"version": "2"},
+        ("spam", 2, "ebm-main"): {"version": "1"},
+        ("spam", 1, "cwboost"): {"version": "abc", "auc": 0.5, "cpu_seconds": 1.0},
+    }
+    last = quality_report.page(found).splitlines()[-1]
+    assert last.startswith("Versions: cwboost abc, interpret-core 1 and 2.")
 
 
 def test_cells_name_missing_folds_limits_and_failures():
