@@ -152,6 +152,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 progress=self._choose_progress(),
                 interactions=self._check_interactions(),
                 checkpoint=checkpoint,
+                polish=self.polish,
             )
         except Interrupted as stop:
             raise Interrupted(self._label_classes(stop.model)) from None

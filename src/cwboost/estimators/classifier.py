@@ -67,6 +67,7 @@ time_limit, random_state, n_jobs, verbose
         validation: Any = "auto",
         patience: int | None = 50,
         offset: str | None = None,
+        polish: Any = "auto",
         bags: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
@@ -77,7 +78,7 @@ time_limit, random_state, n_jobs, verbose
         super().__init__(
             class_weight=class_weight, terms=terms, learners=learners, exclude=exclude,
             interactions=interactions, optimizer=optimizer, n_iter=n_iter, bins=bins,
-            validation=validation, patience=patience, offset=offset, bags=bags,
+            validation=validation, patience=patience, offset=offset, polish=polish, bags=bags,
             warm_start=warm_start,
             time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip

@@ -30,6 +30,7 @@ class _CrossValidated(CWBEstimator):
     time_limit = None
     bags = None
     interactions = None
+    polish = None
 
     def fit(
         self,

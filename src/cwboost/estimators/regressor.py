@@ -58,6 +58,10 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
     offset, exposure : name of a column of X, optional
         A fixed part of the score; exposure is exp(offset). The column is then not a feature, and
         `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.
+    polish : "auto", True or None
+        Refit the chosen terms after boosting, all together and on all rows, with one smoothing
+        parameter per term. "auto" skips it where it is impossible or would take longer than
+        boosting; `model_.polish` says why. None keeps the boosted fit. See `cwboost.polish`.
     bags : int, optional
         Average this many fits. Each leaves out a share of the rows (`validation`; 0.2 for "auto"
         and None), or of the groups, and uses them as validation rows. Predictions get better and
@@ -110,6 +114,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         patience: int | None = 50,
         offset: str | None = None,
         exposure: str | None = None,
+        polish: Any = "auto",
         bags: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
@@ -120,7 +125,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         super().__init__(
             loss=loss, terms=terms, learners=learners, exclude=exclude, interactions=interactions,
             optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
-            patience=patience, offset=offset, exposure=exposure, bags=bags, warm_start=warm_start,
+            patience=patience, offset=offset, exposure=exposure, polish=polish, bags=bags, warm_start=warm_start,
             time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 

@@ -19,6 +19,8 @@ def summary(model: Model) -> str:
     """See Model.summary."""
     lines = [f"{model.loss!r} loss, {model.optimizer!r}"]
     lines += _path_lines(model) if model.bags is None else _bag_lines(model, model.bags)
+    if model.polish is not None:
+        lines.append(model.polish.words)
     lines.append(f"intercept {np.round(model.intercept, 6)}")
     if model.interactions is not None:
         lines.append(f"interactions: {model.interactions.words}")
@@ -65,6 +67,8 @@ def _path_lines(model: Model) -> list[str]:
         since = path.switched_after
         trained = model.optimizer.ends_on_all_rows and 0 <= since < m
         note = f" (these rows are trained on since iteration {since})" if trained else ""
+        if model.polish is not None and model.polish.weight > 0.0:
+            note = " (of the boosted fit; polish has used these rows since)"
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
     return lines
 
@@ -78,7 +82,8 @@ def _term_lines(model: Model) -> list[str]:
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
     found, groups = sizes(model), chosen_groups(model)
     top = max(found.columns.values()) or 1.0
-    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "alone", "size", ""]]
+    edf = {} if model.polish is None else model.polish.edf
+    rows = [["term", "learner", "df", "net df", "edf", "chosen", "corrected", "alone", "size", ""]]
     for group, size in largest_first(found.columns).items():
         shown = [f"{size:.4g}", "#" * round(BAR * size / top) if np.isfinite(size / top) else ""]
         for term in sorted(groups[group], key=lambda term: -found.terms[term.name]):
@@ -88,6 +93,7 @@ def _term_lines(model: Model) -> list[str]:
                     type(term.learner).__name__,
                     f"{term.df:.3g}",
                     f"{term.net_df:.3g}",
+                    f"{edf[term.name]:.3g}" if term.name in edf else "",
                     str(picked[term.name]),
                     str(corrected[term.name]),
                     f"{found.terms[term.name]:.4g}" if len(groups[group]) > 1 else "",
@@ -95,9 +101,11 @@ def _term_lines(model: Model) -> list[str]:
                 ]
             )
             shown = ["", ""]  # the size of a column stands in the line of its first term
-    without = [] if corrected else [5]
+    without = [] if corrected else [6]
+    if not edf:
+        without.append(4)
     if len(groups) == len(found.terms):  # no column has several terms
-        without.append(6)
+        without.append(7)
     return _aligned(rows, without)
 
 

@@ -271,6 +271,19 @@ class Polish:
         return cls(0.0, start, {}, {}, {}, {}, 1.0, {}, reason)
 
     @property
+    def words(self) -> str:
+        """What polish did, in a sentence."""
+        if not self.weight:
+            return f"not polished: {self.reason}"
+        out = "polished: the terms were refitted together, on all rows"
+        if self.weight < 1.0:
+            out += f", weight {self.weight:.2f}; the boosted fit has the rest"
+        out += f"; {sum(self.edf.values()):.1f} effective df"
+        if self.dropped:
+            out += f"; {len(self.dropped)} of {len(self.edf)} terms shrank to nothing"
+        return out
+
+    @property
     def dropped(self) -> tuple[str, ...]:
         """Terms that the refit shrank to nothing."""
         return tuple(name for name, edf in self.edf.items() if edf < GONE and self.weight == 1.0)

@@ -92,6 +92,9 @@ def _summary(model: Model) -> str:
     if path.switched_after >= 0:
         facts.append(f"accelerated until {path.switched_after:,}")
     facts.append(f"training risk {number(before, 4)} → {number(model.risk[m], 4)}")
+    if model.polish is not None:
+        facts.append(_text(model.polish.words, 200))
+        held = held if model.polish.weight == 0.0 else None  # polish has used these rows
     if model.bags is not None:
         facts.append(f"out-of-bag risk {number(path.validation_risk[0], 4)}")
     if held is not None:

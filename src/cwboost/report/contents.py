@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.explain.bands import band_words
+from cwboost.explain.bands import band_words, find_source
 from cwboost.explain.importance import size_words
 from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
@@ -75,6 +75,9 @@ def contents(model: Model, terms: list[PackedTerm], rows: ReportRows, title: str
         "repeat": fit_code(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
         "bags": None if model.bags is None else _bags(model, model.bags),
+        "polish": None
+        if model.polish is None or model.polish.weight == 0.0
+        else {"edf": finite(sum(model.polish.edf.values()))},
         "bands": _bands(model, columns),
         "judged": None if rows.judged is None else _judged(rows.judged),
         "rows": [] if rows.table is None else _rows(model, rows.table, columns, rows.n_shown),
@@ -92,7 +95,7 @@ def shown_terms(model: Model) -> list[Term]:
 
 def _bands(model: Model, columns: list[str]) -> dict[str, Any] | None:
     """Return the bands around the effects of all columns, each at its points or levels."""
-    if model.bands is None and model.bags is None:
+    if find_source(model) is None:
         return None
     found: list[dict[str, Any] | None] = []
     reasons: list[str] = []

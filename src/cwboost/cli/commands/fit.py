@@ -67,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--interactions", metavar="WHICH", nargs="+", action="extend",
         help="pairs of columns that interact: auto (as few as validation rows ask for), all (as "
         "many as gain more than noise does), a number, or age:job ...")  # fmt: skip
+    add("--polish", choices=("auto", "always", "none"),
+        help="refit the chosen terms together after boosting, on all rows (default auto: unless it "
+        "takes longer than boosting)")  # fmt: skip
     add("--bags", type=whole_positive, metavar="K",
         help="average K fits, each without a share of the rows (that of --validation, or "
         "0.2)")  # fmt: skip
@@ -165,6 +168,8 @@ def _make_estimator(
         "interactions": None if args.interactions is None else _read_interactions(args, table),
         "optimizer": args.optimizer,
     }
+    if args.polish is not None:
+        options["polish"] = {"auto": "auto", "always": True, "none": None}[args.polish]
     if args.rate is not None:
         optional["optimizer"] = _optimizer_with_rate(args, table[args.target], classes)
     options |= {name: value for name, value in optional.items() if value is not None}

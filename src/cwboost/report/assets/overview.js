@@ -11,9 +11,14 @@ function overview() {
   const at = (risks) => path.riskAt(risks, path.best);
   const [before, after] = bags ? bags.risk : [path.risk[0], at(path.risk)];
   const tiles = [
-    tile(`${format(before, 3)} → ${format(after, 3)}`, "training risk, start to model"),
+    tile(
+      `${format(before, 3)} → ${format(after, 3)}`,
+      data.polish ? "training risk of the boosted fit" : "training risk, start to model",
+    ),
   ];
   if (bags) tiles.push(tile(format(bags.left_out, 3), "out-of-bag risk"));
+  else if (data.polish)
+    tiles.push(tile(format(data.polish.edf, 3), "effective degrees of freedom after polish"));
   else if (path.validation_risk)
     tiles.push(
       tile(
