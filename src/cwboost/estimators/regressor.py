@@ -39,13 +39,13 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         the pairs that gain more than noise would. They are fitted after the main effects, in
         `n_iter` more iterations, and are orthogonal to the main effects.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
-        "hybrid" is `cb.Hybrid(rate=0.3, then="training")` (with bags or interactions of two
-        classes `cb.Hybrid(rate=4, momentum=0.0034, then="training")`), and `cb.Plain()` without
-        validation rows. The other names are the optimizers with their own defaults. An object such
-        as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
+        "hybrid" is `cb.Hybrid(rate=0.5, momentum=0.0034, then="training")`, and `cb.Plain()`
+        without validation rows. The other names are the optimizers with their own defaults. An
+        object such as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
-        The largest number of iterations. "auto" is 2000 with validation rows, which stop the fit
-        early, else 200.
+        The largest number of iterations. "auto" is 10,000 with validation rows, which stop the fit
+        early. Without validation rows it is 200; from 50 to 999 rows, five-fold cross-validation
+        chooses the number (`n_iter_`), up to 3,200.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
         How numbers are binned for the fit.
     validation : "auto", float, "last" or None

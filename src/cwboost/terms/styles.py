@@ -12,13 +12,20 @@ from typing import Any
 import numpy as np
 
 from cwboost.binning.number_statistics import statistics_of
-from cwboost.frames.columns import Labels, Numbers
+from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.table import Table
 
 from .learners import STEP_BINS, Category, Centered, Learner, Linear, Spline, Step
+from .screening import level_evidence, spike_evidence
 
 MIN_ROWS = 1000  # in smaller tables columns are not checked for being identifiers
 FEW_VALUES = 10  # with at most this number of distinct values a curve is no better than steps
+MANY_LEVELS = 2 * FEW_VALUES  # with more, the target must speak for a term of single levels
+MAX_SPIKES = 1024  # distinct values
+ROWS_PER_SPIKE = 10
+SPIKE_ERRORS = 5.0  # standard errors by which single values must deviate from a curve
+LEVEL_ERRORS = 2.0  # standard errors by which levels must differ; less strict, because the
+# alternative is to ignore the column
 
 
 def _auto(column: Numbers) -> list[Learner]:
@@ -34,8 +41,21 @@ def _auto(column: Numbers) -> list[Learner]:
         return [Linear(name) if n_values <= 2 else Step(name)]
     if not statistics_of(column).mostly_one():
         return [Spline(name), Step(name)]
-    spikes = [Step(name, kind="spikes")] if 2 * FEW_VALUES < n_values <= STEP_BINS else []
+    spikes = [Step(name, kind="spikes")] if MANY_LEVELS < n_values <= STEP_BINS else []
     return [Step(name), *spikes]
+
+
+def _screened_spikes(column: Numbers, target: Floats) -> list[Learner]:
+    """Return spikes if single values of the column deviate from a curve by more than noise."""
+    points = statistics_of(column).distinct(None, MAX_SPIKES)
+    if points is None or not MANY_LEVELS < len(points) <= len(column) / ROWS_PER_SPIKE:
+        return []
+    if len(points) <= STEP_BINS and statistics_of(column).mostly_one():
+        return []  # `_auto` has added spikes
+    codes = np.where(column.missing, -1, np.searchsorted(points, column.values))
+    if spike_evidence(points, codes, target) < SPIKE_ERRORS:
+        return []
+    return [Step(column.name, bins=max(STEP_BINS, len(points)), kind="spikes")]
 
 
 # The learners of a numeric column, by style.
@@ -54,6 +74,7 @@ def make_learners(
     exclude: Sequence[str] = (),
     terms: str = "smooth",
     apart: Sequence[str] = (),
+    target: Floats | None = None,
 ) -> list[Any]:
     """Return the learners for a table.
 
@@ -70,6 +91,11 @@ def make_learners(
         rows have the same value, a Step, and for 21 to 128 distinct values another one of kind
         "spikes"); "smooth": a Spline; "components": a Linear and a Centered.
     apart : names of columns that are not features
+    target : (n, q) numbers, optional
+        The target of the rows, see `screening.target_block`. From 1,000 rows on it decides about
+        terms of single levels: with the style "auto", a column with 21 to 1,024 distinct values
+        and ten rows for each gets spikes if single values deviate clearly from a curve, and a
+        column of more than 20 levels gets a Category only if its levels differ by more than noise.
 
     Examples
     --------
@@ -93,12 +119,42 @@ def make_learners(
     for name in table.names:
         if name not in skipped:
             column = _read_enough(table, name, style)
-            if isinstance(column, Numbers) and not column.boolean:
-                out += STYLES[style](column)
-            else:
+            screened = target if len(column) >= MIN_ROWS else None
+            if isinstance(column, Labels):
+                out += _category(column, screened)
+            elif column.boolean:
                 out.append(Category(name))
-            _warn_of_identifiers(column)
+            else:
+                out += STYLES[style](column)
+                if style == "auto" and screened is not None:
+                    out += _screened_spikes(column, screened)
+                _warn_of_row_numbers(column)
     return out
+
+
+def _category(column: Labels, target: Floats | None) -> list[Learner]:
+    """Return a Category, or nothing if the levels of the column say nothing about new rows."""
+    n, n_levels = int(np.count_nonzero(column.codes >= 0)), len(column.levels)
+    if n_levels <= MANY_LEVELS:
+        return [Category(column.name)]
+    ignored = "it gets no term; exclude it, or name it in learners= to keep it"
+    if n_levels >= n:
+        _warn(column, f"a different level in every row: {ignored}")
+        return []
+    if target is not None and level_evidence(column.codes, n_levels, target) < LEVEL_ERRORS:
+        _warn(column, f"{n_levels} levels in {n} rows that differ no more than noise: {ignored}")
+        return []
+    if n >= MIN_ROWS and 2 * n_levels > n:
+        _warn(
+            column,
+            f"{n_levels} levels in {n} rows: its effects are shrunk and new levels have none; "
+            "exclude it if it only identifies rows",
+        )
+    return [Category(column.name)]
+
+
+def _warn(column: Numbers | Labels, text: str) -> None:
+    warnings.warn(f"column {column.name!r} has {text}", UserWarning, stacklevel=5)
 
 
 def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
@@ -134,24 +190,12 @@ def _read_enough(table: Table, name: str, style: str) -> Numbers | Labels:
     return table.unchecked(name)
 
 
-def _warn_of_identifiers(column: Numbers | Labels) -> None:
-    """Warn if the column seems to identify rows: it is then useless for new rows."""
+def _warn_of_row_numbers(column: Numbers) -> None:
+    """Warn if the column seems to number the rows: it is then useless for new rows."""
     n = len(column)
-    if n < MIN_ROWS:
-        return
-    if isinstance(column, Labels):
-        if 2 * len(column.levels) > n:
-            warnings.warn(
-                f"column {column.name!r} has {len(column.levels)} levels in {n} rows: its effects "
-                "are shrunk and new levels have none; exclude it if it only identifies rows",
-                UserWarning,
-                stacklevel=4,
-            )
-        return
-    if statistics_of(column).counts_rows(n):
-        warnings.warn(
-            f"column {column.name!r} has a different whole number in every row, like a row number, "
-            "and gets a curve; exclude it if it only identifies rows",
-            UserWarning,
-            stacklevel=4,
+    if n >= MIN_ROWS and statistics_of(column).counts_rows(n):
+        _warn(
+            column,
+            "a different whole number in every row, like a row number, and gets a curve; exclude "
+            "it if it only identifies rows",
         )
