@@ -1,12 +1,12 @@
-"""The command line: python -m benchmarks [compare, table, targets, quality, cv, scale, cluster,
-passes, history]."""
+"""The command line: python -m benchmarks [compare, table, targets, quality, recover, cv, scale,
+cluster, passes, history]."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import cluster, compare, cv, history, passes, quality, scale, targets
+from . import cluster, compare, cv, history, passes, quality, recover, scale, targets
 
 COMMANDS = {  # name: (adds arguments, runs the command, help text)
     "compare": (compare.add_arguments, compare.run, "libraries on problems (the default)"),
@@ -15,8 +15,9 @@ COMMANDS = {  # name: (adds arguments, runs the command, help text)
     "quality": (
         quality.add_arguments,
         quality.run,
-        "AUC on real tables, compared with EBM and XGBoost",
+        "predictions on real tables, compared with EBM, boosted trees and GAM libraries",
     ),
+    "recover": (recover.add_arguments, recover.run, "RMS error of known functions"),
     "cv": (cv.add_arguments, cv.run, "the cost of ten folds compared with ten fits"),
     "scale": (scale.add_arguments, scale.run, "rows that need not fit into memory"),
     "cluster": (cluster.add_arguments, cluster.run, "a fit on a cluster: where its time goes"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ("src", "core")
 
 
 def facts(distributions: Iterable[str]) -> dict[str, Any]:
@@ -68,3 +69,17 @@ def commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return found.stdout.strip()
+
+
+def source_commit() -> str | None:
+    """Return the last commit that changed the library, with + if its files have changed since."""
+    words = ["git", "log", "-1", "--format=%h", "--abbrev=10", "--", *SOURCES]
+    changed = ["git", "status", "--porcelain", "--", *SOURCES]
+    try:
+        found, dirty = (
+            subprocess.run(x, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+            for x in (words, changed)
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found + "+" * bool(dirty)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from .simulate import STEEPNESS, Simulation, coin, noisy, ten_uniforms, three_curves
 
@@ -42,7 +43,7 @@ class FitProblem:
     """The rows to fit, and the truth that fits are compared with."""
 
     title: str
-    loss: str  # "squared", "binomial" or "poisson"
+    loss: str  # "squared", "binomial", "poisson" or "gamma"
     train: Rows
     test: Rows
     effects: dict[str, np.ndarray] | None = None  # true effects at the test rows; others are zero
@@ -78,6 +79,28 @@ def _curves(n: int, p: int, title: str) -> FitProblem:
         y = np.sum(list(effects.values()), axis=0) + rng.normal(size=size)
         parts.append(Rows(pd.DataFrame(table), y))
     return FitProblem(f"{title}, n = {n:,}, p = {p}", "squared", *parts, effects)
+
+
+def seeded_curves(n: int, loss: str, seed: int) -> FitProblem:
+    """Return the curves f = sin(2a) + b²/2 - c with y of the loss: f + N(0, 1), 1 with probability
+    sigmoid(f - 2/3), counts or positive numbers with mean exp(f/2)."""
+    rng = np.random.default_rng(seed)
+    table = ten_uniforms(rng, n + TEST_ROWS)
+    scale = 0.5 if loss in ("poisson", "gamma") else 1.0
+    effects = {name: scale * effect for name, effect in three_curves(table).items()}
+    constant = -2 / 3 if loss == "binomial" else 0.0  # the mean of b²/2
+    score = constant + np.sum(list(effects.values()), axis=0)
+    draw = {
+        "squared": lambda: rng.normal(score),
+        "binomial": lambda: (rng.uniform(size=len(score)) < expit(score)).astype(float),
+        "poisson": lambda: rng.poisson(np.exp(score)).astype(float),
+        "gamma": lambda: rng.gamma(2.0, np.exp(score) / 2.0),
+    }
+    rows = Rows(pd.DataFrame(table), draw[loss]())
+    train, test = slice(n), slice(n, None)
+    true = {name: effect[test] for name, effect in effects.items()}
+    title = f"sin(2a) + b²/2 - c, {loss}, n = {n:,}, p = 10"
+    return FitProblem(title, loss, rows.part(train), rows.part(test), true, constant)
 
 
 def paper(n: int) -> FitProblem:

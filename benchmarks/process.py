@@ -32,6 +32,7 @@ GIVEN_BACK = {  # make glibc return freed memory, so that the peak is the memory
     "MALLOC_TOP_PAD_": "0",
 }
 TIMEOUT = "Timeout ("  # how faulthandler's message begins
+CPU_LIMIT_EXCEEDED = -getattr(signal, "SIGXCPU", 0) or None  # exit code after at_most_cpu
 TOLD = 2000  # number of characters kept of a failed process's output
 
 
@@ -49,7 +50,7 @@ class Child:
     """A call of "module:name" with JSON arguments, running in its own process.
 
     `threads` limits its thread pools; using more than the memory limit (bytes) is an error in it.
-    `variables` are added to its environment.
+    `variables` are added to its environment; `python` is the interpreter, by default this one.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Child:
         threads: int = 1,
         memory: float | None = None,
         variables: dict[str, str] | None = None,
+        python: str | None = None,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._result = Path(self._folder.name) / "result.json"
@@ -67,7 +69,7 @@ class Child:
         self._began = time.perf_counter()
         with self._said.open("wb") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(self._result)],
+                [python or sys.executable, "-m", __name__, str(self._result)],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
@@ -104,6 +106,8 @@ class Child:
             words = self._said.read_text(errors="replace")
         if TIMEOUT in words:
             return Outcome("late", reason="a step exceeded its time limit", seconds=seconds)
+        if self._process.returncode == CPU_LIMIT_EXCEEDED:
+            return Outcome("late", reason="it used all of its CPU seconds", seconds=seconds)
         code, last = self._process.returncode, words[-TOLD:].strip()
         return Outcome("failed", reason=f"exit code {code}: {last}", seconds=seconds)
 
@@ -122,10 +126,10 @@ def call(
     *,
     threads: int = 1,
     limit: float | None = None,
-    variables: dict[str, str] | None = None,
+    **others: Any,
 ) -> Outcome:
-    """Call "module:name" in its own process and wait for it."""
-    return Child(function, arguments, threads=threads, variables=variables).outcome(limit)
+    """Call "module:name" in its own process and wait for it; `others` are options of Child."""
+    return Child(function, arguments, threads=threads, **others).outcome(limit)
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -144,6 +148,16 @@ def at_most(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+def at_most_cpu(seconds: float) -> None:
+    """End this process when it has used this many CPU seconds from now on; the outcome of the call
+    is then "late". Other programs on the machine do not count, unlike with a limit of time."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, hard))
 
 
 # --- memory of this process -----------------------------------------------------------------------

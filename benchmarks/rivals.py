@@ -36,7 +36,7 @@ class Rival:
     elsewhere: ClassVar[bool] = False  # it runs in its own process and measures itself
 
     def __init_subclass__(cls) -> None:
-        if cls.name:
+        if vars(cls).get("name"):  # a variant without its own name is not registered
             RIVALS[cls.name] = cls
 
     @classmethod
@@ -116,6 +116,7 @@ class Cwboost(Rival):
     """The estimators with their defaults."""
 
     name, module, distribution = "cwboost", "cwboost", "cwboost"
+    settings: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def version(cls) -> str:
@@ -124,11 +125,11 @@ class Cwboost(Rival):
     def fit(self, problem: FitProblem, threads: int) -> None:
         import cwboost as cb
 
-        style = {"terms": "linear"} if problem.linear else {}
+        settings = {"terms": "linear", **self.settings} if problem.linear else self.settings
         if problem.loss == "binomial":
-            estimator = cb.CWBClassifier(n_jobs=threads, **style)
+            estimator = cb.CWBClassifier(n_jobs=threads, **settings)
         else:
-            estimator = cb.CWBRegressor(problem.loss, n_jobs=threads, **style)
+            estimator = cb.CWBRegressor(problem.loss, n_jobs=threads, **settings)
         train = problem.train
         self.model = estimator.fit(train.table, train.y, exposure=train.exposure).model_
 
@@ -189,16 +190,15 @@ class Ebm(_Estimator):
     """Explainable boosting machine without interactions."""
 
     name, module, distribution = "ebm", "interpret", "interpret-core"
-    bags: ClassVar[int] = 14  # the default
+    settings: ClassVar[dict[str, Any]] = {"interactions": 0}
 
     def make(self, problem: FitProblem, threads: int) -> Any:
         from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
-        settings = {"interactions": 0, "outer_bags": self.bags, "n_jobs": threads}
         if problem.loss == "binomial":
-            return ExplainableBoostingClassifier(**settings)
-        objective = {"squared": "rmse", "poisson": "poisson_deviance"}[problem.loss]
-        return ExplainableBoostingRegressor(objective=objective, **settings)
+            return ExplainableBoostingClassifier(n_jobs=threads, **self.settings)
+        objective = {"squared": "rmse"}.get(problem.loss, f"{problem.loss}_deviance")
+        return ExplainableBoostingRegressor(objective=objective, n_jobs=threads, **self.settings)
 
     def terms(self) -> int:
         return int(np.count_nonzero(self.model.term_importances()))
@@ -206,7 +206,7 @@ class Ebm(_Estimator):
 
 class EbmOneBag(Ebm):
     name = "ebm-1bag"
-    bags = 1
+    settings: ClassVar[dict[str, Any]] = {"interactions": 0, "outer_bags": 1}
 
 
 class LightGbm(_Estimator):
@@ -218,7 +218,7 @@ class LightGbm(_Estimator):
 
         if problem.loss == "binomial":
             return LGBMClassifier(n_jobs=threads, verbosity=-1)
-        objective = {"squared": "regression", "poisson": "poisson"}[problem.loss]
+        objective = {"squared": "regression"}.get(problem.loss, problem.loss)
         return LGBMRegressor(objective=objective, n_jobs=threads, verbosity=-1)
 
     def terms(self) -> int:
@@ -241,7 +241,9 @@ class XgBoost(_Estimator):
         settings = {"n_jobs": threads, "enable_categorical": True}
         if problem.loss == "binomial":
             return XGBClassifier(**settings)
-        objective = {"squared": "reg:squarederror", "poisson": "count:poisson"}[problem.loss]
+        objective = {
+            "squared": "reg:squarederror", "gamma": "reg:gamma", "poisson": "count:poisson"
+        }[problem.loss]  # fmt: skip
         return XGBRegressor(objective=objective, **settings)
 
     def terms(self) -> int:
@@ -260,7 +262,7 @@ class HistGradientBoosting(_Estimator):
         settings = {"categorical_features": "from_dtype"}
         if problem.loss == "binomial":
             return HistGradientBoostingClassifier(**settings)
-        loss = {"squared": "squared_error", "poisson": "poisson"}[problem.loss]
+        loss = {"squared": "squared_error"}.get(problem.loss, problem.loss)
         return HistGradientBoostingRegressor(loss=loss, **settings)
 
 
@@ -269,17 +271,24 @@ class HistGradientBoosting(_Estimator):
 
 class PyGam(Rival):
     name, module, distribution = "pygam", "pygam", "pygam"
+    search: ClassVar[bool] = False  # choose the penalty by generalised cross-validation
 
     def fit(self, problem: FitProblem, threads: int) -> None:  # noqa: ARG002 (it is NumPy)
-        from pygam import LinearGAM, LogisticGAM, PoissonGAM, f, l, s
+        from pygam import GammaGAM, LinearGAM, LogisticGAM, PoissonGAM, f, l, s
         from pygam.terms import TermList
 
-        make = {"squared": LinearGAM, "binomial": LogisticGAM, "poisson": PoissonGAM}[problem.loss]
+        make = {
+            "squared": LinearGAM, "binomial": LogisticGAM, "gamma": GammaGAM, "poisson": PoissonGAM
+        }[problem.loss]  # fmt: skip
         train, text = problem.train, set(problem.train.text)
         number = l if problem.linear else s
         terms = [f(j) if c in text else number(j) for j, c in enumerate(train.table)]
         extra = {} if train.exposure is None else {"exposure": train.exposure}
-        self.model = make(TermList(*terms)).fit(self._matrix(train), train.y, **extra)
+        model, rows = make(TermList(*terms)), (self._matrix(train), train.y)
+        if self.search:
+            self.model = model.gridsearch(*rows, progress=False, **extra)
+        else:
+            self.model = model.fit(*rows, **extra)
 
     def _matrix(self, rows: Rows) -> np.ndarray:
         codes = {name: rows.table[name].cat.codes for name in rows.text}
@@ -332,12 +341,13 @@ class SuperGlm(Rival):
     """P-splines with 20 knots, smoothed by discrete REML."""
 
     name, module, distribution = "superglm", "superglm", "superglm"
+    knots: ClassVar[int | None] = 20  # None: the library's default
 
     def fit(self, problem: FitProblem, threads: int) -> None:  # noqa: ARG002 (by the environment)
         from superglm import Categorical, Numeric, Spline, SuperGLM
 
         train, text = problem.train, set(problem.train.text)
-        number = Numeric if problem.linear else lambda: Spline(kind="ps", n_knots=20)
+        number = Numeric if problem.linear else lambda: Spline(kind="ps", n_knots=self.knots)
         features = {c: Categorical() if c in text else number() for c in train.table}
         self._levels = {name: train.table[name].unique() for name in text}
         family = {"squared": "gaussian"}.get(problem.loss, problem.loss)
