@@ -287,12 +287,12 @@ def test_file_is_readable(tmp_path):
     text = (tmp_path / "m.json").read_text(encoding="utf-8")
     data = json.loads(text)
     assert text.startswith(
-        '{\n "format": "cwboost model",\n "version": 3,\n "written_by": "cwboost'
+        '{\n "format": "cwboost model",\n "version": 4,\n "written_by": "cwboost'
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
         "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-        "path", "settings", "bags", "bands",
+        "path", "settings", "bags", "bands", "suggestion",
     ]  # fmt: skip
     assert list(data["terms"][0]) == [
         "name", "learner", "encoders", "basis", "net_df_aimed_at", "smoothing", "df", "net_df",
@@ -304,8 +304,8 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 4}
-    with pytest.raises(ModelFileError, match=r"version 4 .* reads 1 to 3; update cwboost"):
+    data = {**to_dict(fit("linear")), "version": 5}
+    with pytest.raises(ModelFileError, match=r"version 5 .* reads 1 to 4; update cwboost"):
         from_dict(data)
 
 

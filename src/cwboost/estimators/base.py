@@ -39,7 +39,7 @@ from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
 from cwboost.terms.learners import Learner
 from cwboost.terms.screening import target_block
-from cwboost.terms.styles import make_learners
+from cwboost.terms.styles import make_learners, spike_candidates
 
 from .defaults import (
     FOLDS_FROM,
@@ -51,6 +51,7 @@ from .defaults import (
     find_n_iter,
     n_present,
     named_optimizer,
+    spikes_that_help,
     warn_of_cap,
 )
 from .input import FitArguments, draw_whole_groups, is_table, read_frame, read_roles
@@ -130,13 +131,16 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         has_validation = held_out is not None or bags is not None
         offset, exposure = self._with_defaults(rows.offset, rows.exposure)
         not_features = (offset, exposure, *self._with_defaults(None, None), held_out, groups)
+        style = self._style_arguments(table, weights, not_features, codes)
         problem = {
-            "table": table, "y": codes,
-            "learners": self._learners(table, weights, not_features, codes),
+            "table": table, "y": codes, "learners": make_learners(*style),
             "loss": self._loss(), "optimizer": self._optimizer(has_validation),
             "bins": self.bins, "weights": weights, "offset": offset, "exposure": exposure,
             "random_state": seed, "n_threads": self._n_threads(),
         }  # fmt: skip
+        if has_validation and (spikes := spike_candidates(*style)):
+            share = held_out if bags is None else HOLD_OUT
+            problem["learners"] += spikes_that_help(problem, spikes, share)
         n_iter = self._choose_n_iter(has_validation)
         if not has_validation and self._cross_validates(len(codes), weights):
             n_iter = find_n_iter(**problem, groups=group_of) or n_iter
@@ -158,11 +162,16 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             )
         except Interrupted as stop:
             raise Interrupted(self._label_classes(stop.model)) from None
-        self._store_model(model, n_iter)
+        self._store_model(self._with_suggestion(model, problem, held_out), n_iter)
         if self._n_iter_is_auto and has_validation:
             warn_of_cap(model, self.patience, stacklevel=3)
         callbacks.end()
         return self
+
+    def _with_suggestion(self, model: Model, problem: dict[str, Any], held_out: Any) -> Model:
+        """Return the model, with a suggestion if another loss would be clearly better."""
+        del problem, held_out
+        return model
 
     def _check_warm_start(self, checkpoint: Any) -> None:
         """Raise if a warm start cannot be combined with the other arguments and parameters."""
@@ -427,14 +436,20 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     ) -> list[Learner]:
         """Return the learners; column names in `not_features` have another role.
 
-        With y, it decides about terms of many levels.
+        With y, it decides which columns with many levels get a Category.
         """
+        return make_learners(*self._style_arguments(table, weights, not_features, y))
+
+    def _style_arguments(
+        self, table: Table, weights: Floats | None, not_features: Sequence[Any], y: Any
+    ) -> tuple[Any, ...]:
+        """Return the arguments of `make_learners`; a row of weight zero counts as absent."""
         other_roles = [name for name in not_features if isinstance(name, str)]
         target = None if y is None else target_block(y, len(getattr(self, "classes_", ())))
-        if weights is not None:  # a row of weight zero counts as absent
+        if weights is not None:
             table = table.take(weights > 0)
             target = None if target is None else target[weights > 0]
-        return make_learners(table, self.learners, self._excluded, self.terms, other_roles, target)
+        return table, self.learners, self._excluded, self.terms, other_roles, target
 
     def _check_interactions(self) -> Any:
         """Return the `interactions` of `cwboost.fit`; raise if they name an excluded column."""

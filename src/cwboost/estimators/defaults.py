@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from cwboost.fitting.fit import fit
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
 from cwboost.selection.cv import cv
+from cwboost.terms.learners import Learner
 
 HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
 HOLD_OUT = 0.2  # share of the rows, or of the groups
@@ -24,6 +26,7 @@ N_ITER_WITHOUT_VALIDATION = 200  # where cross-validation cannot choose the numb
 FOLDS_FROM = 50  # rows, from which on cross-validation chooses the number if no rows are held out
 # The folds begin with N_ITER_WITHOUT_VALIDATION iterations and go on to MOST_EXTENSION times that.
 FOLDS, MOST_EXTENSION = 5, 16
+TRIAL_ITER = 1000  # of fits that only compare two sets of terms
 RATE, MOMENTUM = 0.5, 0.0034  # of optimizer="hybrid"
 
 
@@ -71,6 +74,27 @@ def find_n_iter(**options: Any) -> int | None:
         # found by the fit that follows.
         return None
     return max(1, found.best_iteration)
+
+
+def spikes_that_help(
+    problem: dict[str, Any], spikes: list[Learner], validation: Any
+) -> list[Learner]:
+    """Return the spikes if they lower the risk of the validation rows, else an empty list.
+
+    `problem` has the arguments of `cwboost.fit`. It is fitted twice, to main effects only.
+    """
+
+    def best(learners: list[Learner]) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit itself gives its own
+            model = fit(
+                **{**problem, "learners": learners}, validation=validation, n_iter=TRIAL_ITER,
+                progress=False,
+            )  # fmt: skip
+        return float(np.min(model.path.validation_risk))
+
+    helps = best([*problem["learners"], *spikes]) < best(problem["learners"])
+    return spikes if helps else []
 
 
 def named_optimizer(name: str, *, has_validation: bool) -> Optimizer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
+from cwboost.model.model import Model
 from cwboost.model.scoring import read_offsets
 from cwboost.uncertainty.intervals import Intervals
 
 from .base import CWBEstimator
 from .input import check_y
+from .suggestion import is_skewed, suggest_log_link
 
 
 class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
@@ -127,6 +130,22 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         if loss.target == "classes":
             raise ValueError(f"loss: {loss.name} is for classes; use CWBClassifier")
         return loss
+
+    def _with_suggestion(self, model: Model, problem: dict[str, Any], held_out: Any) -> Model:
+        """Return the model, with a suggestion if y is skewed and a log link is clearly better.
+
+        This takes one more fit. It is left out where the user chose a loss or pays for every fit.
+        """
+        own = self.bags is not None or self.interactions is not None or self.time_limit is not None
+        own = own or not (isinstance(self.loss, str) and self.loss == "squared")
+        fixed = problem["offset"] is not None or problem["exposure"] is not None
+        rows = isinstance(held_out, float) or (
+            isinstance(held_out, np.ndarray) and held_out.dtype == bool
+        )
+        if own or fixed or not rows or not is_skewed(problem["y"]):
+            return model
+        found = suggest_log_link(model, problem, held_out, patience=self.patience)
+        return replace(model, suggestion=found)
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         return np.asarray(check_y(self, y, y_numeric=True), dtype=np.float64)

@@ -33,12 +33,12 @@ from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 3
-READABLE = (1, 2, 3)
+FORMAT, VERSION = "cwboost model", 4
+READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-    "path", "settings", "bags", "bands",
+    "path", "settings", "bags", "bands", "suggestion",
 )  # fmt: skip
 
 # --- saving ---------------------------------------------------------------------------------------
@@ -109,6 +109,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "settings": plain(model.settings),
         "bags": None if model.bags is None else _plain_bags(model.bags),
         "bands": None if model.bands is None else _plain_bands(model.bands),
+        "suggestion": model.suggestion,
     }
 
 
@@ -181,13 +182,23 @@ def from_dict(data: Any) -> Model:
             f"{READABLE[0]} to {READABLE[-1]}; update cwboost"
         )
     try:
-        return _read_model(data if version == VERSION else _upgraded(data))
+        return _read_model(_upgraded(data, version))
     except RecursionError:
         raise ModelFileError("nested too deeply to be a cwboost model") from None
 
 
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
+
+    Version 3 did not have a suggestion.
+    """
+    if version < 3:
+        data = _upgraded_to_3(data)
+    return {**data, "suggestion": None} if version < 4 else data
+
+
+def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 1 or 2 in the form of version 3.
 
     Version 2 did not have pairs without main effects, bags or bands. Version 1 did not have the
     spread of the rows over the columns, and the first files did not count evaluations.
@@ -249,6 +260,7 @@ def _read_model(data: dict[str, Any]) -> Model:
         bags=None if data["bags"] is None else read_bags(data["bags"], terms, q),
         bands=None if data["bands"] is None else read_bands(data["bands"], terms),
         interactions=read(Ranking | None, data["interactions"], "interactions"),
+        suggestion=read(str | None, data["suggestion"], "suggestion"),
     )
 
 

@@ -60,6 +60,8 @@ class Model:
         The bootstrap fits of `with_bands`, from which `band` makes bands around the effects.
     interactions : Ranking or None
         The ranking of pairs, if the fit chose some.
+    suggestion : str or None
+        What the estimator found that may predict better, in one line.
     """
 
     loss: Loss
@@ -78,6 +80,7 @@ class Model:
     bags: Bags | None = None
     bands: Bands | None = None
     interactions: Ranking | None = field(default=None, repr=False)
+    suggestion: str | None = field(default=None, repr=False)
 
     # --- the path ---------------------------------------------------------------------------------
 

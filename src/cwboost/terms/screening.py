@@ -17,6 +17,7 @@ from cwboost.frames.columns import Floats
 MAX_ROWS = 200_000  # evenly spaced rows that are read
 MAX_OUTPUTS = 10  # the most frequent classes that are tested
 WINDOW = 10  # levels on each side whose rows estimate the variance of a level
+PRIOR_ROWS = 20
 
 
 def target_block(y: NDArray[Any], n_classes: int = 0) -> Floats:
@@ -63,17 +64,22 @@ def spike_evidence(points: Floats, codes: NDArray[Any], target: Floats) -> float
     window, found = np.ones(2 * WINDOW + 1), -np.inf
     for y in target.T:
         level = _Levels(codes, len(points), y)
-        within = np.convolve(np.maximum(level.n - 1.0, 0.0), window, "same")
+        within = np.maximum(level.n - 1.0, 0.0)
+        if not within.sum() > 0 or not (noise := level.squares.sum() / within.sum()) > 0:
+            continue
+        # The variance of all rows counts like PRIOR_ROWS rows, so that no window has zero variance.
+        squares = np.convolve(level.squares, window, "same") + PRIOR_ROWS * noise
+        within = np.convolve(within, window, "same") + PRIOR_ROWS
         with np.errstate(divide="ignore", invalid="ignore"):
-            variance = np.convolve(level.squares, window, "same") / within / level.n
+            variance = squares / within / level.n
             line = left * level.mean[:-2] + (1.0 - left) * level.mean[2:]
             error = variance[1:-1] + left**2 * variance[:-2] + (1.0 - left) ** 2 * variance[2:]
-            squares = (level.mean[1:-1] - line) ** 2 / error
-        squares = squares[np.isfinite(squares)]
-        if len(squares) > WINDOW:
+            ratios = (level.mean[1:-1] - line) ** 2 / error
+        ratios = ratios[np.isfinite(ratios)]
+        if len(ratios) > WINDOW:
             # Neighbouring deviations are correlated: the variance of a square is 2, and 0.9 is
             # added by its four neighbours.
-            found = max(found, (squares.mean() - 1.0) / np.sqrt(2.9 / len(squares)))
+            found = max(found, (ratios.mean() - 1.0) / np.sqrt(2.9 / len(ratios)))
     return float(found)
 
 

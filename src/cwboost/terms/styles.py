@@ -45,19 +45,6 @@ def _auto(column: Numbers) -> list[Learner]:
     return [Step(name), *spikes]
 
 
-def _screened_spikes(column: Numbers, target: Floats) -> list[Learner]:
-    """Return spikes if single values of the column deviate from a curve by more than noise."""
-    points = statistics_of(column).distinct(None, MAX_SPIKES)
-    if points is None or not MANY_LEVELS < len(points) <= len(column) / ROWS_PER_SPIKE:
-        return []
-    if len(points) <= STEP_BINS and statistics_of(column).mostly_one():
-        return []  # `_auto` has added spikes
-    codes = np.where(column.missing, -1, np.searchsorted(points, column.values))
-    if spike_evidence(points, codes, target) < SPIKE_ERRORS:
-        return []
-    return [Step(column.name, bins=max(STEP_BINS, len(points)), kind="spikes")]
-
-
 # The learners of a numeric column, by style.
 STYLES: dict[str, Callable[[Numbers], list[Learner]]] = {
     "auto": _auto,
@@ -92,9 +79,7 @@ def make_learners(
         "spikes"); "smooth": a Spline; "components": a Linear and a Centered.
     apart : names of columns that are not features
     target : (n, q) numbers, optional
-        The target of the rows, see `screening.target_block`. From 1,000 rows on it decides about
-        terms of single levels: with the style "auto", a column with 21 to 1,024 distinct values
-        and ten rows for each gets spikes if single values deviate clearly from a curve, and a
+        The target of the rows, see `screening.target_block`. With it and 1,000 rows or more, a
         column of more than 20 levels gets a Category only if its levels differ by more than noise.
 
     Examples
@@ -113,23 +98,57 @@ def make_learners(
             raise ValueError(f"column {name!r} is excluded, but a learner names it")
     if only_given:
         return given
-    has_term = {x.columns[0] for x in given if isinstance(x, Learner) and x.is_main_effect}
-    skipped = has_term.union(exclude, apart)
     out: list[Any] = list(given)
-    for name in table.names:
-        if name not in skipped:
-            column = _read_enough(table, name, style)
-            screened = target if len(column) >= MIN_ROWS else None
-            if isinstance(column, Labels):
-                out += _category(column, screened)
-            elif column.boolean:
-                out.append(Category(name))
-            else:
-                out += STYLES[style](column)
-                if style == "auto" and screened is not None:
-                    out += _screened_spikes(column, screened)
-                _warn_of_row_numbers(column)
+    for name in _columns_of_style(table, given, [*exclude, *apart]):
+        column = _read_enough(table, name, style)
+        if isinstance(column, Labels):
+            out += _category(column, target if len(column) >= MIN_ROWS else None)
+        elif column.boolean:
+            out.append(Category(name))
+        else:
+            out += STYLES[style](column)
+            _warn_of_row_numbers(column)
     return out
+
+
+def spike_candidates(
+    table: Table,
+    learners: Any,
+    exclude: Sequence[str],
+    terms: str,
+    apart: Sequence[str],
+    target: Floats,
+) -> list[Learner]:
+    """Return spikes for columns in which single values seem to deviate from a curve.
+
+    The arguments are those of `make_learners`. Only columns with learners of the style "auto" are
+    tested, if they have 21 to 1,024 distinct values and ten rows for each.
+    """
+    given, style, only_given = _read_argument(learners, terms)
+    if only_given or style != "auto" or table.n_rows < MIN_ROWS:
+        return []
+    columns = (table.unchecked(x) for x in _columns_of_style(table, given, [*exclude, *apart]))
+    numbers = (x for x in columns if isinstance(x, Numbers) and not x.boolean)
+    return [x for column in numbers if (x := _spikes(column, target)) is not None]
+
+
+def _spikes(column: Numbers, target: Floats) -> Learner | None:
+    """Return spikes if single values of the column deviate from a curve by more than noise."""
+    points = statistics_of(column).distinct(None, MAX_SPIKES)
+    if points is None or not MANY_LEVELS < len(points) <= len(column) / ROWS_PER_SPIKE:
+        return None
+    if len(points) <= STEP_BINS and statistics_of(column).mostly_one():
+        return None  # `_auto` has added spikes
+    codes = np.where(column.missing, -1, np.searchsorted(points, column.values))
+    if spike_evidence(points, codes, target) < SPIKE_ERRORS:
+        return None
+    return Step(column.name, bins=max(STEP_BINS, len(points)), kind="spikes")
+
+
+def _columns_of_style(table: Table, given: Sequence[Any], skipped: Sequence[str]) -> list[str]:
+    """Return the columns that get learners of the style: no given learner is their main effect."""
+    has_term = {x.columns[0] for x in given if isinstance(x, Learner) and x.is_main_effect}
+    return [name for name in table.names if name not in has_term.union(skipped)]
 
 
 def _category(column: Labels, target: Floats | None) -> list[Learner]:
