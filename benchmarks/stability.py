@@ -71,7 +71,7 @@ def others(draws, correlation):
         early = cb.fit(table, y, validation=0.25, n_iter=1000, random_state=seed)
         ways = {
             "early stopping": set(early.choices[: early.best_iteration]),
-            "deselection (1%)": list(cb.deselect(early, table, y).terms),
+            "deselection": list(cb.deselect(early, table, y).terms),
             "probing": cb.probe(table, y, random_state=seed).selected,
             "probing, 20 repeats": cb.probe(table, y, random_state=seed, repeats=20).selected,
         }

@@ -282,6 +282,13 @@ void bind_rows(nb::module_& m) {
       .def_ro("x", &Mix::x)
       .def_ro("b", &Mix::b)
       .def_ro("y", &Mix::y);
+  nb::class_<AbsoluteSum> absolute(m, "AbsoluteSum", "sum of w |x - centre| -> sums, per output");
+  pickles_as(absolute,
+             [](const AbsoluteSum& v) { return nb::make_tuple(v.slot, v.part, v.centre); });
+  absolute.def(nb::init<Slot, Part, Vec>(), "slot"_a, "part"_a, "centre"_a)
+      .def_ro("slot", &AbsoluteSum::slot)
+      .def_ro("part", &AbsoluteSum::part)
+      .def_ro("centre", &AbsoluteSum::centre);
   nb::class_<Reply> reply(m, "Reply", "The reply to a verb.");
   pickles_as(reply, [](const Reply& v) {
     std::vector<nb::ndarray<nb::numpy, Real>> sums;

@@ -87,7 +87,8 @@ class LocalRows : public Rows {
 
   static bool by_row(const Verb& verb) {
     return std::holds_alternative<Fill>(verb) || std::holds_alternative<Residual>(verb) ||
-           std::holds_alternative<Add>(verb) || std::holds_alternative<Mix>(verb);
+           std::holds_alternative<Add>(verb) || std::holds_alternative<Mix>(verb) ||
+           std::holds_alternative<AbsoluteSum>(verb);
   }
 
   Out write(Slot slot) {
@@ -122,9 +123,10 @@ class LocalRows : public Rows {
 
   // --- passes ---
 
-  struct ResidualTally {  // sums of a Residual over some rows
+  struct Tally {  // sums of a Residual or an AbsoluteSum over some rows
     Real moved = 0.0;
-    Vec risk;  // per part
+    Vec risk;      // per part
+    Vec absolute;  // per output
   };
 
   struct Scratch {  // arrays of one task
@@ -139,7 +141,7 @@ class LocalRows : public Rows {
   void pass(std::span<const Verb> verbs, std::span<Reply> replies) {
     for (const Verb& verb : verbs) std::visit([this](const auto& v) { prepare(v); }, verb);
     const Size n = n_rows(), n_chunks = (n + chunk - 1) / chunk;
-    std::vector<ResidualTally> tallies(verbs.size() * n_chunks);
+    std::vector<Tally> tallies(verbs.size() * n_chunks);
     if (loss_->whole()) evaluate_whole(verbs[0]);
     chunks([&](Size c, RowRange rows) {
       Scratch scratch(n_outputs());
@@ -151,13 +153,28 @@ class LocalRows : public Rows {
       }
     });
     for (Size v = 0; v < verbs.size(); ++v)
-      if (const auto* verb = std::get_if<Residual>(&verbs[v]))
-        replies[v] = total(*verb, std::span(tallies).subspan(v * n_chunks, n_chunks));
+      replies[v] = std::visit(
+          [&](const auto& verb) {
+            return total(verb, std::span(tallies).subspan(v * n_chunks, n_chunks));
+          },
+          verbs[v]);
   }
 
-  Reply total(const Residual& verb, std::span<const ResidualTally> tallies) const {
+  template <class Other>
+  Reply total(const Other&, std::span<const Tally>) const {
+    return {};
+  }
+
+  Reply total(const AbsoluteSum&, std::span<const Tally> tallies) const {
+    Vec sums(n_outputs());
+    for (const Tally& tally : tallies)
+      for (Size o = 0; o < sums.size(); ++o) sums[o] += tally.absolute[o];
+    return {0.0, {}, {std::move(sums)}};
+  }
+
+  Reply total(const Residual& verb, std::span<const Tally> tallies) const {
     Reply reply{0.0, Vec(verb.risk ? verb.parts.size() : 0), {}};
-    for (const ResidualTally& tally : tallies) {
+    for (const Tally& tally : tallies) {
       reply.moved += tally.moved;
       for (Size p = 0; p < reply.risk.size(); ++p) reply.risk[p] += tally.risk[p];
     }
@@ -208,6 +225,12 @@ class LocalRows : public Rows {
                                : std::optional<Part>{});
     }
   }
+  void prepare(const AbsoluteSum& verb) {
+    read_any(verb.slot);
+    part(verb.part);
+    if (verb.centre.size() != n_outputs())
+      throw std::invalid_argument("absolute sum: expected one centre per output");
+  }
   template <class Other>
   void prepare(const Other&) {}
 
@@ -233,7 +256,7 @@ class LocalRows : public Rows {
     return {scratch.passing.get(), block};
   }
 
-  void on(const Fill& verb, RowRange rows, Scratch& scratch, ResidualTally&) {
+  void on(const Fill& verb, RowRange rows, Scratch& scratch, Tally&) {
     const auto out = rows_of(verb.out, rows, scratch);
     const Size m = rows.end - rows.begin, n = n_rows();
     for (Size o = 0; o < n_outputs(); ++o)
@@ -241,14 +264,14 @@ class LocalRows : public Rows {
         out[o][i] = verb.start[o] + (offset_.empty() ? 0.0 : offset_[o * n + rows.begin + i]);
   }
 
-  void on(const Mix& verb, RowRange rows, Scratch& scratch, ResidualTally&) {
+  void on(const Mix& verb, RowRange rows, Scratch& scratch, Tally&) {
     const auto x = rows_of(verb.x, rows, scratch), y = rows_of(verb.y, rows, scratch),
                out = rows_of(verb.out, rows, scratch);
     for (Size o = 0; o < n_outputs(); ++o)
       mix_rows(rows.end - rows.begin, verb.a, x[o], verb.b, y[o], out[o]);
   }
 
-  void on(const Add& verb, RowRange rows, Scratch& scratch, ResidualTally&) {
+  void on(const Add& verb, RowRange rows, Scratch& scratch, Tally&) {
     const auto out = rows_of(verb.slot, rows, scratch);
     const Size m = rows.end - rows.begin, n_bins = bins_of(sets_[verb.set]);
     const auto kind = verb.within ? part(*verb.within).kind : Weights::Kind::ones;
@@ -269,7 +292,22 @@ class LocalRows : public Rows {
     }
   }
 
-  void on(const Residual& verb, RowRange rows, Scratch& scratch, ResidualTally& tally) {
+  void on(const AbsoluteSum& verb, RowRange rows, Scratch& scratch, Tally& tally) {
+    const auto x = rows_of(verb.slot, rows, scratch);
+    const Size m = rows.end - rows.begin;
+    const Weights& w = part(verb.part);
+    tally.absolute.resize(n_outputs());
+    for (Size o = 0; o < n_outputs(); ++o) {
+      if (w.kind == Weights::Kind::ones)
+        tally.absolute[o] += absolute_sum(m, x[o], verb.centre[o]);
+      else if (w.kind == Weights::Kind::mask)
+        tally.absolute[o] += absolute_sum(m, x[o], verb.centre[o], &w.mask[rows.begin]);
+      else
+        tally.absolute[o] += absolute_sum(m, x[o], verb.centre[o], &w.numbers[rows.begin]);
+    }
+  }
+
+  void on(const Residual& verb, RowRange rows, Scratch& scratch, Tally& tally) {
     const Size m = rows.end - rows.begin;
     const bool out_wanted = verb.out != no_slot;
     LossOutput at;  // the block's residuals and losses
@@ -319,7 +357,7 @@ class LocalRows : public Rows {
   }
 
   template <class Other>
-  void on(const Other&, RowRange, Scratch&, ResidualTally&) {}  // does not take part in a pass
+  void on(const Other&, RowRange, Scratch&, Tally&) {}  // does not take part in a pass
 
   // Evaluates a loss that must see all rows at once, before the pass over the blocks; the pass then
   // has one verb only.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels.hpp"
@@ -68,6 +69,18 @@ CWBOOST_KERNEL inline Real weighted_loss(Size n, const Real* value, const Real* 
     sum += sum_in_lanes(
         n, [=](Size i) { return w[i] > 0.0 ? w[i] * fast_log_of_one_to_two(factor[i]) : 0.0; });
   return sum;
+}
+
+// Sum of w |x - centre|; rows of weight 0 may be infinite or NaN.
+CWBOOST_KERNEL inline Real absolute_sum(Size n, const Real* x, Real centre) {
+  return sum_in_lanes(n, [=](Size i) { return std::abs(x[i] - centre); });
+}
+CWBOOST_KERNEL inline Real absolute_sum(Size n, const Real* x, Real centre,
+                                        const std::uint8_t* mask) {
+  return sum_in_lanes(n, [=](Size i) { return keep(std::abs(x[i] - centre), mask[i]); });
+}
+CWBOOST_KERNEL inline Real absolute_sum(Size n, const Real* x, Real centre, const Real* w) {
+  return sum_in_lanes(n, [=](Size i) { return w[i] > 0.0 ? w[i] * std::abs(x[i] - centre) : 0.0; });
 }
 
 CWBOOST_KERNEL inline void weigh(Size n, const Real* w, const Real* x, Real* out) {

@@ -74,7 +74,12 @@ struct Mix {  // out = a x + b y
   Real b;
   Slot y;
 };
-using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Cross, Add, Mix>;
+struct AbsoluteSum {  // sum of w |x - centre| over the rows, for the sizes of effects
+  Slot slot;
+  Part part;
+  Vec centre;  // one number per output
+};
+using Verb = std::variant<Fill, Residual, MeanResidual, BinSums, Cross, Add, Mix, AbsoluteSum>;
 
 template <class... Verbs>
 std::vector<Verb> batch_of(Verbs&&... verbs) {
@@ -84,9 +89,11 @@ std::vector<Verb> batch_of(Verbs&&... verbs) {
 }
 
 struct Reply {
-  Real moved = 0.0;       // Residual: weighted norm of the change of `out`
-  Vec risk;               // Residual: weighted mean loss, per part
-  std::vector<Vec> sums;  // BinSums: slot by slot, set by set; Cross: per pair (n_coef a, n_coef b)
+  Real moved = 0.0;  // Residual: weighted norm of the change of `out`
+  Vec risk;          // Residual: weighted mean loss, per part
+  // BinSums: slot by slot, set by set. Cross: per pair (n_coef a, n_coef b). AbsoluteSum:
+  // (outputs).
+  std::vector<Vec> sums;
 };
 
 class Rows {

@@ -4,8 +4,8 @@ Which columns are real?
 
 Boosting selects columns, and after enough iterations it selects some without an effect. Three
 methods keep them out: stability selection, which bounds how many get in by chance; probing, which
-stops when a shuffled column is chosen; and deselection, which drops terms that reduced the risk
-very little.
+stops when a shuffled column is chosen; and deselection, which drops terms that held-out rows do not
+need.
 """
 
 # %%
@@ -77,7 +77,7 @@ print(probed.table())
 # Deselection
 # -----------
 #
-# The first model, without the columns that contributed less than one percent of the risk reduction.
+# The first model, without the columns that do not lower the risk of held-out rows.
 
 small = cb.deselect(model, table, data.target)
 print(small.summary())

@@ -580,7 +580,16 @@ def test_methods_of_a_model_refuse_invalid_arguments(model):
             ValueError,
             "no term or column 'q'; the model has 'x', 'z', 'g'",
         ),
-        (lambda: model.importance("q"), ValueError, "kind must be 'integral' or 'path'"),
+        (lambda: model.importance("q"), ValueError, "kind must be one of 'size', 'risk', 'path'"),
+        (lambda: model.importance(by="row"), ValueError, "by: expected 'column' or 'term'"),
+        (lambda: model.importance("drop"), TypeError, "kind='drop' needs rows; pass table="),
+        (lambda: model.importance("risk", repeats=3), TypeError, "repeats= applies only to"),
+        (lambda: model.importance(table=TABLE, y=Y), TypeError, "does not depend on y; omit y="),
+        (
+            lambda: model.importance("permutation", table=TABLE, y=Y, repeats=1),
+            ValueError,
+            "repeats: expected a whole number of at least 2",
+        ),
         (
             lambda: model.extend(1, TABLE),
             TypeError,

@@ -228,7 +228,7 @@ def test_plots_and_the_report_of_a_user_defined_basis(bumpy, tmp_path):
     found = shape(model, "x")
     assert found.kind == "curve"
     assert found.missing is not None
-    assert list(sizes(model)) == ["bumps", "g", "missing(x)"]
+    assert set(sizes(model).terms) == {"bumps", "g", "missing(x)"}
     assert set(traces(model).sizes) == {"bumps", "g", "missing(x)"}
     model.report(tmp_path / "report.html", table, y)
     assert "bumps" in (tmp_path / "report.html").read_text()
@@ -295,7 +295,7 @@ def test_every_basis_of_codes_has_an_exact_form():
         assert model.predict({"g": ["z"]}) == pytest.approx(model.intercept)
     np.testing.assert_allclose(model.effect("g")["effect"], [2, -2], atol=1e-6)
     assert "'a'" in model.to_sql()
-    assert sizes(model)["g"] == pytest.approx(2.0, abs=1e-6)
+    assert sizes(model).terms["g"] == pytest.approx(2.0, abs=1e-6)
 
 
 def test_a_term_may_affect_only_one_output():
@@ -307,14 +307,14 @@ def test_a_term_may_affect_only_one_output():
     beta = model.terms["x"].beta.copy()
     beta[:, [0, 2]] = 0.0
     term = replace(model.terms["x"], beta=beta)
-    model = replace(model, terms=MappingProxyType({"x": term}), shares=None)
+    model = replace(model, terms=MappingProxyType({"x": term}), shares=None, sizes=None)
     assert term.outputs == (1,)
     effect = model.effect("x")
     assert not np.any(effect["effect[a]"])
     assert np.any(effect["effect[b]"])
     curve = pieces_of(model)[0]
     assert not np.any(curve.coef[..., [0, 2]])
-    assert sizes(model)["x"] > 0
+    assert sizes(model).terms["x"] > 0
     found = model.contributions({"x": x})["x"]
     assert not np.any(found[:, [0, 2]])
     assert "SELECT" in model.to_sql()

@@ -79,6 +79,7 @@ def assert_equal(model, other):
     for name, term in model.terms.items():
         assert np.array_equal(term.beta, other.terms[name].beta), name
     assert np.array_equal(model.shares, other.shares)
+    assert model.importance() == other.importance()
     assert np.array_equal(model.predict(TABLE), other.predict(TABLE))
 
 

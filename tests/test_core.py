@@ -284,6 +284,7 @@ def test_verbs_and_replies_expose_their_fields():
     assert core.BinSums([0], [1], 2).sets == [1]
     assert core.Add(0, 1, np.array([3.0])).bin_values.tolist() == [3.0]
     assert core.Mix(0, 1.0, 2, 3.0, 4).y == 4
+    assert core.AbsoluteSum(0, 1, [2.0]).centre == [2.0]
     reply = core.Reply(1.0, [2.0], [np.ones(3)])
     assert (reply.moved, reply.risk, reply.sums[0].tolist()) == (1.0, [2.0], [1.0, 1.0, 1.0])
 
@@ -295,6 +296,27 @@ def test_verbs_can_be_pickled():
     assert (residual.parts, residual.risk, residual.state) == ([2], False, [0.5])
     mean = pickle.loads(pickle.dumps(core.MeanResidual(0, 1, 2, 1, [0.5])))
     assert (mean.out, mean.part, mean.state) == (2, 1, [0.5])
+    absolute = pickle.loads(pickle.dumps(core.AbsoluteSum(0, 1, [2.0])))
+    assert (absolute.slot, absolute.part, absolute.centre) == (0, 1, [2.0])
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_absolute_sum(loss, n_threads):
+    problem = Problem(loss)
+    rows, q = problem.rows(n_threads), problem.q
+    step = np.random.default_rng(3).normal(size=q * 11)
+    centre = np.linspace(-0.3, 0.4, q)
+    for slot in (F, core.PASSING_SLOT):
+        zero = core.Mix(slot, 0.0, slot, 0.0, slot)
+        for part, w in enumerate(problem.parts):
+            batch = [zero, core.Add(slot, 0, step), core.AbsoluteSum(slot, part, centre)]
+            found = rows.run(batch)[-1].sums[0]
+            rows.run([core.Mix(F, 0.0, F, 0.0, F), core.Add(F, 0, step)])
+            expected = np.abs(rows.read(F) - centre[:, None]) @ w
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="one centre per output"):
+        rows.run([core.AbsoluteSum(F, 0, [0.0] * (q + 1))])
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

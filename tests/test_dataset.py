@@ -116,6 +116,7 @@ def assert_same(a, b):
         if one is not None:
             np.testing.assert_array_equal(one, other)
     assert a.terms.keys() == b.terms.keys()
+    assert (a.sizes.terms, a.sizes.columns) == (b.sizes.terms, b.sizes.columns)
     for name, term in a.terms.items():
         np.testing.assert_array_equal(term.coef, b.terms[name].coef)
         assert (term.smoothing, term.df) == (b.terms[name].smoothing, b.terms[name].df)

@@ -361,9 +361,9 @@ def test_an_edited_model_has_no_path_until_the_edit_is_undone():
     ):
         with pytest.raises(ValueError, match="was edited after its fit"):
             refused()
-    with pytest.raises(ValueError, match="importance of the edited model"):
-        edited.importance()
-    assert edited.importance(table=TABLE, y=y) == {}
+    with pytest.raises(ValueError, match="not stored for the edited model"):
+        edited.importance("risk")
+    assert edited.importance("risk", table=TABLE, y=y) == edited.importance() == {}
     back = edit.unedited(edited)
     assert back.start == pytest.approx(model.start, abs=1e-14)
     np.testing.assert_array_equal(back.terms["u"].beta, model.terms["u"].beta)
@@ -394,7 +394,7 @@ def test_several_edits_in_a_row():
         again = again.edit(e.what, e.term, **dict(e.parameters))
     np.testing.assert_array_equal(scores(again), scores(edited))
     np.testing.assert_allclose(scores(edit.unedited(edited)), scores(model), atol=1e-12)
-    shares = edited.importance(table=TABLE, y=y, weights=WEIGHTS)
+    shares = edited.importance("risk", table=TABLE, y=y, weights=WEIGHTS)
     assert "e" not in shares
 
 

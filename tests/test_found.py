@@ -50,8 +50,8 @@ def test_default_df_with_missing_cells(learner):
 def test_importance_on_rows_uses_the_weights_of_the_fit():
     table = {**TABLE, "w": rng.uniform(0.1, 3.0, N)}
     model = cb.fit(table, Y, weights="w", bins="exact", n_iter=50)
-    again = model.importance(table=table, y=Y)
-    assert again == pytest.approx(model.importance(), rel=1e-9)
+    again = model.importance("risk", table=table, y=Y)
+    assert again == pytest.approx(model.importance("risk"), rel=1e-9)
     with pytest.raises(TypeError, match="need table="):
         model.importance(y=Y)
 

@@ -69,7 +69,8 @@ def facts(model, t, **fixed):
         "intercept": np.ravel(model.intercept),
         "scale": model.scale,
         "terms": {n: [x.df, x.net_df, x.smoothing] for n, x in model.terms.items()},
-        "importance": list(model.importance().values()),
+        "importance": list(model.importance("risk", by="term").values()),
+        "sizes": list(model.importance(by="term").values()),
         "predictions": model.predict({name: c[:6] for name, c in t.items()}, **fixed),
         "stopped": str(model.stopped),
     }

@@ -547,7 +547,7 @@ def test_importance_and_contributions_include_the_pairs():
     parts = model.contributions(table)
     total = model.intercept + sum(parts.values())
     np.testing.assert_allclose(total, model.predict(table), atol=1e-10)
-    importance = model.importance()
+    importance = model.importance("risk")
     assert sum(importance.values()) == pytest.approx(model.risk[0] - model.risk[-1], rel=1e-6)
     assert importance["x1:x2"] > importance["x0"]
 

@@ -22,6 +22,7 @@ from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
 from cwboost.cli import main as cli
 from cwboost.explain import trajectory as growth
+from cwboost.explain.importance import KINDS
 from cwboost.explain.shapes import shape, view
 from cwboost.explain.sizes import level_shares, panels, sizes
 from cwboost.frames.read_frames import read_column
@@ -404,15 +405,36 @@ def test_comparison_of_levels_has_no_bands():
 
 def test_importance(model):
     display = drawn(model.plot(kind="importance", by="term", max_bars=3))
-    assert dict(zip(*display.data.values(), strict=True)) == model.importance()
-    assert len(display.ax_.patches) == 4
+    assert dict(zip(*display.data.values(), strict=True)) == model.importance(by="term")
+    assert len(display.ax_.patches) == 3
+    assert "mean absolute effect on the score over the training rows; " in label_of(display)
+    assert "smaller ones not shown" in label_of(display)
     by_column = model.plot(kind="importance").data
-    assert sum(by_column["importance"]) == pytest.approx(sum(model.importance().values()))
-    assert set(by_column["column"]) == set(panels(model))
-    edited = model.edit("zero", "g")
+    assert dict(zip(*by_column.values(), strict=True)) == model.importance() == panels(model)
+    edited = model.edit("rounded", "g", digits=1)
     shown = drawn(edited.plot(kind="importance", by="term"))
-    assert dict(zip(*shown.data.values(), strict=True)) == sizes(edited)
-    assert "deviation" in shown.ax_.get_xlabel()
+    assert dict(zip(*shown.data.values(), strict=True)) == sizes(edited).terms
+    assert "over a sketch of the training rows" in label_of(shown)
+
+
+def label_of(display):
+    return display.ax_.get_xlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize("kind", ["risk", "path", "permutation", "drop"])
+def test_other_kinds_of_importance(model, table, kind):
+    y = problems.make_target(0, table, "squared")
+    rows = {"table": table, "y": y} if kind in ("permutation", "drop") else {}
+    display = drawn(model.plot(kind="importance", importance=kind, **rows))
+    assert KINDS[kind] in label_of(display)
+    data, found = display.data, model.importance(kind, **rows)
+    if rows:
+        assert list(data) == ["column", "importance", "standard error"]
+        assert "; lines: standard error over" in label_of(display)
+        np.testing.assert_array_equal(data["importance"], found["importance"])
+        np.testing.assert_array_equal(data["standard error"], found["standard error"])
+    else:
+        assert dict(zip(*data.values(), strict=True)) == found
 
 
 def hybrid(table, then="training"):
@@ -463,7 +485,7 @@ def test_coefficients_along_the_path(table, optimizer):
             np.testing.assert_array_equal(found[name][m], term.beta)
 
 
-@pytest.mark.parametrize("kind", ["deviation", "range"])
+@pytest.mark.parametrize("kind", ["size", "deviation", "range"])
 def test_traces(table, kind):
     model = hybrid(table)
     display = drawn(cb.TracesDisplay.from_estimator(model, kind=kind))
@@ -472,8 +494,11 @@ def test_traces(table, kind):
     last = model.at(model.n_iter)
     for name, size in found.sizes.items():
         assert size[0] == 0
-        if kind == "deviation":
-            assert size[-1] == pytest.approx(sizes(last).get(name, 0.0))
+        if kind == "size":
+            assert size[-1] == pytest.approx(sizes(last).terms.get(name, 0.0))
+        if kind == "deviation" and last.terms[name].chosen:
+            deviation = np.std(last.contributions(table)[name])
+            assert size[-1] == pytest.approx(deviation, rel=0.1)
         assert found.chosen[name].tolist() == [
             m + 1 for m, choice in enumerate(model.choices) if choice == name
         ]
@@ -483,13 +508,13 @@ def test_traces(table, kind):
         model.edit("zero", "u").plot(kind="traces")
 
 
-def test_sizes_are_standard_deviations(table):
-    """The size of a term is the standard deviation of its contributions to the training rows."""
+def test_sizes_from_a_sketch_are_near_the_mean_absolute_contributions(table):
     y = problems.make_target(0, table, "squared")
     learners = [cb.Spline("u"), cb.Spline("v"), cb.Step("z"), cb.Category("g"), cb.Category("h")]
     model = cb.fit(table, y, learners, n_iter=100)
     for name, contribution in model.contributions(table).items():
-        assert sizes(model)[name] == pytest.approx(np.std(contribution), rel=0.03)
+        found = sizes(replace(model, sizes=None)).terms[name]
+        assert found == pytest.approx(np.mean(np.abs(contribution)), rel=0.03)
 
 
 def test_explanation(model, table):
@@ -582,10 +607,10 @@ def test_columns_named_as_terms_are_not_counted_twice():
     model = cb.fit(table, table["a"] ** 2 + table["b"], learners, n_iter=100)
     for name, share in panels(model).items():
         members = shape(model, name).terms
-        expected = sum(model.importance().get(term, 0.0) for term in members)
+        expected = sum(model.importance(by="term").get(term, 0.0) for term in members)
         assert share == pytest.approx(expected)
     total = [term for name in panels(model) for term in shape(model, name).terms]
-    assert sorted(total) == sorted(model.importance())
+    assert sorted(total) == sorted(model.importance(by="term"))
 
 
 # --- axes, names and styles -----------------------------------------------------------------------
@@ -658,7 +683,7 @@ def test_estimators_plot(table):
         ({"which": "u", "view": "some"}, "view must be"),
         ({"which": "u", "view": (2, 1)}, "low < high"),
         ({"which": "u", "output": "a"}, "expected one of the classes"),
-        ({"kind": "importance", "by": "row"}, "by must be"),
+        ({"kind": "importance", "by": "row"}, "by: expected"),
     ],
 )
 def test_bad_arguments(model, arguments, message):

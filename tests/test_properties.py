@@ -552,9 +552,11 @@ def test_importance_sums_to_the_fall_of_the_risk(loss, name):
     for bins in ("exact", 9):
         model = problem.fit(OPTIMIZERS[name], bins=bins)
         fall = model.risk[0] - model.risk[model.best_iteration]
-        assert sum(model.importance().values()) == pytest.approx(fall, rel=1e-8, abs=1e-12)
+        shares = model.importance("risk")
+        assert shares == model.importance("integral")
+        assert sum(shares.values()) == pytest.approx(fall, rel=1e-8, abs=1e-12)
         rows = {"y": problem.y, "weights": problem.weights, "offset": problem.offset}
-        on_all = model.importance(table=problem.table, **rows)
+        on_all = model.importance("risk", table=problem.table, **rows)
         start = model.start + problem.offset
         score = model.predict(problem.table, kind="score", offset=problem.offset)
         everything = np.ones(problem.n, bool)

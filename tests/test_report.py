@@ -142,20 +142,25 @@ def test_frames_are_the_iterates(mixed, tmp_path):
 
 
 def test_an_edited_model_has_the_path_of_its_fit(mixed, tmp_path):
-    model, table = mixed
+    model, _ = mixed
     edited = model.edit("zero", "g").edit("rounded", "z", digits=1)
     _, data = written(edited, tmp_path)
     assert [e["term"] for e in data["edits"]] == ["g", "z"]
-    assert data["importance"] is None
+    assert set(data["importance"]) == {"u", "z", "v"}
+    assert data["importance"]["u"]["size"] == model.sizes.terms["u"]
+    assert data["importance"]["z"]["risk"] is None
+    assert "a sketch of the training rows" in data["size_words"]
     term = next(t for t in data["terms"] if t["name"] == "g")
     assert not term["chosen"]
     _, fitted = written(model, tmp_path)
     assert data["path"]["risk"] == fitted["path"]["risk"]
     frames = [[t["frames"] for t in d["path"]["terms"]] for d in (data, fitted)]
     assert frames[0] == frames[1]
-    _, known = written(edited, tmp_path, table)
-    assert set(known["importance"]) == {"u", "z", "v"}
-    assert known["importance_rows"] == "given"
+    assert fitted["importance"]["z"] == {
+        "size": model.sizes.terms["z"],
+        "column_size": model.sizes.columns["z"],
+        "risk": model.importance("risk", by="term")["z"],
+    }
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -97,6 +97,7 @@ def same(local, other, coef=1e-10, risk=1e-12):
         np.testing.assert_allclose(found.coef, term.coef, rtol=0, atol=coef * size, err_msg=name)
         np.testing.assert_allclose(found.smoothing, term.smoothing, rtol=1e-6, err_msg=name)
     np.testing.assert_allclose(other.shares, local.shares, rtol=0, atol=1e-9 * size)
+    assert other.sizes.columns == pytest.approx(dict(local.sizes.columns), rel=1e-6, abs=1e-9)
     assert other.settings == local.settings
     assert list(other.columns) == list(local.columns)
     for name, facts in local.columns.items():

@@ -50,7 +50,7 @@ TARGETS: dict[str, str] = {
     "src/cwboost/losses/*.py": f"{FITS} test_losses test_information",
     "src/cwboost/optimizers.py": f"{FITS} test_optimizers",
     "src/cwboost/selection/*.py": "test_golden_master test_folds test_metrics test_stability "
-    "test_probe test_deselect test_cv",
+    "test_probe test_deselect test_importance test_cv",
     "src/cwboost/selection/tuning/*.py": "test_golden_master test_tune_files test_tune",
     "src/cwboost/terms/**/*.py": f"{FITS} test_formula test_bases",
     "src/cwboost/uncertainty/*.py": "test_golden_master test_recomputed test_bands "

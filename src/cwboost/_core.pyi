@@ -186,6 +186,22 @@ class Mix:
     @property
     def y(self) -> int: ...
 
+class AbsoluteSum:
+    """sum of w |x - centre| -> sums, per output"""
+
+    def __init__(self, slot: int, part: int, centre: Sequence[float]) -> None: ...
+
+    def __reduce__(self) -> tuple[object, ...]: ...
+
+    @property
+    def slot(self) -> int: ...
+
+    @property
+    def part(self) -> int: ...
+
+    @property
+    def centre(self) -> list[float]: ...
+
 class Reply:
     """The reply to a verb."""
 
@@ -241,7 +257,7 @@ class Rows:
 
     def weight(self, part: int) -> float: ...
 
-    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix]) -> list[Reply]: ...
+    def run(self, batch: Sequence[Fill | Residual | MeanResidual | BinSums | Cross | Add | Mix | AbsoluteSum]) -> list[Reply]: ...
 
 class Crosses:
     """A cache of cross-Grams for rows with the same weights and bins."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.text import format_cell, list_names, printable
+from cwboost.explain.sizes import chosen_groups
 from cwboost.export.tables import round_ends
 from cwboost.frames.columns import Floats, Numbers
 from cwboost.model.model import Model
@@ -58,13 +59,9 @@ def curve_lines(model: Model) -> list[str]:
 
 def _numeric_columns(model: Model) -> list[str]:
     """Return the numeric columns with a chosen term of their own, the most important first."""
-    shares = model.importance() if model.shares is not None else {}
-    total: dict[str, float] = {}
-    for name, term in model.terms.items():
-        columns = term.columns
-        if term.chosen and len(columns) == 1 and model.columns[columns[0]].kind == "numbers":
-            total[columns[0]] = total.get(columns[0], 0.0) + shares.get(name, 0.0)
-    return sorted(total, key=lambda name: -total[name])
+    groups, columns = chosen_groups(model), model.columns
+    found = [groups[name][0].columns for name in model.importance()]
+    return [c[0] for c in found if len(c) == 1 and columns[c[0]].kind == "numbers"]
 
 
 def effect_table(model: Model, which: str, n: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_whole
+from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
 from cwboost.fitting.interactions import check_interactions
@@ -555,15 +556,17 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     @property
     def feature_importances_(self) -> Floats:
-        """(n_features,) share of every column in the reduction of the risk.
+        """(n_features,) size of the effect of every column, normalised to sum one.
 
-        A term of two columns counts half for each. `model_.importance()` has the shares by term.
+        The size is the mean absolute effect over the training rows, the terms of a column added up
+        (`model_.importance()`). The effect of a pair of columns counts half for each.
         """
         check_is_fitted(self)
         out = dict.fromkeys(self._column_names(), 0.0)
-        for name, share in self.model_.importance().items():
-            columns = self.model_.terms[name].columns
+        found = self.model_.importance()
+        for group, members in chosen_groups(self.model_).items():
+            columns = members[0].columns
             for column in columns:
-                out[column] += share / len(columns)
+                out[column] += found[group] / len(columns)
         shares = np.array(list(out.values()))
         return shares / shares.sum() if shares.sum() > 0 else shares

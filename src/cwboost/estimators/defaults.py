@@ -27,7 +27,7 @@ FOLDS_FROM = 50  # rows, from which on cross-validation chooses the number if no
 # The folds begin with N_ITER_WITHOUT_VALIDATION iterations and go on to MOST_EXTENSION times that.
 FOLDS, MOST_EXTENSION = 5, 16
 TRIAL_ITER = 1000  # of fits that only compare two sets of terms
-RATE, MOMENTUM = 0.5, 0.0034  # of optimizer="hybrid"
+RATE, MOMENTUM = 0.5, 0.037  # of optimizer="hybrid"
 
 
 def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:

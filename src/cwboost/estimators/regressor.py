@@ -42,8 +42,8 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         the pairs that gain more than noise would. They are fitted after the main effects, in
         `n_iter` more iterations, and are orthogonal to the main effects.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
-        "hybrid" is `cb.Hybrid(rate=0.5, momentum=0.0034, then="training")`, and `cb.Plain()`
-        without validation rows. The other names are the optimizers with their own defaults. An
+        "hybrid" is `cb.Hybrid(rate=0.5, then="training")`, and `cb.Plain()` without
+        validation rows. The other names are the optimizers with their own defaults. An
         object such as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
         The largest number of iterations. "auto" is 10,000 with validation rows, which stop the fit
@@ -83,6 +83,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
     n_iter_ : int
     intercept_ : float
     feature_importances_ : array of shape (n_features,)
+        Mean absolute effects of the columns, normalised to sum one.
     n_features_in_ : int
     feature_names_in_ : array of str
 

@@ -1,103 +1,162 @@
-"""Importance of terms: how much of the fall of the risk is due to each.
+"""Importance of columns and terms: the kinds of `Model.importance`, and a sentence on each.
 
-The importance on a fit's own rows is computed in the fit (fitting/integral_importance.py) and
-stored with the model. Here it is read, or computed for other rows.
+The sizes and the shares of the risk on a fit's own rows are computed in the fit
+(fitting/effect_sizes.py, fitting/integral_importance.py) and stored with the model. Here they are
+read, or computed for other rows. The kinds that shuffle columns or fit without them are in
+selection/permutation.py and selection/drop_importance.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cwboost import _core
-from cwboost.frames.aligned import read_weights, read_y
 from cwboost.frames.columns import Floats
-from cwboost.frames.read_frames import read
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_has_path
-from cwboost.model.scoring import read_offsets, write_effects
+from cwboost.model.scoring import write_effects
+from cwboost.model.term import column_groups
+
+from .given_rows import GivenRows, read_rows
+from .sizes import are_stored, largest_first, sizes, sizes_on_rows
+
+KINDS = {  # what each kind measures
+    "size": "mean absolute effect on the score",
+    "risk": "reduction of the risk due to the effect; negative values occur if columns correlate",
+    "path": "reduction of the training risk in the iterations that chose the term",
+    "permutation": "rise of the risk if the column is shuffled among the rows",
+    "drop": "rise of the held-out risk if the model is fitted without the column",
+}
+OTHER_NAMES = {"integral": "risk"}
+OPTIONS = {  # the kinds that take them
+    "repeats": ("permutation",),
+    "folds": ("drop",),
+    "random_state": ("permutation", "drop"),
+    "n_threads": ("drop",),
+    "progress": ("drop",),
+}
 
 
-def importance(model: Model, kind: str, rows: Mapping[str, Any]) -> dict[str, float]:
+def importance(
+    model: Model,
+    kind: str,
+    by: Literal["column", "term"],
+    rows: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
     """See Model.importance."""
-    if kind not in ("integral", "path"):
-        raise ValueError(f"kind must be 'integral' or 'path', got {kind!r}")
+    kind = check_kind(kind)
+    if by not in ("column", "term"):
+        raise ValueError(f"by: expected 'column' or 'term', got {by!r}")
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if kind not in OPTIONS[name]:
+            kinds = " and ".join(f"kind={k!r}" for k in OPTIONS[name])
+            raise TypeError(f"importance: {name}= applies only to {kinds}, not to kind={kind!r}")
     if rows["table"] is None and any(value is not None for value in rows.values()):
         raise TypeError("importance: y, weights, offset and exposure need table= as well")
-    if rows["table"] is not None and kind == "path":
-        raise TypeError("importance: kind='path' is known for the fit's rows only; omit table=")
-    if kind == "path":
-        check_has_path(model, "importance(kind='path')")
-        shares = _path_shares(model)
-    elif rows["table"] is not None:
-        shares = _shares_on(model, rows)
-    elif model.shares is not None:
-        shares = model.shares
-    else:
-        which = "the edited model" if model.edits else "this iterate"
-        raise ValueError(
-            f"the importance of {which} is not stored, and a model holds no rows; pass table= and "
-            "y="
-        )
-    return _by_name(model, shares)
+    if rows["table"] is None and kind in ("permutation", "drop"):
+        raise TypeError(f"importance: kind={kind!r} needs rows; pass table= and y=")
+    if kind == "permutation":
+        from cwboost.selection.permutation import permutation_importance
+
+        return permutation_importance(model, read_rows(model, rows), by, **given)
+    if kind == "drop":
+        from cwboost.selection.drop_importance import drop_importance
+
+        return drop_importance(model, rows, by, **given)
+    if kind == "size":
+        found = sizes(model) if rows["table"] is None else _sizes_on(model, rows)
+        return largest_first(found.columns if by == "column" else found.terms)
+    shares = _path_shares(model, rows) if kind == "path" else _risk_shares(model, rows)
+    return largest_first(_by_column(model, shares) if by == "column" else shares)
 
 
-def stored_importance(model: Model) -> dict[str, float]:
-    """Return the importance of the chosen terms as the fit stored it; {} if it did not."""
-    return {} if model.shares is None else _by_name(model, model.shares)
+def check_kind(kind: Any) -> str:
+    """Return the kind of importance by its first name; raise if there is no such kind."""
+    kind = OTHER_NAMES.get(kind, kind) if isinstance(kind, str) else kind
+    if kind not in KINDS:
+        names = ", ".join(map(repr, KINDS))
+        raise ValueError(f"importance: kind must be one of {names}; got {kind!r}")
+    return str(kind)
 
 
-def _by_name(model: Model, shares: Floats) -> dict[str, float]:
-    """Return the shares of the chosen terms, largest first."""
-    found = {
-        name: float(share)
-        for (name, term), share in zip(model.terms.items(), shares, strict=True)
-        if term.chosen
-    }
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+def size_words(model: Model) -> str:
+    """Return one sentence on the sizes of a model, for places that show them."""
+    rows = "the training rows" if are_stored(model) else "a sketch of the training rows"
+    return f"{KINDS['size']} over {rows}"
 
 
-def _path_shares(model: Model) -> Floats:
+def _by_column(model: Model, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the sum of the values of all terms of each column or pair of columns."""
+    groups, out = column_groups(model.terms), dict[str, float]()
+    for name, value in values.items():
+        out[groups[name]] = out.get(groups[name], 0.0) + value
+    return out
+
+
+def _of_chosen(model: Model, shares: Floats) -> dict[str, float]:
+    terms = zip(model.terms.items(), shares, strict=True)
+    return {name: float(share) for (name, term), share in terms if term.chosen}
+
+
+# --- the kinds ------------------------------------------------------------------------------------
+
+
+def _sizes_on(model: Model, rows: Mapping[str, Any]) -> Any:
+    if rows["y"] is not None:
+        raise TypeError("importance: kind='size' does not depend on y; omit y=")
+    given = read_rows(model, rows, needs_y=False)
+    return sizes_on_rows(model, _effects(model, given), given.weights)
+
+
+def _path_shares(model: Model, rows: Mapping[str, Any]) -> dict[str, float]:
     """Return the fall of the risk in all iterations that chose each term."""
+    if rows["table"] is not None:
+        raise TypeError("importance: kind='path' is known for the fit's rows only; omit table=")
+    check_has_path(model, "importance(kind='path')")
     if np.any(model.path.corrections >= 0):
         raise ValueError(
             "kind='path' credits every iteration to its choice, which has no meaning with "
-            "momentum; use kind='integral'"
+            "momentum; use kind='risk'"
         )
     m = model.best_iteration
     falls = -np.diff(model.risk[: m + 1])
-    return np.asarray(
-        np.bincount(model.path.choices[:m], falls, minlength=len(model.terms)), dtype=np.float64
-    )
+    credited = np.bincount(model.path.choices[:m], falls, len(model.terms))
+    return _of_chosen(model, np.asarray(credited, dtype=np.float64))
 
 
-def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
+def _risk_shares(model: Model, rows: Mapping[str, Any]) -> dict[str, float]:
+    """Return the share of each term in the fall of the risk, stored or on given rows."""
+    if rows["table"] is not None:
+        return _risk_shares_on(model, read_rows(model, rows))
+    if model.shares is None:
+        which = "the edited model" if model.edits else "this model"
+        raise ValueError(
+            f"the importance of kind 'risk' is not stored for {which}, and a model holds no rows; "
+            "pass table= and y="
+        )
+    return _of_chosen(model, model.shares)
+
+
+def _risk_shares_on(model: Model, rows: GivenRows) -> dict[str, float]:
     """Return the importance on given rows, at their raw values."""
-    data = read(rows["table"])
-    y = rows["y"] if rows["y"] is not None else model.settings.target
-    if y is None:
-        raise TypeError("importance: pass y as well")
-    y_values, _ = read_y(y, data, model.loss, model.classes or None)
-    weights = rows["weights"]
-    w = read_weights(model.settings.weights if weights is None else weights, data)
-    offset = read_offsets(model, data, rows["offset"], rows["exposure"])
-    n, q = data.n_rows, model.n_outputs
+    n, q = rows.data.n_rows, model.n_outputs
     each = _core.IndexSet(np.arange(n, dtype=np.uint32), n)  # a bin per row
     core = _core.LocalRows(
-        model.loss.core(np.ascontiguousarray(y_values)),
-        np.ascontiguousarray(y_values),
-        np.ascontiguousarray(offset.T),
+        model.loss.core(rows.y),
+        rows.y,
+        np.ascontiguousarray(rows.offset.T),
         [each],
-        [as_part(w)],
+        [as_part(rows.weights)],
     )
-    chosen = {name: term for name, term in model.terms.items() if term.chosen}
-    effects = np.empty((len(chosen), n, q))
-    write_effects(model, data, effects)
-    effects += np.array([term.mean for term in chosen.values()]).reshape(-1, 1, q)
-    score = effects.sum(axis=0)
+    means = {name: model.terms[name].mean for name in model.predictor.terms}
+    effects = {name: e + means[name] for name, e in _effects(model, rows).items()}
+    score = sum(effects.values(), np.zeros((n, q)))
     first, last = _core.SLOT_H, _core.SLOT_F
     core.run(
         [
@@ -107,7 +166,16 @@ def _shares_on(model: Model, rows: Mapping[str, Any]) -> Floats:
             _core.MeanResidual(first, last, _core.SLOT_R),
         ]
     )
-    residual = core.read(_core.SLOT_R).T
-    shares = [float(w @ (effect * residual).sum(axis=1) / w.sum()) for effect in effects]
-    out = dict(zip(chosen, shares, strict=True))
-    return np.array([out.get(name, 0.0) for name in model.terms])
+    residual, w = core.read(_core.SLOT_R).T, rows.weights
+    return {
+        name: float(w @ (effect * residual).sum(axis=1) / w.sum())
+        for name, effect in effects.items()
+    }
+
+
+def _effects(model: Model, rows: GivenRows) -> dict[str, Floats]:
+    """Return the (n, q) centred effects of the chosen terms on given rows."""
+    names = model.predictor.terms
+    effects = np.empty((len(names), rows.data.n_rows, model.n_outputs))
+    write_effects(model, rows.data, effects)
+    return dict(zip(names, effects, strict=True))

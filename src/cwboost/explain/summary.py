@@ -9,7 +9,8 @@ import numpy as np
 from cwboost.model.model import Model
 from cwboost.model.records import Bags
 
-from .importance import stored_importance
+from .importance import size_words
+from .sizes import chosen_groups, largest_first, sizes
 
 BAR = 24  # characters of the longest bar
 
@@ -23,12 +24,15 @@ def summary(model: Model) -> str:
         lines.append(f"suggestion: {model.suggestion}")
     if model.dropped:
         names = ", ".join(map(_shortened, model.dropped))
-        lines.append(f"dropped before this fit for their small shares: {names}")
+        lines.append(f"dropped before this fit because held-out rows do not need them: {names}")
     if model.edits:
         lines += ["", "edited after the fit (the risks are the fit's):"]
         lines += [f"{i}. {edit.words}" for i, edit in enumerate(model.edits, 1)]
     chosen = [name for name, term in model.terms.items() if term.chosen]
-    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen:", *_term_lines(model, chosen)]
+    lines += ["", f"{len(chosen)} of {len(model.terms)} terms chosen"]
+    if chosen:
+        lines[-1] += f"; size of a column: {size_words(model)}"
+        lines += _term_lines(model)
     return "\n".join(lines)
 
 
@@ -65,34 +69,39 @@ def _path_lines(model: Model) -> list[str]:
     return lines
 
 
-def _term_lines(model: Model, chosen: list[str]) -> list[str]:
-    """Return the table of the chosen terms, the most important first."""
+def _term_lines(model: Model) -> list[str]:
+    """Return the table of the chosen terms: columns by size, the terms of a column together."""
     kept = model.path.kept(model.best_iteration)
     picked = Counter(model.choices[i] for i in kept)
     if model.bags is not None:
         picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
     corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
-    shares = stored_importance(model)
-    top = max([*shares.values(), 0.0]) or 1.0
-    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "importance", ""]]
-    for name in list(shares) or sorted(chosen, key=lambda name: -picked[name]):
-        term, share = model.terms[name], shares.get(name)
-        rows.append(
-            [
-                _shortened(name),
-                type(term.learner).__name__,
-                f"{term.df:.3g}",
-                f"{term.net_df:.3g}",
-                str(picked[name]),
-                str(corrected[name]),
-                "" if share is None else f"{share:.4g}",
-                "" if share is None else "#" * round(BAR * max(share, 0.0) / top),
-            ]
-        )
-    return _aligned(rows, without=() if corrected else (5,))
+    found, groups = sizes(model), chosen_groups(model)
+    top = max(found.columns.values()) or 1.0
+    rows = [["term", "learner", "df", "net df", "chosen", "corrected", "alone", "size", ""]]
+    for group, size in largest_first(found.columns).items():
+        shown = [f"{size:.4g}", "#" * round(BAR * size / top) if np.isfinite(size / top) else ""]
+        for term in sorted(groups[group], key=lambda term: -found.terms[term.name]):
+            rows.append(
+                [
+                    _shortened(term.name),
+                    type(term.learner).__name__,
+                    f"{term.df:.3g}",
+                    f"{term.net_df:.3g}",
+                    str(picked[term.name]),
+                    str(corrected[term.name]),
+                    f"{found.terms[term.name]:.4g}" if len(groups[group]) > 1 else "",
+                    *shown,
+                ]
+            )
+            shown = ["", ""]  # the size of a column stands in the line of its first term
+    without = [] if corrected else [5]
+    if len(groups) == len(found.terms):  # no column has several terms
+        without.append(6)
+    return _aligned(rows, without)
 
 
-def _aligned(rows: list[list[str]], without: tuple[int, ...]) -> list[str]:
+def _aligned(rows: list[list[str]], without: list[int]) -> list[str]:
     """Return rows of cells as lines, some columns left out; names and bars go to the left."""
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     left = (0, 1, len(widths) - 1)

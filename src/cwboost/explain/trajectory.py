@@ -83,8 +83,8 @@ class Traces:
     ----------
     iterations : (frames,) array
     sizes : dict of term to (frames,) array
-        Standard deviation (or range) of the term's effect over the training rows; with several
-        outputs the largest of them. Only terms that are ever chosen, the largest at the end first.
+        Mean absolute effect of the term over the training rows, or another measure (`traces`).
+        Only terms that are ever chosen, the largest at the end first.
     chosen : dict of term to array
         The iterations, counted from 1, that chose the term.
     corrected : dict of term to array
@@ -97,15 +97,16 @@ class Traces:
     corrected: dict[str, NDArray[np.int64]]
 
 
-def traces(model: Model, kind: str = "deviation", n: int = FRAMES) -> Traces:
+def traces(model: Model, kind: str = "size", n: int = FRAMES) -> Traces:
     """Return how large every term is after each iteration, and when it was chosen.
 
     Parameters
     ----------
     model : Model
-    kind : "deviation" or "range"
-        Standard deviation of the effect over the training rows (for two columns as if they were
-        independent), or the largest minus the smallest effect.
+    kind : "size", "deviation" or "range"
+        Mean absolute effect, or standard deviation of the effect, over a sketch of the training
+        rows (for two columns as if they were independent), or the largest minus the smallest
+        effect. Of several outputs, "size" has the mean, the others the largest.
     n : int
         The approximate number of iterations at which sizes are computed.
 
@@ -117,15 +118,17 @@ def traces(model: Model, kind: str = "deviation", n: int = FRAMES) -> Traces:
     >>> found.sizes["x"][[0, 1, 20]].round(2), len(found.chosen["x"])
     (array([0.  , 0.1 , 0.88]), 20)
     """
-    if kind not in ("deviation", "range"):
-        raise ValueError(f"kind must be 'deviation' or 'range', got {kind!r}")
+    if kind not in ("size", "deviation", "range"):
+        raise ValueError(f"kind must be 'size', 'deviation' or 'range', got {kind!r}")
     iterations = key_iterations(model, n)
     sizes = {}
     for name, beta in coefficients_at(model, iterations).items():
         if beta.any():
             values, weights = term_points(model, model.terms[name])
-            matrix = model.terms[name].plan.basis.matrix(values)
-            effect = np.stack([matrix @ frame for frame in beta])  # (frames, points, q)
+            basis = model.terms[name].plan.basis
+            matrix, mean = basis.matrix(values), basis.mean
+            assert mean is not None
+            effect = np.stack([matrix @ x - mean @ x for x in beta])  # (frames, points, q)
             sizes[name] = _size(effect, weights, kind)
     order = sorted(sizes, key=lambda name: -sizes[name][-1])
     number = {name: k for k, name in enumerate(model.terms)}
@@ -142,6 +145,8 @@ def _size(effect: Floats, weights: Floats, kind: str) -> Floats:
     """Return (frames,) the size of effects (frames, points, q)."""
     if kind == "range":
         return np.asarray(np.ptp(effect, axis=1).max(axis=1))
+    if kind == "size":
+        return np.asarray(np.einsum("p,fpq->fq", weights, np.abs(effect)).mean(axis=1))
     mean = np.einsum("p,fpq->fq", weights, effect)
     square = np.einsum("p,fpq->fq", weights, (effect - mean[:, None]) ** 2)
     return np.asarray(np.sqrt(square).max(axis=1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -24,9 +25,9 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
 from cwboost.model.model import Model
 from cwboost.model.path import Path
-from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking
+from cwboost.model.records import Bags, Bands, ColumnFacts, Ranking, Sizes
 from cwboost.model.settings import Settings
-from cwboost.model.term import Term
+from cwboost.model.term import Term, column_groups
 from cwboost.optimizers import Optimizer
 
 from .model_parts import TERM_KEYS, read_bags, read_bands, read_edits, read_path, read_terms
@@ -37,8 +38,8 @@ FORMAT, VERSION = "cwboost model", 4
 READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
-    "scale", "iteration", "columns", "terms", "interactions", "importance", "edits", "dropped",
-    "path", "settings", "bags", "bands", "suggestion",
+    "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
+    "dropped", "path", "settings", "bags", "bands", "suggestion",
 )  # fmt: skip
 
 # --- saving ---------------------------------------------------------------------------------------
@@ -103,6 +104,7 @@ def to_dict(model: Model) -> dict[str, Any]:
         "terms": [_plain_term(term) for term in model.terms.values()],
         "interactions": plain(model.interactions),
         "importance": plain(model.shares) if finite_shares else None,
+        "sizes": _plain_sizes(model.sizes),
         "edits": plain(model.edits),
         "dropped": plain(model.dropped),
         "path": path,
@@ -111,6 +113,13 @@ def to_dict(model: Model) -> dict[str, Any]:
         "bands": None if model.bands is None else _plain_bands(model.bands),
         "suggestion": model.suggestion,
     }
+
+
+def _plain_sizes(sizes: Sizes | None) -> dict[str, Any] | None:
+    """Return the sizes as plain data; None if some are not finite."""
+    if sizes is None or not np.isfinite([*sizes.terms.values()]).all():
+        return None
+    return {"terms": dict(sizes.terms), "columns": dict(sizes.columns)}
 
 
 def _plain_bags(bags: Bags) -> dict[str, Any]:
@@ -190,11 +199,11 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 3 did not have a suggestion.
+    Version 3 had neither sizes nor a suggestion.
     """
     if version < 3:
         data = _upgraded_to_3(data)
-    return {**data, "suggestion": None} if version < 4 else data
+    return {**data, "sizes": None, "suggestion": None} if version < 4 else data
 
 
 def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
@@ -255,6 +264,7 @@ def _read_model(data: dict[str, Any]) -> Model:
         best_iteration=_read_iteration(data["iteration"], path),
         settings=_read_settings(data["settings"], loss),
         shares=_read_shares(data["importance"], len(terms)),
+        sizes=_read_sizes(data["sizes"], terms),
         edits=read_edits(data["edits"], terms, q),
         dropped=read(tuple[str, ...], data["dropped"], "dropped"),
         bags=None if data["bags"] is None else read_bags(data["bags"], terms, q),
@@ -301,3 +311,18 @@ def _read_shares(data: Any, n_terms: int) -> Floats | None:
     fits = shares is None or len(shares) == n_terms
     require(fits, "importance", f"expected {n_terms} numbers", data)
     return shares
+
+
+def _read_sizes(data: Any, terms: Mapping[str, Term]) -> Sizes | None:
+    if data is None:
+        return None
+    require(isinstance(data, dict), "sizes", "expected an object or null", data)
+    check_keys(data, ("terms", "columns"), "sizes")
+    known = {"terms": set(terms), "columns": set(column_groups(terms).values())}
+    found: dict[str, dict[str, float]] = {}
+    for key, names in known.items():
+        found[key] = read(dict[str, float], data[key], f"sizes.{key}")
+        require(names >= set(found[key]), f"sizes.{key}", f"expected names of {key}", data[key])
+        fits = all(size >= 0 for size in found[key].values())
+        require(fits, f"sizes.{key}", "expected numbers of at least 0", data[key])
+    return Sizes(MappingProxyType(found["terms"]), MappingProxyType(found["columns"]))

@@ -24,6 +24,7 @@ from cwboost.model.records import Bags
 from cwboost.progress import Progress
 
 from .callbacks import HaltCallback, Interrupted, RunContext
+from .effect_sizes import effect_sizes
 from .input_data import FitData, Split, hold_out
 from .integral_importance import integral_shares
 from .interactions import Pairs
@@ -270,6 +271,7 @@ def _average(
         columns=problem.with_spreads(model, moved),
         path=path,
         shares=integral_shares(problem, model, moved),
+        sizes=effect_sizes(problem, model),
         bags=bags,
         settings=settings,
     )

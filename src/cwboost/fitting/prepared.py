@@ -138,6 +138,17 @@ class PreparedTerms(ABC):
 
         return replace(self, plans=[changed(plan) for plan in self.plans])
 
+    def with_terms(self, numbers: Sequence[int]) -> Self:
+        """Return some of the terms, over the same bins."""
+        of_term = [self.shared_bins.of_term[k] for k in numbers]
+        return replace(
+            self,
+            plans=[self.plans[k] for k in numbers],
+            shared_bins=SharedBins(self.shared_bins.sets, of_term),
+            basis_rows=[self.basis_rows[k] for k in numbers],
+            core_rows=[self.core_rows[k] for k in numbers],
+        )
+
     def joined(self, more: PreparedTerms) -> Self:
         """Return these terms and others over the same rows."""
         offset = len(self.shared_bins.sets)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from cwboost import _core
-from cwboost._core import ALL_PART, SLOT_F, SLOT_R, TRAINING_PART, VALIDATION_PART
+from cwboost._core import ALL_PART, SLOT_F, SLOT_H, SLOT_R, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary
@@ -33,6 +33,7 @@ from cwboost.terms.plan import Plan
 
 from .callbacks import HaltCallback, Interrupted, RunContext, iteration_facts, iteration_hook
 from .checkpoint import Checkpoint, check_path, column_fingerprints, identity
+from .effect_sizes import effect_sizes
 from .input_data import Split
 from .integral_importance import integral_shares
 from .options import SEARCHES, FitOptions, check_validation
@@ -102,6 +103,19 @@ class FitProblem(Generic[P]):
             rows = prepared.with_split(split)
             return FitProblem.make(rows, optimizer, begin, n_threads=n_threads)
 
+    def with_terms(self, names: Sequence[str]) -> FitProblem[P]:
+        """Return the problem with some of its terms; everything else stays the same."""
+        wanted = set(names)
+        some = [k for k, plan in enumerate(self.plans) if plan.name in wanted]
+        return replace(
+            self,
+            prepared=self.prepared.with_terms(some),
+            plans=[self.plans[k] for k in some],
+            systems=[self.systems[k] for k in some],
+            learners=[self.learners[k] for k in some],
+            all_learners=[self.all_learners[k] for k in some if self.all_learners],
+        )
+
     # --- models -----------------------------------------------------------------------------------
 
     def template(self, patience: int | None) -> Model:
@@ -161,8 +175,9 @@ class FitProblem(Generic[P]):
         moved = [k for k in np.union1d(path.choices, path.corrections).tolist() if k >= 0]
         model = replace(model, columns=self.with_spreads(model, moved))
         if path.stopped == StopReason.interrupted:
-            raise Interrupted(replace(model, shares=None))
-        model = replace(model, shares=integral_shares(self, model, moved))
+            raise Interrupted(replace(model, shares=None, sizes=None))
+        shares = integral_shares(self, model, moved)
+        model = replace(model, shares=shares, sizes=effect_sizes(self, model))
         _warn_of_divergence(model)
         return model
 
@@ -348,6 +363,20 @@ class FitProblem(Generic[P]):
         rows = self.local_rows
         rows.run(score_batch(model, self.prepared))
         return np.asarray(rows.read(SLOT_F))
+
+    def effect(self, model: Model, names: Sequence[str]) -> Floats:
+        """Return the (q, n) centred effect of some terms together, for all rows, at the bins."""
+        rows = self.local_rows
+        batch: list[Any] = [_core.Mix(SLOT_H, 0.0, SLOT_H, 0.0, SLOT_H)]  # zeros
+        mean = np.zeros((model.n_outputs, 1))
+        for k, (name, term) in enumerate(model.terms.items()):
+            if name in names and term.chosen:
+                effect = np.ascontiguousarray((self.prepared.core_rows[k] @ term.beta).T)
+                number = self.prepared.shared_bins.of_term[k]
+                batch.append(_core.Add(SLOT_H, number, effect.ravel()))
+                mean += term.mean[:, None]
+        rows.run(batch)
+        return np.asarray(rows.read(SLOT_H)) - mean
 
     def residuals(self, model: Model) -> Floats:
         """Return the (q, n) residuals of all rows by a model of this problem."""

@@ -15,7 +15,7 @@ done to a basis is asked of the basis (terms/bases/base.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -33,8 +33,8 @@ from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
 
 from .model import Model
-from .records import Edit
-from .term import Term, find_terms, with_coefficients
+from .records import Edit, Sizes
+from .term import Term, column_groups, find_terms, with_coefficients
 
 LEAST_SHARE = 1e-9  # of the largest mass; coefficients without rows follow their neighbours
 
@@ -338,7 +338,13 @@ def apply_change(model: Model, what: str, term: str, change: Change) -> Model:
     for name, beta in change.betas.items():
         terms[name] = replace(terms[name], beta=np.ascontiguousarray(beta + 0.0))  # no -0.0
     start = model.start_vector + change.shift
-    edited = replace(model, terms=MappingProxyType(terms), start_vector=start, shares=None)
+    edited = replace(
+        model,
+        terms=MappingProxyType(terms),
+        start_vector=start,
+        shares=None,
+        sizes=_other_sizes(model, change.betas),
+    )
     before, after = _scores(model, term), _scores(edited, term)
     moved = float(np.max(np.abs(after - before), initial=0.0))
     still = moved <= 1e-12 * float(np.max(np.abs(before), initial=0.0))
@@ -346,6 +352,14 @@ def apply_change(model: Model, what: str, term: str, change: Change) -> Model:
     parameters, shift = tuple(change.parameters.items()), tuple(map(float, change.shift))
     record = Edit(what, term, parameters, shift, f"{change.words}; {by}")
     return replace(edited, edits=(*model.edits, record))
+
+
+def _other_sizes(model: Model, edited: Container[str]) -> Sizes | None:
+    """Return the stored sizes of the terms and columns that an edit does not change."""
+    if model.sizes is None:
+        return None
+    groups = column_groups(model.terms)
+    return model.sizes.without(edited, {groups[name] for name in model.terms if name in edited})
 
 
 def _scores(model: Model, term: str) -> Floats:

@@ -21,7 +21,7 @@ from cwboost.optimizers import Optimizer
 
 from .path import Path
 from .path_checks import check_has_path, check_not_averaged, check_not_edited
-from .records import Bags, Bands, ColumnFacts, Edit, Ranking
+from .records import Bags, Bands, ColumnFacts, Edit, Ranking, Sizes
 from .scoring import predict_rows, warn_of_unseen, write_effects
 from .settings import Settings
 from .term import Term, with_coefficients
@@ -60,6 +60,8 @@ class Model:
         The bootstrap fits of `with_bands`, from which `band` makes bands around the effects.
     interactions : Ranking or None
         The ranking of pairs, if the fit chose some.
+    shares, sizes : array, Sizes or None
+        What `importance` reads: the importance of the kinds "risk" and "size" on the fit's rows.
     suggestion : str or None
         What the estimator found that may predict better, in one line.
     """
@@ -74,7 +76,8 @@ class Model:
     path: Path = field(repr=False)
     best_iteration: int
     settings: Settings = field(repr=False)
-    shares: Floats | None = field(default=None, repr=False)  # (terms,) importance at the fit's rows
+    shares: Floats | None = field(default=None, repr=False)  # (terms,) importance of kind "risk"
+    sizes: Sizes | None = field(default=None, repr=False)  # importance of kind "size"
     edits: tuple[Edit, ...] = ()
     dropped: tuple[str, ...] = ()
     bags: Bags | None = None
@@ -164,6 +167,7 @@ class Model:
             path=path,
             best_iteration=int(m),
             shares=self.shares if same else None,
+            sizes=self.sizes if same else None,
             bands=self.bands if same else None,
         )
 
@@ -464,33 +468,76 @@ class Model:
 
     def importance(
         self,
-        kind: Literal["integral", "path"] = "integral",
+        kind: Literal["size", "risk", "path", "permutation", "drop"] = "size",
         *,
+        by: Literal["column", "term"] = "column",
         table: Any = None,
         y: Any = None,
         weights: Any = None,
         offset: Any = None,
         exposure: Any = None,
-    ) -> dict[str, float]:
-        """Return how much each chosen term lowers the risk, largest first.
+        repeats: int | None = None,
+        folds: Any = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        progress: Any = None,
+    ) -> dict[str, Any]:
+        """Return how important each column, or chosen term, is, the most important first.
 
-        "integral": the inner product of a term's effect with the residual, averaged along the
-        straight line from the start to the model; the sum is the total fall of the risk. "path"
-        (Plain only): the fall in each iteration is credited to the chosen term. With `table` and
-        `y`, on those rows.
+        Parameters
+        ----------
+        kind : "size", "risk", "path", "permutation" or "drop"
+            "size": the weighted mean absolute effect over the training rows, in units of the score;
+            never negative. "risk" (also "integral"): the inner product of an effect with the
+            residual, averaged along the straight line from the start to the model. Its sum is the
+            fall of the risk; it can be negative if columns correlate. "path" (Plain only): the fall
+            of the risk in each iteration, credited to the chosen term. "permutation": the rise of
+            the risk of given rows if the column is shuffled. "drop": the rise of the risk of
+            held-out rows if the model is fitted without the column, by cross-validation on given
+            rows. docs/effects.md says which kind answers which question.
+        by : "column" or "term"
+            "column" adds up the terms of a column, for "size" before the absolute value. "size",
+            "risk" and "path" list pairs of columns apart, such as "lon:lat"; "permutation" and
+            "drop" take a column out of its pairs too. With several outputs a size is the mean over
+            the outputs.
+        table, y, weights, offset, exposure
+            Rows as in `fit`; required for "permutation" and "drop". With rows, "size" (without y)
+            and "risk" are computed on them, at their raw values.
+        repeats : int, optional
+            How often "permutation" shuffles each column (10).
+        folds : optional
+            The folds of "drop" (5), as in `cb.cv`.
+        random_state : int or numpy Generator, optional
+            For "permutation" and "drop" (0).
+        n_threads, progress
+            For "drop", as in `fit`.
+
+        Returns
+        -------
+        A dict of numbers by name. For "permutation" and "drop" a table with the columns "column"
+        (or "term"), "importance" and "standard error" (over repeats, or over folds).
 
         Examples
         --------
         >>> import numpy as np, cwboost as cb
         >>> x = np.linspace(0, 1, 50)
-        >>> model = cb.fit({"x": x}, x**2, n_iter=20)
-        >>> bool(np.isclose(model.importance()["x"], model.risk[0] - model.risk[-1]))
+        >>> model = cb.fit({"x": x}, 3 * x, n_iter=200)
+        >>> round(model.importance()["x"], 2)  # the mean of |3 (x - 0.5)|
+        0.77
+        >>> bool(np.isclose(model.importance("risk")["x"], model.risk[0] - model.risk[-1]))
         True
         """
         from cwboost.explain.importance import importance
 
         rows = {"table": table, "y": y, "weights": weights, "offset": offset, "exposure": exposure}
-        return importance(self, kind, rows)
+        options = {
+            "repeats": repeats,
+            "folds": folds,
+            "random_state": random_state,
+            "n_threads": n_threads,
+            "progress": progress,
+        }
+        return importance(self, kind, by, rows, options)
 
     def summary(self) -> str:
         """Return a summary of the model as text."""

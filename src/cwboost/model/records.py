@@ -1,9 +1,10 @@
-"""Records that a model keeps: columns, edits, the ranking of pairs, bags and bands."""
+"""Records that a model keeps: columns, sizes, edits, the ranking of pairs, bags and bands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,34 @@ class ColumnFacts:
     missing: bool = False
     boolean: bool = False
     spread: Spread | None = field(default=None, repr=False, compare=False)  # None in old files
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Mean absolute effects over the training rows, as the fit computed them.
+
+    After an edit, the entries of the edited column are missing.
+
+    Attributes
+    ----------
+    terms : mapping of chosen term to number
+    columns : mapping of column to number
+        The terms of a column are added up before the absolute value. A pair of columns has an entry
+        of its own, such as "lon:lat" (see `column_groups`).
+    """
+
+    terms: Mapping[str, float]
+    columns: Mapping[str, float]
+
+    def without(self, terms: Container[str], columns: Container[str]) -> Sizes:
+        """Return the sizes without some entries."""
+        return Sizes(
+            MappingProxyType({k: v for k, v in self.terms.items() if k not in terms}),
+            MappingProxyType({k: v for k, v in self.columns.items() if k not in columns}),
+        )
+
+    def __reduce__(self) -> Any:  # mapping proxies cannot be pickled
+        return Sizes, (dict(self.terms), dict(self.columns))
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,22 @@ def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
     return found
 
 
+def column_groups(terms: Mapping[str, Term]) -> dict[str, str]:
+    """Return for every term the name of its group: the terms of the same column, or pair, add up.
+
+    A group has the name of its column, or of both columns, such as "lon:lat".
+    """
+    names: dict[tuple[str, ...], str] = {}
+    taken: set[str] = set()
+    for columns in sorted(dict.fromkeys(t.columns for t in terms.values()), key=len):
+        name = ":".join(columns)
+        while name in taken:  # by a column
+            name += "_"
+        names[columns] = name
+        taken.add(name)
+    return {name: names[term.columns] for name, term in terms.items()}
+
+
 def with_coefficients(model: Model, path: Path, m: int) -> Mapping[str, Term]:
     """Return the terms of a model with the coefficients of iteration m of a path."""
     terms, q = model.terms, model.n_outputs

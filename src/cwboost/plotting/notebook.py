@@ -1,4 +1,4 @@
-"""How notebooks display a model: a summary, importance and small plots of effects, as HTML and SVG.
+"""How notebooks display a model: a summary, sizes and small plots of effects, as HTML and SVG.
 
 The HTML is small, fits light and dark pages, and shows names of any kind as text. Does not know
 about matplotlib or the report.
@@ -12,6 +12,7 @@ import numpy as np
 
 from cwboost._utils.text import count
 from cwboost._utils.text import readable_number as number
+from cwboost.explain.importance import size_words
 from cwboost.explain.shapes import Shape, shape, view
 from cwboost.explain.sizes import panels
 from cwboost.frames.columns import Floats
@@ -65,17 +66,15 @@ def html(model: Model) -> str:
     (True, True, False)
     """
     order = panels(model)
-    total = sum(order.values())
-    shares = {name: value / total if total > 0 else 0.0 for name, value in order.items()}
-    top = max(shares.values(), default=0.0)
+    top = max(order.values(), default=0.0)
     cards: list[str] = []
     for name in list(order)[:MAX_PLOTS]:
-        cards.append(_card(model, name, shares[name], top))
+        cards.append(_card(model, name, order[name], top))
         if sum(map(len, cards)) > MAX_CHARACTERS:
             break
     return (
         f'<div class="cwb"><style>{STYLE}</style>{_summary(model)}'
-        f'<div class="grid">{"".join(cards)}</div>{_rest(list(order)[len(cards) :], shares)}</div>'
+        f'<div class="grid">{"".join(cards)}</div>{_rest(list(order)[len(cards) :], order)}</div>'
     )
 
 
@@ -102,13 +101,13 @@ def _summary(model: Model) -> str:
     target = model.settings.target
     what = "" if target is None else f" of {_text(target)}"
     kind = type(model.optimizer).__name__
-    known = "share of the risk reduction" if model.shares is not None else "relative size"
     classes = "" if model.n_outputs == 1 else f'<p class="faint">{_classes(model)}</p>'
     return (
         f"<p><b>cwboost model</b>{what}: {_text(model.loss.name)} loss, {kind}, {chosen:,} of "
         f"{len(model.terms):,} terms chosen</p>"
         f'<p class="faint">{"; ".join(facts)}</p>'
-        f'<p class="faint">{_text(EffectScale(model).label, 90)}; bars: {known}</p>{classes}'
+        f'<p class="faint">{_text(EffectScale(model).label, 90)}; bars and numbers: '
+        f"{size_words(model)}</p>{classes}"
     )
 
 
@@ -122,26 +121,26 @@ def _classes(model: Model) -> str:
     return " ".join(shown) + (" and others, not drawn" if len(names) > len(COLOURS) else "")
 
 
-def _rest(names: list[str], shares: dict[str, float]) -> str:
+def _rest(names: list[str], sizes: dict[str, float]) -> str:
     if not names:
         return ""
-    shown = ", ".join(f"{_text(name)} ({shares[name]:.1%})" for name in names[:MAX_LISTED])
+    shown = ", ".join(f"{_text(name)} ({number(sizes[name])})" for name in names[:MAX_LISTED])
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     what = "one more effect" if len(names) == 1 else f"{len(names):,} more effects"
     return f"<details><summary>{what}</summary>{shown}{more}</details>"
 
 
-def _card(model: Model, name: str, share: float, top: float) -> str:
+def _card(model: Model, name: str, size: float, top: float) -> str:
     drawn = shape(model, name, POINTS)
     series = series_of(EffectScale(model), drawn)
     draw = {"curve": _curve, "levels": _levels, "surface": _surface}[drawn.kind]
     gone = [s.missing for s in series if s.missing is not None]
     values = np.concatenate([*(s.values.ravel() for s in series), gone])
     says = f"effect of {one_line(name, 60)}: {number(values.min())} to {number(values.max())}"
-    width = 100 * max(share, 0.0) / top if top > 0 else 0.0
+    width = 100 * size / top if top > 0 else 0.0
     return (
         f'<figure><figcaption title="{_text(name, 300)}"><b>{_text(name)}</b>'
-        f'<span class="faint">{share:.1%}</span></figcaption>'
+        f'<span class="faint">{number(size)}</span></figcaption>'
         f'<div class="bar" style="width:{width:.0f}%"></div>'
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_text(says, 120)}">'
         f"{draw(model, drawn, series)}</svg></figure>"

@@ -31,6 +31,12 @@ from .style import (
     use_log_axis,
 )
 
+LABELS = {  # of the kinds of size
+    "size": "mean absolute effect",
+    "deviation": "standard deviation of the effect",
+    "range": "range of the effect",
+}
+
 
 class TracesDisplay(Display):
     """How the terms grow along the path: the size of every effect after each iteration. Marks at
@@ -62,7 +68,7 @@ class TracesDisplay(Display):
         model: Model,
         traces: Traces,
         *,
-        kind: str = "deviation",
+        kind: str = "size",
         max_terms: int = 7,
         log: bool = True,
         labels: Mapping[str, str] | None = None,
@@ -75,7 +81,7 @@ class TracesDisplay(Display):
         cls,
         model: Any,
         *,
-        kind: Literal["deviation", "range"] = "deviation",
+        kind: Literal["size", "deviation", "range"] = "size",
         max_terms: int = 7,
         log: bool | None = None,
         labels: Mapping[str, str] | None = None,
@@ -87,9 +93,9 @@ class TracesDisplay(Display):
         Parameters
         ----------
         model : Model, CWBRegressor or CWBClassifier
-        kind : "deviation" or "range"
-            Standard deviation of an effect over the training rows, or largest minus smallest
-            effect.
+        kind : "size", "deviation" or "range"
+            Mean absolute effect, or standard deviation of the effect, over the training rows, or
+            largest minus smallest effect.
         max_terms : int
             Number of terms with a colour and a name; the others are grey.
         log : bool, optional
@@ -132,8 +138,7 @@ class TracesDisplay(Display):
             self._add_marks()
             set_ticks(ax.yaxis)
             ax.yaxis.set_major_locator(FixedLocator([t for t in ax.get_yticks() if 0 <= t <= high]))
-            what = "standard deviation" if self.kind == "deviation" else "range"
-            ax.set_ylabel(f"{what} of the effect", y=share + (1 - share) / 2)
+            ax.set_ylabel(LABELS[self.kind], y=share + (1 - share) / 2)
         return self
 
     def _style(self, k: int) -> dict[str, Any]:

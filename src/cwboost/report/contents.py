@@ -7,16 +7,15 @@ fits the model again in fit_code.py. Does not know about HTML (see page.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cwboost.explain.bands import band_words
-from cwboost.explain.importance import stored_importance
+from cwboost.explain.importance import size_words
 from cwboost.explain.quality import calibration, figures
 from cwboost.explain.shapes import shape_of
-from cwboost.explain.sizes import level_shares
+from cwboost.explain.sizes import level_shares, sizes
 from cwboost.frames.columns import Labels
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
@@ -25,7 +24,7 @@ from cwboost.model.pieces import Axis
 from cwboost.model.prediction import as_in_training
 from cwboost.model.records import Bags, ColumnFacts
 from cwboost.model.scoring import output_labels
-from cwboost.model.term import Term
+from cwboost.model.term import Term, column_groups
 from cwboost.terms.encoders import level_number
 
 from .fit_code import fit_code
@@ -36,16 +35,15 @@ BAND_POINTS = 100  # of a band around a curve
 LINKS = ("identity", "log", "logit", "softmax")  # that the script of the page can apply
 
 
-class GivenRows(NamedTuple):
+class ReportRows(NamedTuple):
     """The rows passed to the report."""
 
     table: Table | None = None
     judged: EvaluatedRows | None = None  # with their predictions, if y is known
-    shares: Mapping[str, float] | None = None  # importance on these rows
     n_shown: int = 0  # the number of rows that readers can choose from
 
 
-def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str) -> dict[str, Any]:
+def contents(model: Model, terms: list[PackedTerm], rows: ReportRows, title: str) -> dict[str, Any]:
     """Return everything that the page shows except the path."""
     from cwboost import __version__
 
@@ -69,10 +67,10 @@ def contents(model: Model, terms: list[PackedTerm], rows: GivenRows, title: str)
         "exposure": settings.exposure or ("exposure" if by_array and log_link else None),
         "columns": column_data,
         "terms": [_term(packed, columns, column_data, polynomials) for packed in terms],
+        "importance": _importance(model),
         "polynomials": polynomials.as_data(),
         "cannot_predict": _cannot_predict(terms),
-        "importance": _importance(model, rows.shares),
-        "importance_rows": "given" if rows.shares is not None else "training",
+        "size_words": size_words(model),
         "facts": facts(model),
         "repeat": fit_code(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
@@ -198,10 +196,19 @@ def _cannot_predict(terms: list[PackedTerm]) -> str | None:
     )
 
 
-def _importance(model: Model, shares: Mapping[str, float] | None) -> dict[str, float] | None:
-    if shares is not None:
-        return dict(shares)
-    return None if model.shares is None else stored_importance(model)
+def _importance(model: Model) -> dict[str, dict[str, float | None]]:
+    """Return by term its size, the size of its column (or pair), and its share of the risk."""
+    found, groups = sizes(model), column_groups(model.terms)
+    names = enumerate(model.terms)
+    shares = {} if model.shares is None else {name: model.shares[k] for k, name in names}
+    return {
+        name: {
+            "size": finite(size),
+            "column_size": finite(found.columns[groups[name]]),
+            "risk": finite(float(shares[name])) if name in shares else None,
+        }
+        for name, size in found.terms.items()
+    }
 
 
 def _bags(model: Model, bags: Bags) -> dict[str, Any]:

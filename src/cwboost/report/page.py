@@ -19,14 +19,13 @@ from typing import Any
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
 from cwboost._utils.text import quote_names
-from cwboost.explain.importance import importance
 from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
 from cwboost.model.model import Model
 
-from .contents import GivenRows, contents, shown_terms
+from .contents import ReportRows, contents, shown_terms
 from .packed_terms import pack_terms
 from .path_frames import path_frames
 
@@ -64,14 +63,10 @@ def report(
     with warnings.catch_warnings():  # the report does not warn of unseen levels
         warnings.filterwarnings("ignore", message="levels never seen")
         judged = None if data is None else _judged(model, data, **others)
-        shares = None
-        if model.shares is None and judged is not None and data is not None:
-            known = others | {"y": model.settings.target if y is None else y, "table": data}
-            shares = importance(model, "integral", known)
     if title is None:
         target = model.settings.target
         title = "cwboost model" if target is None else f"Model of {target}"
-    page = _page(model, GivenRows(data, judged, shares, rows), title)
+    page = _page(model, ReportRows(data, judged, rows), title)
     with replace_file(file) as temporary:
         temporary.write_text(page, encoding="utf-8", newline="\n")
 
@@ -97,7 +92,7 @@ def _judged(
     return evaluate_rows(model, data, y, weights, offset, exposure)
 
 
-def _page(model: Model, rows: GivenRows, title: str) -> str:
+def _page(model: Model, rows: ReportRows, title: str) -> str:
     """Return the whole file, with as many key frames of the path as there is room for."""
     folder = files("cwboost.report") / "assets"
     style = (folder / "report.css").read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         "class",
         "auto",
         "binomial",
-        Hybrid(rate=0.5, momentum=0.0034, then="training"),
+        Hybrid(rate=0.5, momentum=0.037, then="training"),
         args.iterations,
         validation=held_out,
     )
@@ -68,12 +68,12 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
 
 
 def _write_tables(model: Model, folder: Path) -> list[str]:
-    """Write the model as JSON, and its importance, effects and risks as CSV; return the names."""
+    """Write the model as JSON, and its sizes, effects and risks as CSV; return the names."""
     model.save(folder / "model.json")
-    _write_csv(folder / "importance.csv", ("term", "importance"), model.importance().items())
+    _write_csv(folder / "importance.csv", ("column", "size"), model.importance().items())
     effects = (
         (name, *row)
-        for name in model.importance()
+        for name in model.importance(by="term")
         for row in zip(*model.effect(name, 100).values(), strict=True)
     )
     _write_csv(folder / "effects.csv", ("term", "value", "effect"), effects)

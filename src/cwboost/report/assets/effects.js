@@ -15,9 +15,8 @@ function effectCard(group, id) {
     group.kind !== "surface" && column.spread && column.spread.missing
       ? `, ${percent(column.spread.missing)} missing`
       : "";
-  const share =
-    group.chosen && data.importance !== null ? ` · ${shareText(group)} of importance` : "";
-  const note = h("span", { text: `${kinds}${share}${gone}` });
+  const size = group.chosen ? ` · size ${format(group.weight, 3)}` : "";
+  const note = h("span", { text: `${kinds}${size}${gone}` });
   const legend = before
     ? h(
         "div",

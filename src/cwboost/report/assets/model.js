@@ -34,10 +34,8 @@ class Group {
       (e) => names.includes(e.term) || (columns.length === 1 && e.term === this.of[0].name),
     );
     this.first = Math.min(...terms.map((k) => model.path.terms[k].first ?? Infinity));
-    this.importance =
-      data.importance === null
-        ? null
-        : names.reduce((sum, name) => sum + (data.importance[name] ?? 0), 0);
+    const known = names.map((name) => data.importance[name]).find((found) => found);
+    this.weight = known?.column_size ?? 0; // mean absolute effect of the sum of the terms
   }
 
   /** The values of the columns at all points; on a surface the second column varies first. */
@@ -174,10 +172,6 @@ function makeGroups() {
     found.get(key).terms.push(k);
   });
   const groups = [...found.values()].map(({ columns, terms }) => new Group(columns, terms));
-  for (const group of groups) {
-    const reach = () => Math.max(...group.final.flat().map(Math.abs), 0);
-    group.weight = group.importance ?? reach();
-  }
   groups.sort((a, b) => b.chosen - a.chosen || b.weight - a.weight);
   groups.forEach((group, i) => {
     group.id = `effect-${i}`;
@@ -189,7 +183,6 @@ const groups = makeGroups();
 const inModel = groups.filter((group) => group.chosen);
 const singles = inModel.filter((group) => group.kind !== "surface");
 const pairs = inModel.filter((group) => group.kind === "surface");
-const totalWeight = inModel.reduce((sum, group) => sum + group.weight, 0) || 1;
 
 // --- labels --------------------------------------------------------------------------------------
 
@@ -227,7 +220,6 @@ function shown(effect, output = state.output) {
 
 const shownNumber = (value) => (state.scale === "score" ? signed(value) : format(value, 3));
 const zeroOf = () => shown(new Array(model.q).fill(0));
-const shareText = (group) => percent(group.weight / totalWeight);
 
 function section(id, title, words, tools, ...children) {
   return h(

@@ -183,22 +183,17 @@ function valuesOf(words, make) {
 
 function importance() {
   const holder = h("div", { class: "card" });
-  const known = data.importance !== null;
   const show = (all) => {
     const some = all || inModel.length <= MINIS ? inModel : inModel.slice(0, MINIS);
-    const items = some.map((group) => ({
-      name: group.name,
-      value: group.weight,
-      note: known ? format(group.weight, 3) : "",
-    }));
-    const words = (v) => (known ? percent(v / totalWeight) : format(v, 3));
     holder.replaceChildren(
-      barList(items, {
-        shown: words,
-        about: "importance of the effects",
-        caption: known ? "share of the risk reduction" : "largest effect",
-        noteCaption: "risk reduction",
-      }),
+      barList(
+        some.map((group) => ({ name: group.name, value: group.weight })),
+        {
+          shown: (size) => format(size, 3),
+          about: "sizes of the effects",
+          caption: "mean absolute effect",
+        },
+      ),
     );
     if (some.length < inModel.length)
       holder.append(moreButton(inModel.length, "effects", () => show(true)));
@@ -206,17 +201,24 @@ function importance() {
   };
   show(false);
   wholeForPrint.push(() => show(true));
-  const rows = data.importance_rows === "given" ? "the given rows" : "the training rows";
-  const words = known
-    ? `How much of the risk reduction on ${rows} each effect accounts for, as a share and in units of the risk.`
-    : "The importance of an edited model can only be computed from rows: pass a table with the target to report(). Shown instead: the largest effect on the score.";
+  const words = `The size of each effect: ${data.size_words}. The terms of a column are added up; pairs of columns stand apart.`;
   return section("importance", "Importance", words, null, holder);
 }
 
 function termsTable() {
   return valuesOf(`${model.terms.length} terms: learners, degrees of freedom, choices`, () =>
     plainTable(
-      ["term", "learner", "df", "net df", "times chosen", "corrected", "first", "importance"],
+      [
+        "term",
+        "learner",
+        "df",
+        "net df",
+        "times chosen",
+        "corrected",
+        "first",
+        "size",
+        "risk reduction",
+      ],
       model.terms.map((term, k) => [
         term.name,
         term.learner,
@@ -225,7 +227,8 @@ function termsTable() {
         data.bags ? data.bags.chosen[term.name] : model.path.count(k, model.path.best, "chosen"),
         model.path.count(k, model.path.best, "corrected"),
         model.path.terms[k].first ?? "–",
-        data.importance ? (data.importance[term.name] ?? 0) : "–",
+        data.importance[term.name]?.size ?? "–",
+        data.importance[term.name]?.risk ?? "–",
       ]),
       "terms",
     ),
