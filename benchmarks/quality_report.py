@@ -38,7 +38,16 @@ def page(found: Results) -> str:
         (f"Wins, ties and losses on the folds that both have ({_ties()}):", comparisons(found)),
         ("Targets:", targets(found)),
     ]
-    return "\n\n".join(f"{head}\n\n{body}" for head, body in parts)
+    return "\n\n".join([*(f"{head}\n\n{body}" for head, body in parts), versions(found)])
+
+
+def versions(found: Results) -> str:
+    """Return the versions that were measured, by library."""
+    used: dict[str, set[str]] = {}
+    for (_, _, who), line in found.items():
+        used.setdefault(QUALITY[who].rival.distribution, set()).add(line["version"])
+    named = [f"{name} {' and '.join(sorted(used[name]))}" for name in sorted(used)]
+    return f"Versions: {', '.join(named)}. That of cwboost is the commit of its sources."
 
 
 def _ties() -> str:

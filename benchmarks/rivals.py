@@ -152,7 +152,7 @@ class CwboostPlain(Cwboost):
 
         train = problem.train
         numbers = train.table.columns.difference(train.text, sort=False)
-        curves = [cb.Spline(name, df=5, knots=20) for name in numbers]
+        curves = [cb.Spline(name, df=5, knots=20, tails="smooth") for name in numbers]
         self.model = cb.fit(
             train.table,
             train.y,

@@ -61,7 +61,7 @@ predict::Column to_column(const ColumnInput& given, Size n) {
 }
 
 // First column with an infinite number or -1, first row whose effects add up to NaN or -1, rows
-// with unseen levels per axis.
+// with unseen levels or outside the limits per axis.
 using LookupReport = std::tuple<std::int64_t, std::int64_t, std::vector<Size>>;
 
 // Lets Python handle signals between tasks.
@@ -82,7 +82,7 @@ LookupReport run_lookup(const predict::Lookup& self, const std::vector<predict::
   const auto number = [](Size x) {
     return x == predict::no_row ? -1 : static_cast<std::int64_t>(x);
   };
-  return {number(found.infinite), number(found.not_a_number), std::move(found.unseen)};
+  return {number(found.infinite), number(found.not_a_number), std::move(found.outside)};
 }
 
 }  // namespace
@@ -107,16 +107,19 @@ void bind_predict(nb::module_& m) {
       .def(
           "__init__",
           [](predict::Axis* self, Size source, const predict::Breaks* breaks, const Reals& origin,
-             const Reals& inverse, predict::Piece n_pieces, predict::Piece unseen) {
+             const Reals& inverse, predict::Piece n_pieces, predict::Piece unseen,
+             const std::pair<Real, Real>& limits) {
             new (self) predict::Axis{source,
                                      breaks ? std::optional(*breaks) : std::nullopt,
                                      Vec(origin.data(), origin.data() + origin.size()),
                                      Vec(inverse.data(), inverse.data() + inverse.size()),
                                      n_pieces,
-                                     unseen};
+                                     unseen,
+                                     limits.first,
+                                     limits.second};
           },
           "source"_a, "breaks"_a.none(), "origin"_a.noconvert(), "inverse"_a.noconvert(),
-          "n_pieces"_a, "unseen"_a);
+          "n_pieces"_a, "unseen"_a, "limits"_a);
   nb::class_<predict::Term>(m, "Term", "A piecewise polynomial over one or two axes.")
       .def(
           "__init__",

@@ -151,15 +151,15 @@ void bind_assign(nb::module_& m) {
 // Records come as tuples of their fields: BasisRows (terms/bases), SmoothingTarget
 // (fitting/smoothing.py), SystemTask (fitting/systems.py) and TableTask (fitting/pair_systems.py).
 using BasisTuple = std::tuple<Array<std::int64_t>, Array<std::int32_t>, Reals>;
-using TargetTuple = std::tuple<Real, Real, bool, bool, Size>;
+using TargetTuple = std::tuple<Real, Real, bool, bool, Size, Real>;
 using Matrix = nb::ndarray<Real, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using SystemTuple =
     std::tuple<BasisTuple, Reals, Block, TargetTuple, Matrix, Matrix, Writable<Real>>;
 using TableTuple = std::tuple<Block, Block, TargetTuple, Matrix>;
 
 SmoothingTarget to_target(const TargetTuple& fields) {
-  const auto [smoothing, df, net, trace_h, null_dim] = fields;
-  return {smoothing, df, net, trace_h, null_dim};
+  const auto [smoothing, df, net, trace_h, null_dim, ridge] = fields;
+  return {smoothing, df, net, trace_h, null_dim, ridge};
 }
 
 // What the core finds for a system: lambda, df, net df, 1 if solved.

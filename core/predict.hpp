@@ -210,7 +210,8 @@ struct Axis {
   std::optional<Breaks> breaks;  // none: the column has codes or levels
   Vec origin, inverse;           // (n_pieces); empty: t is 0
   Piece n_pieces;
-  Piece unseen;  // rows of this piece are counted; -1: no such piece
+  Piece unseen;    // rows of this piece are counted; -1: no such piece
+  Real low, high;  // numbers outside are counted; infinite: none are
 };
 
 struct Term {
@@ -228,7 +229,7 @@ struct Target {
 struct Findings {
   Size infinite = no_row;      // first column with an infinite number
   Size not_a_number = no_row;  // first row whose effects add up to NaN
-  std::vector<Size> unseen;    // rows with an unseen level, per axis
+  std::vector<Size> outside;   // per axis: rows with an unseen level, or outside low..high
 };
 
 class Lookup {
@@ -261,7 +262,7 @@ class Lookup {
         n_tasks,
         [&](Size task) {
           Scratch scratch(slots);
-          found[task].unseen.assign(axes_.size(), 0);
+          found[task].outside.assign(axes_.size(), 0);
           const Size end = std::min(n, (task + 1) * task_size);
           for (Size begin = task * task_size; begin < end; begin += block_size) {
             const Block rows{begin, std::min(block_size, end - begin)};
@@ -380,11 +381,18 @@ class Lookup {
       scratch.in_x = &column;
       (searched ? *searched->breaks : *axis.breaks).find(x, rows.n, place.piece.data());
       if (!axis.origin.empty()) set_t(axis, x, rows.n, place);
+      if (std::isfinite(axis.low)) found.outside[a] += count_outside(axis, x, rows.n);
     }
     place.set = true;
     if (axis.unseen >= 0)
-      found.unseen[a] += static_cast<Size>(
+      found.outside[a] += static_cast<Size>(
           std::count(place.piece.data(), place.piece.data() + rows.n, axis.unseen));
+  }
+
+  static Size count_outside(const Axis& axis, const Real* x, Size n) {
+    Size outside = 0;  // comparisons with NaN are false
+    for (Size r = 0; r < n; ++r) outside += (x[r] < axis.low) | (x[r] > axis.high) ? 1U : 0U;
+    return outside;
   }
 
   static void place_labels(const LevelCodes& column, Block rows, Piece* piece) {
@@ -473,11 +481,11 @@ class Lookup {
 
   Findings total(const std::vector<Findings>& found) const {
     Findings all;
-    all.unseen.assign(axes_.size(), 0);
+    all.outside.assign(axes_.size(), 0);
     for (const Findings& task : found) {
       all.infinite = std::min(all.infinite, task.infinite);
       all.not_a_number = std::min(all.not_a_number, task.not_a_number);
-      for (Size a = 0; a < axes_.size(); ++a) all.unseen[a] += task.unseen[a];
+      for (Size a = 0; a < axes_.size(); ++a) all.outside[a] += task.outside[a];
     }
     return all;
   }

@@ -5,7 +5,8 @@
 //
 // With A = B'WB for weights that sum to one and the penalty P, diagonalise A against A + tau P,
 // tau = tr A / tr P (Demmler-Reinsch). With eigenvalues a in [0, 1] and rho = lambda / tau, the
-// smoother H has the eigenvalues h = a / (a + rho (1 - a)).
+// smoother H has the eigenvalues h = a / (a + rho (1 - a)). A last coefficient with a ridge of its
+// own is apart from the others in A and in P; its h does not depend on lambda.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,7 @@ struct SmoothingTarget {
   bool net = false;      // df excludes the share of the constant
   bool trace_h = false;  // df = tr(H) instead of tr(2H - HH)
   Size null_dim = 0;     // dimension of the null space of the penalty
+  Real ridge = 0.0;      // on the last coefficient alone, as a share of the sum of weights
 };
 
 // A basis over bins in compressed rows, see Basis; not checked yet.
@@ -45,7 +47,7 @@ struct System {
   In penalty;  // (d, d)
   SmoothingTarget target;
   Out gram;     // (d, d) A = B'WB
-  Out factor;   // (d, d) lower Cholesky factor of A + lambda P
+  Out factor;   // (d, d) lower Cholesky factor of A + lambda P + ridge
   Out mean;     // (d) B'W1 / sum of weights
   Out numbers;  // lambda, df, net df, 1 if solved (0: use the NumPy version)
 };
@@ -55,12 +57,15 @@ struct Spectrum {
   Vec a;
   Vec constant;
   Real tau = 0.0;
+  Real fixed = 0.0;           // h of the coefficient with a ridge of its own
+  Real fixed_constant = 0.0;  // its share of the constant function
 
   Real g(Size i, Real rho) const { return a[i] > 0.0 ? 1.0 / (a[i] + rho * (1.0 - a[i])) : 0.0; }
 
   // Returns df (or net df) at rho, and its derivative by log(rho).
   std::pair<Real, Real> df(Real rho, bool trace_h, bool net) const {
-    Real value = 0.0, slope = 0.0;
+    Real value = trace_h ? fixed : 2.0 * fixed - fixed * fixed, slope = 0.0;
+    if (net) value *= 1.0 - fixed_constant;
     for (Size i = 0; i < a.size(); ++i) {
       const Real gi = g(i, rho), h = a[i] * gi;
       const Real dg = -gi * gi * rho * (1.0 - a[i]), dh = a[i] * dg;
@@ -306,11 +311,20 @@ inline Real find_gram(const BasisRows& basis, In weights, Out gram, Out mean) {
 // A + lambda P. Returns false if this fails.
 inline bool find_smoothing(In gram, Real total, In penalty, In mean, const SmoothingTarget& target,
                            Out factor, Out numbers) {
-  const Size d = mean.size();
-  Vec unit(gram.begin(), gram.end());
-  for (Real& x : unit) x /= total;
+  const Size d = mean.size(), n = target.ridge > 0.0 ? d - 1 : d;
+  Vec unit, own_penalty;  // without the coefficient that has a ridge
+  for (Size i = 0; i < n; ++i)
+    for (Size j = 0; j < n; ++j) {
+      unit.push_back(gram[i * d + j] / total);
+      own_penalty.push_back(penalty[i * d + j]);
+    }
   Spectrum spectrum;
-  if (!find_spectrum(unit, penalty, mean, target.null_dim, spectrum)) return false;
+  if (!find_spectrum(unit, own_penalty, mean.first(n), target.null_dim, spectrum))
+    return false;
+  if (n < d) {
+    spectrum.fixed_constant = gram[d * d - 1] / total;
+    spectrum.fixed = spectrum.fixed_constant / (spectrum.fixed_constant + target.ridge);
+  }
   const bool given = target.smoothing == target.smoothing;
   const Real lambda =
       given ? target.smoothing : total * (find_rho(spectrum, target) * spectrum.tau);
@@ -320,6 +334,7 @@ inline bool find_smoothing(In gram, Real total, In penalty, In mean, const Smoot
   numbers[1] = spectrum.df(rho, target.trace_h, false).first;
   numbers[2] = spectrum.df(rho, target.trace_h, true).first;
   for (Size i = 0; i < d * d; ++i) factor[i] = gram[i] + lambda * penalty[i];
+  factor[d * d - 1] += target.ridge * total;
   return dense::cholesky(factor, d);
 }
 

@@ -59,7 +59,7 @@ def grid(**axes: Any) -> list[dict[str, Any]]:
 
 
 def splines(table: dict[str, Floats], df: float = DF, knots: int = KNOTS) -> list[cb.Spline]:
-    return [cb.Spline(name, df=df, knots=knots) for name in table]
+    return [cb.Spline(name, df=df, knots=knots, tails="smooth") for name in table]
 
 
 def mise(model: cb.Model, data: Draw) -> float:

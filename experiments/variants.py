@@ -39,5 +39,5 @@ def learners(X: Any, df: float, df_category: float) -> list[Any]:
         elif column.nunique() <= 2:
             out.append(cb.Linear(name))
         else:
-            out.append(cb.Spline(name, df=df, knots=20))
+            out.append(cb.Spline(name, df=df, knots=20, tails="smooth"))
     return out

@@ -35,8 +35,8 @@ KINDS = problems.KINDS | {
     ],
     "tensor, two categories": lambda: [cb.Tensor("g", "h", df=6)],
     "tensor, numbers as levels": lambda: [cb.Tensor(cb.Category("k"), cb.Step("v", bins=4), df=6)],
-    "tensor, constant beyond": lambda: [
-        cb.Tensor(cb.Spline("u", knots=3, extrapolate="constant"), cb.Linear("v"), df=6)
+    "tensor, linear beyond": lambda: [
+        cb.Tensor(cb.Spline("u", knots=3, extrapolate="linear"), cb.Linear("v"), df=6)
     ],
 }
 
@@ -115,7 +115,7 @@ def loss_model(loss: str) -> cb.Model:
     table = make_table()
     y = problems.make_target(0, table, loss)
     learners = [
-        cb.Spline("u", df=4),
+        cb.Spline("u", df=4, extrapolate="linear"),
         cb.Linear("v"),
         cb.Centered("v", df=1),
         cb.Step("z", df=3, bins=9),

@@ -134,6 +134,8 @@ def learner_specs(fit: dict[str, Any], columns: dict) -> list[tuple[str, dict[st
     """
     cat, spline = fit["options"]["cat"], {k: fit[k] for k in ("degree", "differences", "df")}
     spline["knots"] = fit["n_knots"]
+    spline["tails"] = "smooth"
+    spline["extrapolate"] = "constant" if fit["algo"].startswith("compboost") else "linear"
     specs = {}
     for column in fit["features"]:
         if columns[column].dtype.kind == "f":

@@ -21,6 +21,7 @@ Columns = dict[str, np.ndarray]
 TIE = 1e-9  # relative; the first-listed learner with gain >= (1 - TIE) * best is chosen
 RANK = 1e-9  # eigenvalues of A against A + tau P below RANK count as 0, above 1 - RANK as 1
 MAX_TENSOR_BINS = 255
+MISSING_RIDGE = 0.1
 MISSING = "missing"  # label of the level (or coefficient) of missing cells
 
 
@@ -123,6 +124,8 @@ class Term:
     linear: np.ndarray | None = None  # Centered: spline coefficients of (1, x)
     additive: np.ndarray | None = None  # pair: tensor coefficients of the main effects
     inner: np.ndarray | None = None  # pair: coefficients that are first in neither margin
+    ridge: float = 0.0  # of missing cells, the last coefficient, as a share of the weights
+    flat: int = 0  # number of splines whose slopes are penalised in thin tails
     to_raw: Callable[[np.ndarray], np.ndarray] = field(default=lambda theta: theta)
 
 
@@ -221,11 +224,13 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
         P = np.eye(len(cuts) + 1) if spikes else difference_penalty(len(cuts) + 1, 1)
     else:
         knots, degree = spline_knots(x, w, spec), get(spec, "degree", 3)
-        beyond = get(spec, "extrapolate", "linear")
+        beyond = get(spec, "extrapolate", "constant")
         basis = lambda v: spline_rows(v, knots, degree, beyond)  # noqa: E731
         d = len(knots) - degree - 1
         P = difference_penalty(d, get(spec, "differences", 2))
+        extra["flat"] = d if get(spec, "tails", "flat") == "flat" else 0
         if kind == "Centered":
+            extra["flat"] = 0
             greville = [knots[j + 1 : j + degree + 1].mean() for j in range(d)]
             extra["linear"] = np.column_stack([np.ones(d), greville])
     own = kind in ("Spline", "Step") and np.isnan(train.columns[column]).any()
@@ -240,9 +245,10 @@ def numeric_basis(spec: Any, train: Training, rule: str | int) -> tuple[Callable
             X[miss, -1] = 1.0
         return X
 
-    if own:  # the missing column is unpenalised; with spikes it is penalised like a level
+    if own:  # the missing column has a ridge of its own; with spikes it is penalised like a level
         P = np.pad(P, (0, 1))
         P[-1, -1] = float(get(spec, "kind", "") == "spikes")
+        extra["ridge"] = MISSING_RIDGE * (1.0 - P[-1, -1])
     return filled(rows, train), P, extra
 
 
@@ -302,7 +308,7 @@ def make_terms(spec: Any, name: str, train: Training, rule: str | int) -> list[T
     column = spec.column
     if kind == "Missing":
         gone = lambda c, at: np.array([[v is None] for v in labels(c[column])], float)  # noqa: E731
-        return [Term(name, spec, gone, np.eye(1))]
+        return [Term(name, spec, gone, np.eye(1), ridge=MISSING_RIDGE)]
     if kind == "Category":
         levels = sorted_levels(train.columns[column], labels(train.columns[column]))
         rows = filled(one_hot(column, levels), train)
@@ -404,9 +410,23 @@ def find_smoothing(
     return float(np.exp(brentq(lambda v: reached(np.exp(v)) - df, low, high, xtol=1e-14)))
 
 
+def flat_tails(t: np.ndarray, d: int) -> np.ndarray:
+    """Return the penalty on slopes in thin tails of d splines, given t = X'W1."""
+    share, out = t[:d] / t[:d].sum(), np.zeros((len(t), len(t)))
+    for j in range(d - 1):
+        thin = 0.03 / d / max((share[j] + share[j + 1]) / 2, 1e-300)
+        in_tail = min(share[: j + 1].sum(), share[j + 1 :].sum()) <= 0.01
+        if thin > 1 and in_tail:
+            difference = np.eye(len(t))[j + 1] - np.eye(len(t))[j]
+            out += min(10 * (thin - 1), 1000) * np.outer(difference, difference)
+    return out
+
+
 def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float) -> Solver:
     """Set up the normal equations of one learner on the rows with w > 0."""
     A, P, t = X.T @ (w[:, None] * X), term.penalty, X.T @ w
+    if term.flat:
+        P = P + flat_tails(t, term.flat)
     if term.additive is not None:
         return make_pair_solver(term, X, w, A, default_net_df)
     kind, centered = get(term.spec, "df_kind", "df2"), term.linear is not None
@@ -414,8 +434,17 @@ def make_solver(term: Term, X: np.ndarray, w: np.ndarray, default_net_df: float)
     if smoothing is None:
         net = df is None and not centered  # for Centered, df is the net df
         target = (default_net_df if df is None else df) + 2 * centered
-        smoothing = find_smoothing(A, P, t, w.sum(), target, kind, net)
-    K = np.linalg.pinv(A + smoothing * P, hermitian=True, rcond=1e-14)
+        rest = slice(-1) if term.ridge else slice(None)  # missing cells have a fixed smoother
+        if term.ridge:
+            share = t[-1] / w.sum()
+            h = share / (share + term.ridge)
+            target -= (h if kind == "df1" else 2 * h - h * h) * (1 - share if net else 1)
+        smoothing = find_smoothing(
+            A[rest, rest], P[rest, rest], t[rest], w.sum(), target, kind, net
+        )
+    system = A + smoothing * P
+    system[-1, -1] += term.ridge * w.sum()
+    K = np.linalg.pinv(system, hermitian=True, rcond=1e-14)
     condition = np.linalg.cond(K)
     if centered:  # theta = Q (A + lambda P)^-1 Q's, where Q removes the linear part
         G = term.linear

@@ -123,7 +123,7 @@ KINDS = {
     "spline, missing": lambda: [cb.Spline("v", df=5)],
     "spline, quantile knots": lambda: [cb.Spline("u", 4, knots=7, knot_placement="quantile")],
     "spline, degree 2": lambda: [
-        cb.Spline("v", 3.5, knots=6, degree=2, differences=1, extrapolate="constant")
+        cb.Spline("v", 3.5, knots=6, degree=2, differences=1, extrapolate="linear")
     ],
     "spline, degree 1": lambda: [cb.Spline("k", 2.5, knots=4, degree=1, differences=1)],
     "spline, smoothing": lambda: [cb.Spline("u", smoothing=3.0, differences=1)],

@@ -202,6 +202,16 @@ def test_targets_are_met_or_missed():
     assert quality_report.targets({}).count("not measured") == 3
 
 
+def test_the_page_names_all_versions():
+    found = {
+        ("spam", 1, "ebm"): {"version": "2"},
+        ("spam", 2, "ebm-main"): {"version": "1"},
+        ("spam", 1, "cwboost"): {"version": "abc", "auc": 0.5, "cpu_seconds": 1.0},
+    }
+    last = quality_report.page(found).splitlines()[-1]
+    assert last.startswith("Versions: cwboost abc, interpret-core 1 and 2.")
+
+
 def test_cells_name_missing_folds_limits_and_failures():
     fold = {"auc": 0.5, "cpu_seconds": 1234.0}
     assert quality_report.cell([fold] * 5, "auc") == "0.5000"

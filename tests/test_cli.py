@@ -507,6 +507,17 @@ def test_unseen_levels_give_a_one_line_warning(model, folder, capsys):
     assert found.count("\n") == 1
 
 
+def test_numbers_far_beyond_the_range_give_a_one_line_warning(model, folder, capsys):
+    numbers = {k for k, v in ROWS.items() if isinstance(v[0], float)}
+    far = {k: [*v[:3], 1e6] if k in numbers else v[:4] for k, v in ROWS.items()}
+    write_csv(folder / "new.csv", far)
+    assert main(["predict", "m.json", "new.csv", "-o", "p.csv"]) == 0
+    found = capsys.readouterr().err
+    assert found.startswith("cwboost: warning: numbers beyond the range of the training rows")
+    assert "(1 row)" in found
+    assert found.count("\n") == 1
+
+
 def test_predict_a_table_without_rows(model, folder, capsys):
     (folder / "none.csv").write_text(Path("rows.csv").read_text().splitlines()[0] + "\n")
     assert main(["predict", "m.json", "none.csv"]) == 0

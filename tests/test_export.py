@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -328,6 +328,35 @@ def test_files_of_version_1_are_read(counted):
     assert all(facts.spread is None for facts in old.columns.values())
     assert old.columns == model.columns
     assert to_dict(old)["terms"] == to_dict(model)["terms"]
+
+
+def without(data, keys):
+    """Return plain data without some keys, at any depth."""
+    if isinstance(data, dict):
+        return {key: without(value, keys) for key, value in data.items() if key not in keys}
+    return [without(item, keys) for item in data] if isinstance(data, list) else data
+
+
+def test_files_of_version_3_are_read():
+    """Penalties did not depend on the rows, and models keep what they stored."""
+    x = np.append(np.linspace(0, 1, 99), [np.nan, 30.0])
+    table = {"x": x, "z": np.roll(x, 7)}
+    y = np.nan_to_num(np.sin(x), nan=5.0)
+    linear = cb.Spline("x", extrapolate="linear")
+    learners = [linear, cb.Step("x"), cb.Missing("x"), cb.Centered("z"), cb.Tensor("x", "z", df=9)]
+    model = cb.fit(table, y, learners, n_iter=20)
+    data = {**without(to_dict(model), ("tails", "ridge")), "version": 3}
+    old = from_dict(data)
+    np.testing.assert_array_equal(old.predict(table), model.predict(table))
+    assert old.terms["spline(x)"].learner == replace(linear, tails="smooth")
+    for name, term in old.terms.items():
+        assert term.plan.basis.ridge == 0.0
+        assert not term.plan.basis.penalty_needs_rows
+        assert term.plan.basis.null_dim >= model.terms[name].plan.basis.null_dim
+    classic = {**data, "version": 4}
+    with pytest.raises(ModelFileError, match="tails"):
+        from_dict(classic)
+    assert len(old.extend(5, table, y).choices) == 25
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):

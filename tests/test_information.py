@@ -42,10 +42,13 @@ def smoother(term, table, w):
     columns = read(table)
     basis = term.plan.basis
     values = term.plan.encode([columns[name] for name in term.columns])
-    z, penalty = np.asarray(basis.matrix(values).toarray()), basis.penalty()
+    z = np.asarray(basis.matrix(values).toarray())
+    penalty = basis.penalty_for(w @ z / w.sum())
     penalty = penalty if penalty.ndim == 2 else np.diag(penalty)
     gram = z.T @ (w[:, None] * z)
-    m = np.linalg.pinv(gram + term.smoothing * penalty, rcond=1e-14)
+    both = gram + term.smoothing * penalty
+    both[-1, -1] += basis.ridge * w.sum()
+    m = np.linalg.pinv(both, rcond=1e-14)
     if basis.removed() is not None:
         g = basis.removed().T
         q = np.eye(len(m)) - g @ np.linalg.pinv(g.T @ gram @ g, 1e-10, hermitian=True) @ g.T @ gram

@@ -799,7 +799,7 @@ def test_the_ranking_reports_progress(monkeypatch):
 
 def test_core_refuses_arrays_of_wrong_sizes():
     basis = TensorBasis(a=LevelBasis(n_levels=3), b=LevelBasis(n_levels=2), orthogonal=True)
-    penalty, aim = basis.inner_penalty(), (np.nan, 1.0, False, False, 0)
+    penalty, aim = basis.inner_penalty(), (np.nan, 1.0, False, False, 0, 0.0)
     fine = np.ones((3, 2)), penalty, aim, np.empty((2, 2))
     _core.solve_pairs([fine], np.empty((1, 4)))
     for wrong in (

@@ -242,6 +242,24 @@ def test_every_combination(kind, loss, optimizer, bins):
           held=held, start=start)  # fmt: skip
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_thin_tails(optimizer, loss):
+    """Splines whose slopes are penalised where hardly any rows are, with missing cells or not."""
+    n = 300
+    table = make_table(3, n)
+    rng = np.random.default_rng(5)
+    table["o"] = np.append(rng.normal(size=n - 2), [40.0, -25.0])
+    table["p"] = np.where(rng.uniform(size=n) < 0.1, np.nan, np.exp(2 * rng.normal(size=n)))
+    learners = [cb.Spline("o", 4), cb.Spline("p"), cb.Spline("o", 4, tails="smooth", name="s")]
+    held = rng.permutation(n) < 90 if optimizer == "hybrid" else None
+    y, weights = make_target(3, table, loss), make_weights(3, n)
+    check(table, y, learners, loss, OPTIMIZERS[optimizer], n_iter=8, bins="exact", weights=weights,
+          held=held, start=safe_start(loss, y, weights, None))  # fmt: skip
+    flat, smooth = (cb.fit(table, y, [learners[k]], loss=loss, n_iter=0) for k in (0, 2))
+    assert flat.terms["o"].smoothing != pytest.approx(smooth.terms["s"].smoothing, rel=1e-3)
+
+
 # --- random problems ------------------------------------------------------------------------------
 
 

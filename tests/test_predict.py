@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ from cwboost.frames.read_frames import read
 from cwboost.terms.bases import SplineBasis
 from export_cases import (
     KINDS,
+    Cosine,
     hard_rows,
     hostile_model,
     hostile_table,
@@ -120,10 +122,10 @@ def test_hostile_names_and_levels():
 
 
 CROWD = [  # terms of the same column are summed before any row is read
-    cb.Spline("x", df=6),
+    cb.Spline("x", df=6, extrapolate="linear"),
     cb.Spline("x", df=4, knot_placement="quantile", knots=9, name="by quantiles"),
     cb.Spline("x", df=4, degree=0, differences=1, knots=7, name="flat"),
-    cb.Spline("x", df=4, extrapolate="constant", knots=3, name="held"),
+    cb.Spline("x", df=4, knots=3, name="held"),
     cb.Step("x", bins=13),
     cb.Linear("x"),
     cb.Polynomial("x", 3),
@@ -192,10 +194,67 @@ def test_ranges_near_the_limits_of_floats(factor):
 
 def test_constant_extrapolation_holds_for_any_number():
     x = np.linspace(-1e-3, 1e-3, 50)
-    learners = [cb.Spline("x", extrapolate="constant"), cb.Step("x", bins=4)]
+    learners = [cb.Spline("x"), cb.Step("x", bins=4)]
     model = cb.fit({"x": x}, x, learners, n_iter=50)
     found = model.predict({"x": [-1.7e308, -1e-3, 1e-3, 1.7e308]})
     np.testing.assert_allclose(found[[0, 3]], found[[1, 2]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("style", ["smooth", "auto", "step"])
+def test_effects_are_constant_beyond_the_range_by_default(style):
+    """Also in the margins of tensors; lines stay lines."""
+    rng = np.random.default_rng(0)
+    table = {"x": rng.uniform(size=200), "z": rng.uniform(size=200)}
+    y = 5 * table["x"] * table["z"]
+    learners = [cb.Tensor("x", "z"), ...] if style == "smooth" else style
+    model = cb.fit(table, y, learners, n_iter=100)
+    ends = {"x": [table["x"].max()] * 2, "z": [table["z"].min(), 0.5]}
+    far = {"x": [50.0] * 2, "z": [-9.0, 0.5]}
+    np.testing.assert_allclose(model.predict(far), model.predict(ends), rtol=1e-9)
+    line = cb.fit(table, y, [cb.Linear("x")], n_iter=100)
+    assert line.predict({"x": [50.0]}) > line.predict({"x": [1.0]}) + 50
+
+
+FAR = r"beyond the range of the training rows by more than a tenth of it"
+
+
+@pytest.mark.parametrize(
+    "learners",
+    [
+        [cb.Spline("x"), cb.Step("x"), cb.Linear("x"), cb.Spline("z")],
+        [cb.Step("x", name="a"), cb.Spline("x", knots=4, degree=5, name="b"), cb.Linear("z")],
+        [cb.Tensor("x", "z"), cb.Polynomial("x", 6)],
+        [Cosine("x"), cb.Spline("x"), cb.Linear("z")],
+        [Cosine("x"), Cosine("z")],
+    ],
+)
+@pytest.mark.parametrize("n", [1, 5000])  # more rows than a block of the core
+def test_rows_far_beyond_the_range_are_counted(learners, n):
+    """Every row counts once per column, whatever terms the column has."""
+    grid = np.linspace(0.0, 1.0, 101)
+    table = {"x": grid, "z": 10 * grid[::-1]}
+    model = with_all_terms(cb.fit(table, np.sin(5 * grid), learners, n_iter=60))
+    inside = {"x": [-0.0999, 1.0999, 0.5, np.nan], "z": [0.0, 10.9, -0.9, 5.0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(inside)
+    x, z = [-0.11, 1.11, 0.5, 1.2], [0.0, 5.0, 11.1, 5.0]
+    rows = {"x": np.tile(x, n), "z": np.tile(z, n)}
+    counts = rf"{FAR}.*: x \({3 * n} rows\), z \({n} rows?\)$"
+    for predict in (model.predict, model.contributions):
+        for table in (rows, pl.DataFrame(rows)):
+            with pytest.warns(UserWarning, match=FAR) as caught:
+                predict(table)
+            assert len(caught) == 1
+            assert caught[0].filename == __file__
+            assert re.search(counts, str(caught[0].message))
+
+
+def test_rows_far_beyond_the_range_of_an_array():
+    grid = np.linspace(0.0, 1.0, 101)
+    model = cb.fit(np.column_stack([grid, grid**2]), np.sin(5 * grid), n_iter=60)
+    with pytest.warns(UserWarning, match=FAR + r".*: x1 \(1 row\)$"):
+        model.predict(np.array([[0.5, 2.0], [1.05, 0.5]]))
 
 
 @settings(max_examples=200)

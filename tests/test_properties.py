@@ -673,8 +673,9 @@ def test_bounds_of_the_certified_search_are_tight(name):
     eta = sum(np.sin((1 + j / 4) * table[f"x{j}"]) for j in range(6))
     y = rng.random(6000) < 1 / (1 + np.exp(-eta))
     validation = 0.3 if name == "Hybrid" else None
+    learners = [cb.Spline(x, df=5, tails="smooth") for x in table]
     model = cb.fit(
-        table, y, [cb.Spline(x, df=5) for x in table], loss="binomial", bins="sqrt", n_iter=150,
+        table, y, learners, loss="binomial", bins="sqrt", n_iter=150,
         optimizer=getattr(cb, name)(rate=0.05), validation=validation, patience=None,
     )  # fmt: skip
     assert model.path.evaluations.sum() <= 1.02 * EVALUATIONS[name]

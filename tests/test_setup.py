@@ -436,14 +436,16 @@ def test_powers(first, degree):
 # --- systems --------------------------------------------------------------------------------------
 
 
-def system(basis, weights, penalty, null_dim, smoothing=np.nan, df=5.0, net=False, kind="df2"):
+def system(
+    basis, weights, penalty, null_dim, ridge=0.0, smoothing=np.nan, df=5.0, net=False, kind="df2"
+):
     """Return the gram matrix, its factor, the mean row and the numbers computed by the core."""
     rows = csr_array(basis)
     rows.eliminate_zeros()
     d = basis.shape[1]
     gram, factor, mean, numbers = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty((1, 4))
     sparse = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
-    aim = (smoothing, df, net, kind == "df1", null_dim)
+    aim = (smoothing, df, net, kind == "df1", null_dim, ridge)
     core.solve_systems([(sparse, weights, penalty, aim, gram, factor, mean)], numbers)
     return gram, factor, mean, numbers[0]
 
@@ -474,6 +476,38 @@ def test_systems(d, kind, net):
     np.testing.assert_allclose(
         factor, factorize(expected, penalty, smoothing), rtol=1e-7, atol=1e-9 * np.abs(factor).max()
     )
+
+
+@pytest.mark.parametrize("kind", ["df1", "df2"])
+@pytest.mark.parametrize("net", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 1.0, 300.0])
+def test_a_ridge_on_the_last_coefficient(kind, net, missing):
+    """The core, NumPy and the trace of the hat matrix agree; weights may have any scale."""
+    d, ridge, aim = 9, 0.25, 3.5
+    basis = np.zeros((31, d))
+    basis[:-1, :-1] = np.maximum(0, 1 - np.abs(np.linspace(0, 7, 30)[:, None] - np.arange(8)) / 2)
+    basis[-1, -1] = 1.0
+    penalty = np.pad(difference_penalty(8, 2), (0, 1))
+    for scale in (1.0, 7.0):
+        w = scale * np.append(np.arange(1.0, 31.0), missing)
+        total = w.sum()
+        gram, factor, mean, (smoothing, df, net_df, fine) = system(
+            basis, w, penalty, 2, ridge, df=aim, net=net, kind=kind
+        )
+        assert fine == 1
+        assert (net_df if net else df) == pytest.approx(aim, abs=1e-9)
+        both = gram + smoothing * penalty
+        both[-1, -1] += ridge * total
+        np.testing.assert_allclose(factor @ factor.T, both, atol=1e-9 * total)
+        np.testing.assert_allclose(
+            factor, factorize(gram, penalty, smoothing, ridge * total), atol=1e-9 * total
+        )
+        hat = basis @ np.linalg.solve(both, basis.T * w)
+        smoother = hat if kind == "df1" else 2 * hat - hat @ hat
+        assert df == pytest.approx(np.trace(smoother), rel=1e-9)
+        assert net_df == pytest.approx(df - w @ smoother.sum(axis=1) / total, rel=1e-9)
+        spec = spectrum(gram / total, penalty, 2, mean, ridge)
+        assert smoothing == pytest.approx(total * find_smoothing(spec, aim, kind, net), rel=1e-8)
 
 
 def test_a_given_smoothing_is_used():
@@ -521,7 +555,7 @@ def test_systems_are_bitwise_equal_for_any_number_of_threads():
     for n_threads in (1, 3):
         places = [(np.empty((10, 10)), np.empty((10, 10)), np.empty(10)) for _ in rows]
         tasks = [
-            (r, np.ones(30), penalty, (np.nan, 4.0, False, False, 2), *p)
+            (r, np.ones(30), penalty, (np.nan, 4.0, False, False, 2, 0.0), *p)
             for r, p in zip(rows, places, strict=True)
         ]
         numbers = np.empty((20, 4))
@@ -542,7 +576,7 @@ def test_systems_are_bitwise_equal_for_any_number_of_threads():
 def test_invalid_systems_are_refused(change, message):
     rows = (np.arange(6), np.arange(5, dtype=np.int32), np.ones(5))
     places = (np.empty((5, 5)), np.empty((5, 5)), np.empty(5))
-    task = (rows, np.ones(5), np.eye(5), (1.0, 0.0, False, False, 0), *places)
+    task = (rows, np.ones(5), np.eye(5), (1.0, 0.0, False, False, 0, 0.0), *places)
     with pytest.raises(ValueError, match=message):
         core.solve_systems([change(task)], np.empty((1, 4)))
 

@@ -37,7 +37,8 @@ def run(text: str, where: str) -> tuple[str, list[tuple[str, str]]]:
         with redirect_stdout(printed), warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             exec(compile("\n" * line + block["code"], where, "exec"), names)
-        output = printed.getvalue() + "".join(f"warning: {w.message}\n" for w in raised)
+        texts = dict.fromkeys(f"warning: {w.message}\n" for w in raised)  # Python shows each once
+        output = printed.getvalue() + "".join(texts)
         if not block["output"]:
             if output:
                 raise ValueError(

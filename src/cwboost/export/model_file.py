@@ -41,6 +41,13 @@ KEYS = (
     "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
     "dropped", "path", "settings", "bags", "bands", "suggestion",
 )  # fmt: skip
+NEW_IN_4: dict[str, dict[str, Any]] = {  # fields of learners and bases, as older versions had them
+    "Spline": {"tails": "smooth"},
+    "Centered": {"tails": "smooth"},
+    "spline": {"tails": "smooth", "ridge": 0.0},
+    "levels": {"ridge": 0.0},
+    "mark": {"ridge": 0.0},
+}
 
 # --- saving ---------------------------------------------------------------------------------------
 
@@ -199,11 +206,27 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 3 had neither sizes nor a suggestion.
+    Version 3 had neither sizes nor a suggestion, nor penalties that depend on the rows.
     """
     if version < 3:
         data = _upgraded_to_3(data)
-    return {**data, "sizes": None, "suggestion": None} if version < 4 else data
+    if version < 4:
+        terms = _with_row_penalties(data.get("terms"))
+        data = {**data, "sizes": None, "suggestion": None, "terms": terms}
+    return data
+
+
+def _with_row_penalties(data: Any) -> Any:
+    """Return terms of version 3, or parts of them, with the fields of penalties that depend on the
+    rows, which they do not have."""
+    if isinstance(data, list):
+        return [_with_row_penalties(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    kind = data.get("type")
+    new = NEW_IN_4.get(kind, {}) if isinstance(kind, str) else {}
+    parts = ("learner", "basis", "a", "b")
+    return {**new, **data, **{key: _with_row_penalties(data[key]) for key in parts if key in data}}
 
 
 def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:

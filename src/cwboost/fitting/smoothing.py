@@ -3,14 +3,15 @@ its system. Does not know about columns or learners.
 
 With A = B'WB and the penalty P, diagonalise A against A + tau P, tau = tr A / tr P (Demmler and
 Reinsch). With eigenvalues a in [0, 1] and rho = lambda / tau, the smoother H has the eigenvalues
-h = a / (a + rho (1 - a)), also if A is singular.
+h = a / (a + rho (1 - a)), also if A is singular. A last coefficient with a ridge of its own
+(`Basis.ridge`) is apart from the others in A and in P: its h = A_dd / (A_dd + ridge) is fixed.
 """
 
 from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ class SmoothingTarget(NamedTuple):
     net: bool  # whether `df` is net of the constant
     trace_h: bool  # whether df is tr(H) instead of tr(2H - HH)
     null_dim: int  # dimensions that the penalty leaves free
+    ridge: float = 0.0  # on the last coefficient alone, as a share of the weight of all rows
 
     @property
     def kind(self) -> str:
@@ -58,6 +60,8 @@ class Spectrum:
     a: Floats  # eigenvalues of A against A + tau P, increasing
     constant: Floats  # squared coordinates of the constant function
     tau: float
+    fixed: float = 0.0  # h of the coefficient with a ridge of its own
+    fixed_constant: float = 0.0  # its share of the constant function: the share of its rows
 
     @property
     def singular(self) -> bool:
@@ -73,22 +77,34 @@ class Spectrum:
     def df(self, smoothing: float, kind: str) -> float:
         """Return tr(2H - HH) (kind "df2") or tr(H) ("df1")."""
         h = self.a * self._g(smoothing)
-        return float(np.sum(2.0 * h - h * h if kind == "df2" else h))
+        return float(np.sum(2.0 * h - h * h if kind == "df2" else h)) + self.fixed_df(kind)
+
+    def fixed_df(self, kind: str) -> float:
+        """Return the df of the coefficient with a ridge of its own."""
+        return 2.0 * self.fixed - self.fixed**2 if kind == "df2" else self.fixed
 
     def net_df(self, smoothing: float, kind: str) -> float:
         """Return df without the share of the constant, which gains nothing on centred residuals."""
         g = self._g(smoothing)
         share = 2.0 * g - self.a * g * g if kind == "df2" else g
-        return self.df(smoothing, kind) - float(self.constant @ share)
+        constant = float(self.constant @ share) + self.fixed_constant * self.fixed_df(kind)
+        return self.df(smoothing, kind) - constant
 
 
-def spectrum(gram: Floats, penalty: Floats, null_dim: int, mean_row: Floats) -> Spectrum:
+def spectrum(
+    gram: Floats, penalty: Floats, null_dim: int, mean_row: Floats, ridge: float = 0.0
+) -> Spectrum:
     """Return the spectrum of A (gram) and P (penalty), which leaves `null_dim` dimensions free.
 
     A and P are (d, d), or (d,) if both are diagonal. A and `mean_row` = B'W1 are for weights that
-    sum to one.
+    sum to one. `ridge` > 0 is added to the last diagonal entry of A + lambda P.
     """
     diagonal = gram.ndim == 1
+    if ridge > 0.0:
+        others = (slice(-1),) * gram.ndim
+        found = spectrum(gram[others], penalty[others], null_dim, mean_row[:-1])
+        own = float(gram[(-1,) * gram.ndim])
+        return replace(found, fixed=own / (own + ridge), fixed_constant=own)
     trace_a = float(gram.sum() if diagonal else np.trace(gram))
     trace_p = float(penalty.sum() if diagonal else np.trace(penalty))
     tau = trace_a / trace_p if trace_p > 0 else 0.0
@@ -169,9 +185,13 @@ def weighted_gram(rows: BasisRows, weighted: Floats, n_coef: int) -> Floats:
     return np.ascontiguousarray((left.T @ right).toarray(), dtype=np.float64)
 
 
-def factorize(gram: Floats, penalty: Floats, smoothing: float) -> Floats:
-    """Return the factor of A + lambda P; directions without data or penalty are held at zero."""
+def factorize(gram: Floats, penalty: Floats, smoothing: float, ridge: float = 0.0) -> Floats:
+    """Return the factor of A + lambda P; directions without data or penalty are held at zero.
+
+    The ridge is added to the last diagonal entry.
+    """
     both = gram + smoothing * penalty
+    both[(-1,) * both.ndim] += ridge
     if both.ndim == 1:
         return np.where(both > 0.0, both, 1.0)
     jitter = 0.0

@@ -17,7 +17,7 @@ from cwboost import _core
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.threads import MIN_SORT_ROWS, map_in_threads
 from cwboost.frames.columns import Floats
-from cwboost.terms.bases import BasisRows
+from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.plan import Plan
 
 from .pair_systems import PairTask, solve_pairs
@@ -111,7 +111,7 @@ def make_systems(
         if plan.basis.is_interaction:
             pairs.append(k)
             continue
-        penalty = plan.basis.penalty()
+        penalty = _penalty(plan.basis, rows[k], weights[k])
         if penalty.ndim == 2 and 1 < len(penalty) <= MAX_CORE_COEF:
             of_size.setdefault(len(penalty), []).append((k, penalty))
     for d, terms in of_size.items():
@@ -140,6 +140,14 @@ def make_systems(
     return [system for system in systems if system is not None]
 
 
+def _penalty(basis: Basis, rows: BasisRows, w: Floats) -> Floats:
+    """Return the penalty of a basis, given its rows over bins of the given weights."""
+    if not basis.penalty_needs_rows:
+        return basis.penalty()
+    weighted = rows.value * np.repeat(w, np.diff(rows.begin))
+    return basis.penalty_for(np.bincount(rows.column, weighted, basis.n_coef) / w.sum())
+
+
 def smoothing_target(plan: Plan, known: float | None) -> SmoothingTarget:
     """Return what decides the smoothing of a term.
 
@@ -147,21 +155,22 @@ def smoothing_target(plan: Plan, known: float | None) -> SmoothingTarget:
     """
     learner, free = plan.learner, plan.basis.null_dim
     trace_h, removed = learner.df_kind == "df1", learner.removed_df
+    target = SmoothingTarget(np.nan, 0.0, False, trace_h, free, plan.basis.ridge)
     smoothing = learner.smoothing if known is None else known
     if smoothing is not None:
-        return SmoothingTarget(smoothing, 0.0, False, trace_h, free)
+        return target._replace(smoothing=smoothing)
     if learner.target_df is not None:
-        return SmoothingTarget(np.nan, learner.target_df + removed, False, trace_h, free)
+        return target._replace(df=learner.target_df + removed)
     net_df = plan.net_df or 0.0
     if plan.basis.is_interaction:  # its penalty may leave more than that free
         net_df = max(net_df, free + 1.0)
-    return SmoothingTarget(np.nan, net_df + removed, not removed, trace_h, free)
+    return target._replace(df=net_df + removed, net=not removed)
 
 
 def _solve(plan: Plan, rows: BasisRows, w: Floats, target: SmoothingTarget) -> System:
     """Return the system of one term, with NumPy and LAPACK."""
     total, basis = float(w.sum()), plan.basis
-    penalty = basis.penalty()
+    penalty = _penalty(basis, rows, w)
     weighted = rows.value * np.repeat(w, np.diff(rows.begin))
     mean = np.bincount(rows.column, weighted, basis.n_coef) / total
     if penalty.ndim == 1:
@@ -170,12 +179,12 @@ def _solve(plan: Plan, rows: BasisRows, w: Floats, target: SmoothingTarget) -> S
     else:
         gram = weighted_gram(rows, weighted, basis.n_coef)
     # The spectrum is for weights that sum to one, hence also lambda, which is scaled back.
-    spec = spectrum(gram / total, penalty, basis.null_dim, mean)
+    spec = spectrum(gram / total, penalty, basis.null_dim, mean, target.ridge)
     smoothing = target.smoothing
     if np.isnan(smoothing):
         smoothing = total * _smoothing(plan, spec, target)
     df, net_df = (f(smoothing / total, target.kind) for f in (spec.df, spec.net_df))
-    factor = factorize(gram, penalty, smoothing)
+    factor = factorize(gram, penalty, smoothing, target.ridge * total)
     return _orthogonal(plan, System(gram, factor, mean, smoothing, df, net_df))
 
 
@@ -186,12 +195,12 @@ def _smoothing(plan: Plan, spec: Spectrum, target: SmoothingTarget) -> float:
         # The penalty leaves more free than the default (columns for missing cells): 1 df above.
         found = find_smoothing(spec, target.null_dim, target.kind, net=True)
     elif np.isnan(found) and plan.learner.target_df is not None:
-        raise _too_few_df(plan)
+        raise _too_few_df(plan, spec.fixed_df(target.kind))
     return found
 
 
-def _too_few_df(plan: Plan) -> ValueError:
-    learner, free = plan.learner, plan.basis.null_dim - plan.learner.removed_df
+def _too_few_df(plan: Plan, fixed: float = 0.0) -> ValueError:
+    learner, free = plan.learner, plan.basis.null_dim - plan.learner.removed_df + fixed
     return ValueError(
         f"{learner.shown}: df = {learner.target_df:g} is too small: the penalty leaves {free:g} "
         f"degrees of freedom free whatever the smoothing; use df above {free:g}"

@@ -143,12 +143,13 @@ def smoothed(model: Model, term: str, df: float) -> Model:
         return _smoothed_pair(model, found, df)
     masses, penalty = _mean_row(basis), basis.penalty()
     gram = masses if penalty.ndim == 1 else np.diag(masses)
-    spec = spectrum(gram, penalty, basis.null_dim, masses)
+    free = basis.least_df  # the effect of missing cells stays
+    spec = spectrum(gram, penalty, free, masses)
     smoothing = find_smoothing(spec, df + learner.removed_df, learner.df_kind)
     if np.isnan(smoothing):
         raise ValueError(
             f"smoothed, term {found.name!r}: df must be above "
-            f"{basis.null_dim - learner.removed_df:g}, the dimensions that the penalty leaves "
+            f"{free - learner.removed_df:g}, the dimensions that the penalty leaves "
             f"free; got {df:g}"
         )
     factor = factorize(gram, penalty, smoothing)

@@ -22,7 +22,7 @@ from cwboost.optimizers import Optimizer
 from .path import Path
 from .path_checks import check_has_path, check_not_averaged, check_not_edited
 from .records import Bags, Bands, ColumnFacts, Edit, Ranking, Sizes
-from .scoring import predict_rows, warn_of_unseen, write_effects
+from .scoring import predict_rows, warn_of, write_effects
 from .settings import Settings
 from .term import Term, with_coefficients
 
@@ -270,9 +270,8 @@ class Model:
         """
         self.loss.check_kind(kind)
         check_threads(n_threads)
-        values, unseen = predict_rows(self, read(table), kind, offset, exposure, n_threads)
-        if unseen:
-            warn_of_unseen(unseen)
+        values, found = predict_rows(self, read(table), kind, offset, exposure, n_threads)
+        warn_of(found)
         return values
 
     def contributions(self, table: Any, *, n_threads: int | None = None) -> dict[str, Floats]:

@@ -11,6 +11,7 @@ as soon as their terms are done, so that a prediction does not hold a copy of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,7 +34,9 @@ from .term import Term
 MERGED_POWERS = 4  # coefficients of cubics; curves of higher degree would lose digits if added up
 HELD_ROWS = 4096  # up to this number of rows, converted columns are kept to the end
 MAX_INVERSE = 1e308  # of a piece's width
+FAR = 0.1  # rows are counted that lie beyond the training range by more than this share of it
 NOTHING = np.empty(0)
+NO_LIMITS = -np.inf, np.inf
 
 
 class PiecewiseSum(NamedTuple):
@@ -48,7 +51,13 @@ class Findings:
     """What was noticed in the rows."""
 
     not_a_number: int = -1  # first row whose score is NaN; -1 if none is
-    unseen: dict[str, int] = field(default_factory=dict)  # per column, rows with unseen levels
+    unseen: Counter[str] = field(default_factory=Counter)  # per column, rows with unseen levels
+    beyond: Counter[str] = field(default_factory=Counter)  # rows far outside the training range
+
+    def add(self, other: Findings) -> None:
+        """Add the counts of other rows."""
+        self.unseen.update(other.unseen)
+        self.beyond.update(other.beyond)
 
 
 class Predictor:
@@ -112,8 +121,32 @@ class Predictor:
         """Return (n, q) the effect of a term by its basis."""
         columns = [as_in_training(table[c], self._facts[c]) for c in term.columns]
         values = term.plan.encode(columns)
-        found.unseen |= term.plan.count_unseen(values)
+        found.unseen |= Counter(term.plan.count_unseen(values))
+        for name, column in zip(term.columns, columns, strict=True):
+            low, high = far_limits(self._facts[name])
+            if isinstance(column, Numbers) and low > -np.inf:
+                found.beyond[name] = int(np.sum((column.values < low) | (column.values > high)))
+        found.beyond = +found.beyond  # without zeros
         return term.effect_at(values)
+
+
+def far_limits(facts: ColumnFacts) -> tuple[float, float]:
+    """Return the limits beyond which a number is far outside the training range.
+
+    Examples
+    --------
+    >>> far_limits(ColumnFacts("numbers", low=0.0, high=50.0))
+    (-5.0, 55.0)
+    """
+    if (
+        facts.kind != "numbers"
+        or facts.low is None
+        or facts.high is None
+        or facts.low == facts.high
+    ):
+        return NO_LIMITS
+    margin = FAR * (facts.high - facts.low)
+    return facts.low - margin, facts.high + margin
 
 
 def as_in_training(column: Column, facts: ColumnFacts) -> Column:
@@ -244,16 +277,19 @@ class CompiledTerms:
         if source in self._level_axes:
             return self._level_axes[source]
         number = self._sources.setdefault(source, len(self._sources))
-        breaks, origin, inverse, unseen = None, NOTHING, NOTHING, -1
+        breaks, origin, inverse, unseen, limits = None, NOTHING, NOTHING, -1, NO_LIMITS
         if axis.breaks is None:
             self._level_axes[source] = len(self._axes)
             unseen = len(axis.levels) + 1 if axis.levels else -1
         else:
             n = len(axis.breaks) + 1
             breaks = _core.Breaks(axis.breaks, np.arange(n, dtype=np.int32), n)
+            if source not in self._source_of:  # rows are counted once per column
+                limits = far_limits(self._facts[axis.column])
             if coef.shape[n_axes + i] > 1:
                 origin, inverse = _units(axis, np.moveaxis(coef, (i, n_axes + i), (0, 1)))
-        self._axes.append(_core.Axis(number, breaks, origin, inverse, axis.n_pieces, unseen))
+        n_pieces = axis.n_pieces
+        self._axes.append(_core.Axis(number, breaks, origin, inverse, n_pieces, unseen, limits))
         self._source_of.append(source)
         return len(self._axes) - 1
 
@@ -304,14 +340,15 @@ class CompiledTerms:
         """Add to the findings what the core noticed; raise if a number is infinite.
 
         The core returns the source of an infinite number, the first row whose score is not a
-        number (-1 if there is none), and the number of rows with unseen levels of every axis.
+        number (-1 if there is none), and for every axis the number of rows with unseen levels, or
+        far outside the training range.
         """
-        infinite, found.not_a_number, unseen = noticed
+        infinite, found.not_a_number, outside = noticed
         if infinite >= 0:
             table.column(list(self._sources)[infinite].column)  # raises, and says where
-        for source, n in zip(self._source_of, unseen, strict=True):
+        for source, n in zip(self._source_of, outside, strict=True):
             if n:
-                found.unseen[source.column] = n
+                (found.beyond if source.levels is None else found.unseen)[source.column] = n
 
     def _read(self, source: PredictorColumn, table: Table) -> tuple[Any, bool]:
         """Return a column as the core takes it, and whether that is new memory."""

@@ -27,7 +27,7 @@ class Predictions(NamedTuple):
     """The predictions for the rows of a table."""
 
     values: Floats  # (n,), or (n, q) with several outputs
-    unseen: Mapping[str, int]  # per column, the number of rows with levels unseen in training
+    found: Findings  # what to warn of
 
 
 def output_labels(model: Model) -> list[str]:
@@ -64,7 +64,7 @@ def predict_rows(
     exposure: Any = None,
     n_threads: int | None = None,
 ) -> Predictions:
-    """Return predictions as `Model.predict` does; unseen levels are counted, without a warning."""
+    """Return predictions as `Model.predict` does, with findings in place of warnings."""
     score = read_offsets(model, table, offset, exposure)
     found = add_effects(model, table, score, threads_for(n_threads, table.n_rows))
     if found.not_a_number >= 0:
@@ -79,27 +79,37 @@ def predict_rows(
             f"but the table has {table.n_rows} rows; its function must return one value or one "
             "row of values per row"
         )
-    return Predictions(values, found.unseen)
+    return Predictions(values, found)
 
 
 def write_effects(
     model: Model, table: Table, effects: Floats, n_threads: int | None = None
 ) -> None:
-    """Write the centred effects of the chosen terms to (terms, n, q); warn of unseen levels.
+    """Write the centred effects of the chosen terms to (terms, n, q); warn of what was found.
 
     The memory order of `effects` must keep the outputs of a row together.
     """
     check_threads(n_threads)
     found = model.predictor.write(table, effects, threads_for(n_threads, table.n_rows))
+    warn_of(found, stacklevel=4)
+
+
+def warn_of(found: Findings, stacklevel: int = 3) -> None:
+    """Warn of the number of rows, by column, that are unlike the training rows."""
     if found.unseen:
-        warn_of_unseen(found.unseen, stacklevel=4)
+        warnings.warn(
+            f"levels never seen in training, taken as average (effect 0): {_rows(found.unseen)}",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+    if found.beyond:
+        warnings.warn(
+            "numbers beyond the range of the training rows by more than a tenth of it, where "
+            f"effects are extrapolated: {_rows(found.beyond)}",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
-def warn_of_unseen(unseen: Mapping[str, int], stacklevel: int = 3) -> None:
-    """Warn of the number of rows, by column, with levels that training did not have."""
-    columns = ", ".join(f"{column} ({count(n, 'row')})" for column, n in unseen.items())
-    warnings.warn(
-        f"levels never seen in training, taken as average (effect 0): {columns}",
-        UserWarning,
-        stacklevel=stacklevel,
-    )
+def _rows(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{column} ({count(n, 'row')})" for column, n in counts.items())

@@ -163,7 +163,7 @@ def probe(
     Examples
     --------
     >>> import numpy as np, cwboost as cb
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(2)
     >>> X = rng.normal(size=(300, 20))
     >>> y = 2 * X[:, 0] + X[:, 1] ** 2 + rng.normal(size=300)
     >>> found = cb.probe(X, y)

@@ -63,5 +63,6 @@ class TrainingTable:
         found = self._margins.get(learner)
         if found is None:
             column = self[learner.columns[0]]
-            found = self._margins[learner] = learner.encoder_and_basis(column)
+            encoder, basis = learner.encoder_and_basis(column)
+            found = self._margins[learner] = encoder, basis.as_margin()
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Container
 from typing import Any
 
@@ -16,7 +15,8 @@ from cwboost.frames.files import check_output, is_folder, is_table_file, write_t
 from cwboost.frames.parquet import ParquetFiles, rewrite
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
-from cwboost.model.scoring import predict_rows, warn_of_unseen
+from cwboost.model.prediction import Findings
+from cwboost.model.scoring import predict_rows, warn_of
 from cwboost.progress import Progress
 
 
@@ -68,19 +68,18 @@ def _predict_folder(args: argparse.Namespace, progress: Progress) -> int:
     by_name = [*fixed.values(), model.settings.offset, model.settings.exposure]
     chosen = [name for term in model.terms.values() if term.chosen for name in term.columns]
     needed = dict.fromkeys([*args.keep, *chosen, *(name for name in by_name if name is not None)])
-    unseen: Counter[str] = Counter()
+    found = Findings()  # of all batches
 
     def predict_batch(table: Table) -> dict[str, Any]:
         predictions = predict_rows(model, read(table), args.kind, **fixed)
-        unseen.update(predictions.unseen)
+        found.add(predictions.found)
         out = name_predictions(model, predictions.values, args.kind)
         for name in out:
             _check_kept(name, args.keep)
         return out
 
     rewrite(ParquetFiles(args.table, list(needed)), args.keep, args.output, predict_batch, progress)
-    if unseen:
-        warn_of_unseen(unseen)
+    warn_of(found)
     return SUCCESS
 
 

@@ -234,7 +234,7 @@ class Space:
         learner = plan.learner
         for name in _df_names(learner):
             if name in parameters:
-                free = plan.basis.null_dim - learner.removed_df
+                free = plan.basis.least_df - learner.removed_df
                 df = max(self.value(parameters, name), free + MIN_EXCESS_DF)
                 return learner.with_df(df)
         return learner

@@ -103,7 +103,7 @@ def tune(
     >>> y = np.sin(6 * table["x"]) + rng.normal(size=200) / 3
     >>> tuning = cb.tune(table, y, schedule=cb.Hyperband(least=25, most=100))
     >>> tuning
-    <Tuning: 10 configurations, risk 0.06187 with df.Spline 5.06, rate 0.0852, n_iter 60>
+    <Tuning: 10 configurations, risk 0.06173 with df.Spline 5.06, rate 0.0852, n_iter 56>
     >>> model = tuning.fit()
     >>> model.n_iter == tuning.best.n_iter
     True

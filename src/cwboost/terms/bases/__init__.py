@@ -13,9 +13,9 @@ from cwboost._utils.checks import is_built_in, is_subclass
 from .base import Basis, BasisRows, Pieces, RowShares
 from .indicator import MarkBasis
 from .levels import LevelBasis
-from .penalties import difference_penalty
+from .penalties import MISSING_RIDGE, difference_penalty
 from .powers import PowerBasis
-from .spline import Extrapolate, SplineBasis
+from .spline import Extrapolate, SplineBasis, Tails
 from .tensor import TensorBasis
 
 BASES: dict[str, type[Basis]] = {
@@ -71,6 +71,7 @@ def register_basis(cls: B) -> B:
 
 __all__ = [
     "BASES",
+    "MISSING_RIDGE",
     "Basis",
     "BasisRows",
     "Extrapolate",
@@ -80,6 +81,7 @@ __all__ = [
     "PowerBasis",
     "RowShares",
     "SplineBasis",
+    "Tails",
     "TensorBasis",
     "difference_penalty",
     "register_basis",

@@ -99,6 +99,7 @@ class Basis:
     `rows` if most values are zero. Everything else has a default that holds for any basis:
 
     - `penalty`, `null_dim`, `ones`, `removed`: what the fit needs to know.
+    - `penalty_for`, `ridge`: penalties that depend on the rows.
     - `known`, `mean`: a basis may be unable to evaluate some values: missing cells, levels that
       training did not have. Their row is `mean`, the weighted mean row of the training rows, so
       that their centred effect is zero.
@@ -220,14 +221,42 @@ class Basis:
         return np.eye(self.n_coef)
 
     @property
+    def penalty_needs_rows(self) -> bool:
+        """Whether the penalty depends on where the rows are (`penalty_for`)."""
+        return False
+
+    def penalty_for(self, shares: Floats) -> Floats:
+        """Return the penalty matrix, given the (n_coef,) mean row over the rows of the fit."""
+        del shares
+        return self.penalty()
+
+    @property
+    def ridge(self) -> float:
+        """A ridge on the last coefficient alone, as a share of the weight of all rows.
+
+        It does not depend on the smoothing. The last function must not overlap the others, in rows
+        or in the penalty.
+        """
+        return 0.0
+
+    def as_margin(self) -> Basis:
+        """Return the basis as a margin of a product, whose penalty cannot depend on the rows."""
+        return self
+
+    @property
     def penalty_key(self) -> Hashable | None:
         """Equal for bases whose penalties and constants are equal; None: do not keep them."""
         return None
 
     @property
     def null_dim(self) -> int:
-        """Number of dimensions that the penalty leaves free."""
+        """Number of dimensions that penalty and ridge leave free."""
         return 0
+
+    @property
+    def least_df(self) -> int:
+        """A df above which a smoothing exists, whatever the rows: a ridge leaves at most 1 df."""
+        return self.null_dim + (self.ridge > 0.0)
 
     def ones(self) -> Floats | None:
         """Return the (n_coef,) coefficients of the constant 1; None if the span lacks it."""

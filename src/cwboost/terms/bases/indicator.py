@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MarkBasis(Basis):
-    """One unpenalised coefficient: 1 at one level, 0 elsewhere; `level` None marks missing cells.
+    """One coefficient: 1 at one level, 0 elsewhere; `level` None marks missing cells.
 
     Levels that training did not have are unknown, and so are missing cells unless `missing`. The
     mark of missing cells knows every value.
@@ -28,6 +28,7 @@ class MarkBasis(Basis):
 
     level: int | None
     missing: bool = False
+    ridge: float = 0.0
     kind: ClassVar[str] = "mark"
 
     @property
@@ -36,7 +37,7 @@ class MarkBasis(Basis):
 
     @property
     def null_dim(self) -> int:
-        return 1
+        return int(self.ridge == 0.0)
 
     def penalty(self) -> Floats:
         return np.zeros(1)
@@ -65,6 +66,8 @@ class MarkBasis(Basis):
     def problem(self) -> str | None:
         if self.level is not None and self.level < 0:
             return "expected a level"
+        if self.ridge < 0:
+            return "expected a ridge >= 0"
         return super().problem()
 
     def problem_with(self, encoder: Encoder) -> str | None:

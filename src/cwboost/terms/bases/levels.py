@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -26,12 +26,13 @@ class LevelBasis(Basis):
     """One coefficient per level; missing cells are a last level of their own if `missing`.
 
     With `differences` = 0 every level is shrunk towards zero (ridge). With 1, neighbouring levels
-    are pulled together and missing cells are left alone (steps).
+    are pulled together (steps), and missing cells have the ridge `ridge`.
     """
 
     n_levels: int
     differences: int = 0
     missing: bool = False
+    ridge: float = 0.0
     kind: ClassVar[str] = "levels"
 
     @property
@@ -40,7 +41,12 @@ class LevelBasis(Basis):
 
     @property
     def null_dim(self) -> int:
-        return 0 if self.differences == 0 else self.differences + self.missing
+        if self.differences == 0:
+            return 0
+        return self.differences + (self.missing and self.ridge == 0.0)
+
+    def as_margin(self) -> LevelBasis:
+        return replace(self, ridge=0.0)
 
     def ones(self) -> Floats | None:
         return np.ones(self.n_coef)
@@ -87,6 +93,8 @@ class LevelBasis(Basis):
     def problem(self) -> str | None:
         if not 0 <= self.differences <= 1 or not 1 <= self.n_coef <= MAX_LEVELS:
             return "expected levels, and differences 0 or 1"
+        if self.ridge < 0 or (self.ridge > 0 and not (self.missing and self.differences)):
+            return "expected a ridge >= 0, and 0 for levels and without missing cells"
         return super().problem()
 
     def problem_with(self, encoder: Encoder) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial
 from typing import ClassVar, Literal
@@ -16,9 +16,10 @@ from cwboost._utils.memory import ArrayPool
 from cwboost.frames.columns import Floats
 
 from .base import MAX_CUBIC, Basis, BasisRows, Pieces, is_rising
-from .penalties import padded_penalty
+from .penalties import padded_penalty, tail_weights, weighted_differences
 
-Extrapolate = Literal["linear", "constant"]
+Extrapolate = Literal["constant", "linear"]
+Tails = Literal["flat", "smooth"]
 MAX_DEGREE = 10
 
 
@@ -33,9 +34,11 @@ class SplineBasis(Basis):
     knots: tuple[float, ...]  # all knots, `degree` of them beyond the range on either side
     degree: int
     differences: int
-    extrapolate: Extrapolate = "linear"
+    extrapolate: Extrapolate = "constant"
     missing: bool = False
     centered: bool = False
+    tails: Tails = "smooth"  # "flat": slopes are penalised in tails with hardly any rows
+    ridge: float = 0.0  # on the coefficient of missing cells
     kind: ClassVar[str] = "spline"
 
     @cached_property
@@ -52,7 +55,7 @@ class SplineBasis(Basis):
 
     @property
     def null_dim(self) -> int:
-        return self.differences + self.missing
+        return self.differences + (self.missing and self.ridge == 0.0)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -60,6 +63,22 @@ class SplineBasis(Basis):
 
     def penalty(self) -> Floats:
         return padded_penalty(self.n_splines, self.differences, self.missing)
+
+    @property
+    def penalty_needs_rows(self) -> bool:
+        return self.tails == "flat"
+
+    def penalty_for(self, shares: Floats) -> Floats:
+        n, penalty = self.n_splines, self.penalty()
+        weights = tail_weights(shares[:n])
+        if self.tails == "smooth" or not weights.any():
+            return penalty
+        out = penalty.copy()
+        out[:n, :n] += weighted_differences(weights)
+        return out
+
+    def as_margin(self) -> SplineBasis:
+        return replace(self, tails="smooth", ridge=0.0)
 
     def known(self, values: Floats) -> NDArray[np.bool_]:
         return np.ones(len(values), bool) if self.missing else ~np.isnan(values)
@@ -133,4 +152,6 @@ class SplineBasis(Basis):
             return "expected increasing knots"
         if not 0 < self.differences < self.n_splines:
             return "expected fewer differences"
+        if self.ridge < 0 or (self.ridge > 0 and not self.missing):
+            return "expected a ridge >= 0, and 0 without missing cells"
         return super().problem()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cwboost.binning.summary import ColumnSummary
-from cwboost.terms.bases import Basis, MarkBasis
+from cwboost.terms.bases import MISSING_RIDGE, Basis, MarkBasis
 from cwboost.terms.encoders import Encoder, Levels
 from cwboost.terms.training import TrainingColumn
 
@@ -17,6 +17,8 @@ from .base import Learner, require
 @dataclass(frozen=True, repr=False)
 class Missing(Learner):
     """The effect of a missing cell, next to learners that cannot show it.
+
+    It is shrunk like the effect of a rare level: a few missing rows hardly move the prediction.
 
     Examples
     --------
@@ -33,7 +35,7 @@ class Missing(Learner):
     def check_parameters(self) -> None:
         require(
             self.smoothing is None,
-            f"{self.shown}: the effect is unpenalised and takes no smoothing",
+            f"{self.shown}: the effect has a fixed penalty and takes no smoothing",
         )
 
     @property
@@ -55,4 +57,4 @@ class Missing(Learner):
         return Levels(())  # all levels are unseen; only missing cells differ
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002
-        return MarkBasis(level=None)
+        return MarkBasis(level=None, ridge=MISSING_RIDGE)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cwboost._utils.checks import is_whole
 from cwboost.frames.columns import Floats
-from cwboost.terms.bases import Basis, Extrapolate, SplineBasis
+from cwboost.terms.bases import MISSING_RIDGE, Basis, Extrapolate, SplineBasis, Tails
 from cwboost.terms.bases.spline import MAX_DEGREE
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
@@ -38,8 +38,13 @@ class Spline(CurveLearner):
         where there are more rows. Quantile knots are for columns with outliers.
     bins : rule, optional
         Instead of the fit's rule.
-    extrapolate : "linear" or "constant"
-        How the curve continues beyond the range of the training rows.
+    extrapolate : "constant" or "linear"
+        How the curve continues beyond the range of the training rows: with its value at the end,
+        or with its slope there. A few rows decide the slope, so that lines may run away.
+    tails : "flat" or "smooth"
+        How the curve goes to the ends of the range if hardly any rows are there: "flat" also
+        penalises slopes there, so that a few rows cannot make it rise or fall steeply; "smooth"
+        penalises differences of order `differences` only.
 
     Examples
     --------
@@ -57,7 +62,8 @@ class Spline(CurveLearner):
     differences: int = 2
     knot_placement: Literal["uniform", "quantile"] = "uniform"
     bins: Any = None
-    extrapolate: Extrapolate = "linear"
+    extrapolate: Extrapolate = "constant"
+    tails: Tails = "flat"
 
     functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"s": {}}
     df_range: ClassVar[tuple[float, float] | None] = (2, 10)
@@ -82,8 +88,12 @@ class Spline(CurveLearner):
             f"{who}: knot_placement must be 'uniform' or 'quantile', got {self.knot_placement!r}",
         )
         require(
-            self.extrapolate in ("linear", "constant"),
-            f"{who}: extrapolate must be 'linear' or 'constant', got {self.extrapolate!r}",
+            self.extrapolate in ("constant", "linear"),
+            f"{who}: extrapolate must be 'constant' or 'linear', got {self.extrapolate!r}",
+        )
+        require(
+            self.tails in ("flat", "smooth"),
+            f"{who}: tails must be 'flat' or 'smooth', got {self.tails!r}",
         )
 
     @property
@@ -103,13 +113,16 @@ class Spline(CurveLearner):
         below = inner[0] - (inner[1] - inner[0]) * steps[::-1]
         above = inner[-1] + (inner[-1] - inner[-2]) * steps
         knots = np.concatenate([below, inner, above])
+        missing = column.summary.missing and not self.centered
         return SplineBasis(
             knots=tuple(knots.tolist()),
             degree=self.degree,
             differences=min(self.differences, len(knots) - self.degree - 2),
             extrapolate=self.extrapolate,
-            missing=column.summary.missing and not self.centered,
+            missing=missing,
             centered=self.centered,
+            tails=self.tails,
+            ridge=MISSING_RIDGE if missing else 0.0,
         )
 
     def _inner_knots(self, column: TrainingColumn) -> Floats:
@@ -143,6 +156,8 @@ class Centered(Spline):
     1
     """
 
+    tails: Tails = "smooth"
+
     functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"center": {}, "cs": {}}
     df_range: ClassVar[tuple[float, float] | None] = (0.5, 5)
     removed_df: ClassVar[float] = 2.0
@@ -154,6 +169,11 @@ class Centered(Spline):
         require(
             self.degree >= 1,
             f"{self.shown}: degree must be at least 1, so that the splines hold straight lines",
+        )
+        require(
+            self.tails == "smooth",
+            f"{self.shown}: tails must be 'smooth', because a penalty on slopes would change the "
+            f"line that is removed; got {self.tails!r}",
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from cwboost._utils.checks import is_whole
 from cwboost.binning.rules import Bins
-from cwboost.terms.bases import Basis, LevelBasis
+from cwboost.terms.bases import MISSING_RIDGE, Basis, LevelBasis
 from cwboost.terms.encoders import Cuts, Encoder
 from cwboost.terms.training import TrainingColumn
 
@@ -79,6 +79,8 @@ class Step(Learner):
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:
         assert encoder.n_codes is not None
-        differences = 1 if self.kind == "steps" else 0
         missing = column.summary.missing
-        return LevelBasis(n_levels=encoder.n_codes, differences=differences, missing=missing)
+        if self.kind == "spikes":  # missing cells are shrunk like any other level
+            return LevelBasis(n_levels=encoder.n_codes, missing=missing)
+        ridge = MISSING_RIDGE if missing else 0.0
+        return LevelBasis(n_levels=encoder.n_codes, differences=1, missing=missing, ridge=ridge)
