@@ -675,7 +675,7 @@ def test_bounds_of_the_certified_search_are_tight(name):
     validation = 0.3 if name == "Hybrid" else None
     learners = [cb.Spline(x, df=5, tails="smooth") for x in table]
     model = cb.fit(
-        table, y, learners, loss="binomial", bins="sqrt", n_iter=150,
+        table, y, learners, loss="binomial", scale=1, bins="sqrt", n_iter=150,
         optimizer=getattr(cb, name)(rate=0.05), validation=validation, patience=None,
     )  # fmt: skip
     assert model.path.evaluations.sum() <= 1.02 * EVALUATIONS[name]
