@@ -80,6 +80,19 @@ class PythonLoss final : public Loss {
   Size n_outputs_, n_targets_, n_state_;
 };
 
+// The loss of every row at scores (n_outputs, n).
+nb::ndarray<nb::numpy, Real> loss_values(const Loss& loss, const Array<Real>& y, const Block& score) {
+  const Size n = score.shape(1);
+  if (loss.n_state() != 0) throw std::invalid_argument("values: the loss needs its state");
+  if (score.shape(0) != loss.n_outputs() || y.size() != n * loss.n_targets())
+    throw std::invalid_argument("values: y and score have the wrong sizes");
+  Vec value(n), factor(loss.has_factor() ? n : 0);
+  loss.evaluate({n, {y.data(), n}, {score.data(), n}},
+                {{}, value.data(), factor.empty() ? nullptr : factor.data()});
+  for (Size i = 0; i < factor.size(); ++i) value[i] += std::log(factor[i]);
+  return to_numpy(std::move(value));
+}
+
 // --- rows ---------------------------------------------------------------------------------------
 
 struct NumpySet {
@@ -164,7 +177,9 @@ void bind_rows(nb::module_& m) {
   nb::class_<Loss>(m, "Loss", "A loss on one row.")
       .def_prop_ro("n_outputs", &Loss::n_outputs)
       .def_prop_ro("n_targets", &Loss::n_targets)
-      .def_prop_ro("n_state", &Loss::n_state);
+      .def_prop_ro("n_state", &Loss::n_state)
+      .def("values", &loss_values, "y"_a, "score"_a,
+           "Return (n,) the loss of every row at scores (n_outputs, n).");
   nb::class_<PythonInput>(m, "LossInput", "What a loss in Python is given: arrays by plane.")
       .def_prop_ro("y", &PythonInput::y, nb::rv_policy::move, "(n_targets, n)")
       .def_prop_ro("score", &PythonInput::score, nb::rv_policy::move, "(n_outputs, n)")

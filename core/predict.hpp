@@ -21,6 +21,7 @@
 #include <stdexcept>
 #include <variant>
 
+#include "kernels.hpp"
 #include "parallel.hpp"
 #include "types.hpp"
 
@@ -178,8 +179,34 @@ void read_as(const Strided& column, Size begin, Size n, Real* x) {
   for (Size r = 0; r < n; ++r) x[r] = static_cast<Real>(load<T>(data, column.stride, r));
 }
 
-// Reads n numbers; returns whether all are finite or missing.
-inline bool read(const Strided& column, Size begin, Size n, Real* x) {
+constexpr Real infinite_number = std::numeric_limits<Real>::infinity();
+
+struct Extremes {
+  Real low = infinite_number, high = -infinite_number;  // as long as there are no numbers
+  bool infinite() const { return low == -infinite_number || high == infinite_number; }
+};
+
+// The smallest and the largest number, in lanes so that compilers vectorise the loop. Comparisons
+// with NaN are false and change nothing.
+CWBOOST_WIDE inline Extremes extremes_of(const Real* x, Size n) {
+  std::array<Real, lanes> low, high;
+  low.fill(Extremes{}.low);
+  high.fill(Extremes{}.high);
+  Size i = 0;
+  for (; i + lanes <= n; i += lanes)
+    for (Size l = 0; l < lanes; ++l) {
+      low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
+      high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+    }
+  for (Size l = 0; i < n; ++i, ++l) {
+    low[l] = x[i] < low[l] ? x[i] : low[l];
+    high[l] = x[i] > high[l] ? x[i] : high[l];
+  }
+  return {*std::min_element(low.begin(), low.end()), *std::max_element(high.begin(), high.end())};
+}
+
+// Reads n numbers and returns their extremes.
+inline Extremes read(const Strided& column, Size begin, Size n, Real* x) {
   switch (column.kind) {
     case Kind::float64:
       read_as<double>(column, begin, n, x);
@@ -197,10 +224,7 @@ inline bool read(const Strided& column, Size begin, Size n, Real* x) {
       read_as<std::uint8_t>(column, begin, n, x);
       break;
   }
-  Size infinite = 0;
-  for (Size r = 0; r < n; ++r)
-    infinite += std::abs(x[r]) > std::numeric_limits<Real>::max() ? 1 : 0;
-  return infinite == 0;
+  return extremes_of(x, n);
 }
 
 // --- axes and terms -----------------------------------------------------------------------------
@@ -292,6 +316,7 @@ class Lookup {
     std::vector<Place> places;
     std::array<Real, block_size> x;
     const Column* in_x = nullptr;  // the column that x was read from
+    Extremes extremes;             // of x
   };
 
   static void check(const Axis& axis) {
@@ -376,12 +401,15 @@ class Lookup {
       const auto* const searched = std::get_if<LevelNumbers>(&column);
       const Strided& numbers = searched ? searched->numbers : std::get<Strided>(column);
       Real* const x = scratch.x.data();
-      if (scratch.in_x != &column && !read(numbers, rows.begin, rows.n, x))
-        found.infinite = std::min(found.infinite, axis.source);
-      scratch.in_x = &column;
+      if (scratch.in_x != &column) {
+        scratch.extremes = read(numbers, rows.begin, rows.n, x);
+        if (scratch.extremes.infinite()) found.infinite = std::min(found.infinite, axis.source);
+        scratch.in_x = &column;
+      }
       (searched ? *searched->breaks : *axis.breaks).find(x, rows.n, place.piece.data());
       if (!axis.origin.empty()) set_t(axis, x, rows.n, place);
-      if (std::isfinite(axis.low)) found.outside[a] += count_outside(axis, x, rows.n);
+      if (scratch.extremes.low < axis.low || scratch.extremes.high > axis.high)
+        found.outside[a] += count_outside(axis, x, rows.n);
     }
     place.set = true;
     if (axis.unseen >= 0)

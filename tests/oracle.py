@@ -270,7 +270,7 @@ def tensor_basis(
     The penalty is P_a (x) I + I (x) P_b.
     """
     rows, P, ones = [], [], []
-    steps = min(16, max(4, int(1.3 * len(train.w) ** 0.25)))
+    steps = min(32, max(4, int(1.5 * np.cbrt(len(train.w)))))
     for margin in (spec.a, spec.b):
         if isinstance(margin, str):
             number = train.columns[margin].dtype.kind == "f"

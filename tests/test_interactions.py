@@ -276,7 +276,7 @@ def test_pair_bins_grow_with_the_rows_and_shrink_with_many_levels():
     table["many"] = np.random.default_rng(0).integers(0, 90, 3000).astype(str)
     learners = [cb.Tensor("a", other, orthogonal=True) for other in ("b", "many")]
     model = cb.fit(table, table["a"], learners, n_iter=0)
-    assert model.terms["a:b"].plan.basis.a.n_levels == pair_bins(3000) == 9
+    assert model.terms["a:b"].plan.basis.a.n_levels == pair_bins(3000) == 21
     assert model.terms["a:many"].plan.basis.a.n_levels == pair_bins(3000, 90) == 6
 
 
@@ -350,7 +350,7 @@ def test_gains_are_those_of_dense_algebra():
 
 
 def test_the_ranking_has_the_gain_of_the_fitted_learner():
-    """With few steps, the ranking and the fit use the same learner."""
+    """With the steps of the ranking, the fit uses the same learner."""
     table = make_table(11)
     y = np.nan_to_num(table["a"]) * (table["g"] == "x") + np.random.default_rng(1).normal(size=N)
     main = cb.fit(table, y, n_iter=50)
@@ -359,7 +359,8 @@ def test_the_ranking_has_the_gain_of_the_fitted_learner():
     assert len(found) == found.n_pairs == 10
     assert found.residual == pytest.approx(r @ r)
     for (a, b), gain in zip(found.pairs, found.gain, strict=True):
-        pair = cb.Tensor(a, b, orthogonal=True)
+        steps = (cb.Step(x, bins=8) if table[x].dtype == float else x for x in (a, b))
+        pair = cb.Tensor(*steps, orthogonal=True)
         step = cb.fit(table, r, [pair], start=0.0, optimizer=cb.Plain(1.0), n_iter=1)
         fall = 2 * N * (step.risk[0] - step.risk[-1])
         assert gain == pytest.approx(fall, rel=1e-6, abs=1e-9)
@@ -600,10 +601,10 @@ def test_one_column_has_no_pairs(table):
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
-        ("all", TypeError, "expected a number, 'auto' or pairs of columns, got 'all'"),
+        ("every", TypeError, "expected 'auto', 'all', a number or pairs of columns, got 'every'"),
         (-1, ValueError, "interactions must be at least 0, got -1"),
-        (2.5, TypeError, "expected a number, 'auto' or pairs"),
-        (True, TypeError, "expected a number, 'auto' or pairs"),
+        (2.5, TypeError, "expected 'auto', 'all', a number or pairs"),
+        (True, TypeError, "expected 'auto', 'all', a number or pairs"),
         ([("x0",)], TypeError, r"such as \('age', 'job'\), got \('x0',\)"),
         ([("x0", 1)], TypeError, r"such as \('age', 'job'\), got \('x0', 1\)"),
         (["x0:x1"], TypeError, "such as"),
@@ -645,7 +646,17 @@ def test_files_of_version_2_are_read():
     np.testing.assert_array_equal(old.predict(table), model.predict(table))
 
 
-@pytest.mark.parametrize("change", [{"a": ["x0"]}, {"chosen": 99}, {"gain": [1.0, 2.0]}, {"b": []}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"a": ["x0"]},
+        {"tried": 99},
+        {"positions": [1]},
+        {"rule": "x"},
+        {"gain": [1.0, 2.0]},
+        {"b": []},
+    ],
+)
 def test_damaged_rankings_are_refused(change):
     table, y = planted(n=300)
     data = to_dict(cb.fit(table, y, interactions=1, n_iter=5))
@@ -755,7 +766,7 @@ def test_command_line(tmp_path, capsys):
     assert "column 'nope' is not in the table" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*common, "--interactions", "everything"])
-    assert "expected auto, a number or pairs such as age:job" in capsys.readouterr().err
+    assert "expected auto, all, a number or pairs such as age:job" in capsys.readouterr().err
     picture = tmp_path / "p.png"
     main([*common, "--interactions", "2"])
     assert main(["plot", str(out), "--kind", "interactions", "-o", str(picture)]) == 0

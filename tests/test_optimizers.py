@@ -127,8 +127,8 @@ def test_a_model_is_saved_and_loaded(rows, tmp_path, optimizer):
 
 def test_cross_validation(rows):
     table, y = rows
-    mine = cb.cv(table, y, optimizer=Careful(0.5), n_iter=40, folds=3)
-    same = cb.cv(table, y, n_iter=40, folds=3)
+    mine = cb.cv(table, y, optimizer=Careful(0.5), n_iter=100, folds=3)
+    same = cb.cv(table, y, n_iter=100, folds=3)
     np.testing.assert_array_equal(mine.risk, same.risk)
     with pytest.raises(ValueError, match="validation: Careful uses no validation rows"):
         cb.cv(table, y, optimizer="careful", n_iter=40, folds=3, validation=0.2)

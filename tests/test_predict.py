@@ -594,6 +594,7 @@ def peak_of(call):
 def test_no_copy_of_the_table():
     X = np.tile(wide()[1], (5, 1))
     model = with_all_terms(cb.fit(X[:500], X[:500, 0] > 0, loss="binomial", n_iter=5))
+    model.predict(X[:1]), model.contributions(X[:1])  # compile the terms
     out, slack = 8 * len(X), 60_000
     frames = (pd.DataFrame(X, columns=NAMES), pl.DataFrame(X, schema=NAMES))
     for table in (X, np.asfortranarray(X), X.astype("f4"), *frames):

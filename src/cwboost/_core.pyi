@@ -22,6 +22,9 @@ class Loss:
     @property
     def n_state(self) -> int: ...
 
+    def values(self, y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], score: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> NDArray[numpy.float64]:
+        """Return (n,) the loss of every row at scores (n_outputs, n)."""
+
 class LossInput:
     """What a loss in Python is given: arrays by plane."""
 

@@ -27,6 +27,7 @@ from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
 from cwboost.fitting.interactions import check_interactions
 from cwboost.fitting.options import as_seed
+from cwboost.fitting.stages import n_stages
 from cwboost.frames.columns import Floats
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.read_frames import read
@@ -146,7 +147,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if not has_validation and self._cross_validates(len(codes), weights):
             n_iter = find_n_iter(**problem, groups=group_of) or n_iter
         callbacks = self._begin_callbacks(
-            n_iter, rows, stages=1 if self.interactions is None else 2
+            n_iter, rows, stages=n_stages(check_interactions(self.interactions))
         )
         try:
             model = fit(
@@ -200,7 +201,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 f"warm_start: n_iter = {requested} is less than the {self._n_iter_requested} of "
                 "the last fit; raise it, or set warm_start=False"
             )
-        # A fit with interactions has two stages of n_iter iterations each.
+        # A fit with interactions has stages of n_iter iterations each.
         done = self.model_.n_iter if self.interactions is None else self._n_iter_requested
         more = 0 if self.model_.stopped in FINAL else max(requested - done, 0)
         before = self.model_

@@ -37,10 +37,11 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         the columns that they do not name get `terms`.
     exclude : list of column names, optional
         Columns that get no term.
-    interactions : int, "auto" or list of pairs of column names, optional
-        Pairs of columns that interact: a number of the best pairs, a list of pairs, or "auto" for
-        the pairs that gain more than noise would. They are fitted after the main effects, in
-        `n_iter` more iterations, and are orthogonal to the main effects.
+    interactions : int, "auto", "all" or list of pairs of column names, optional
+        Pairs of columns that interact: a number of the best pairs, a list of pairs, "all" for as
+        many as gain more than noise does, or "auto" for the fewest of them whose validation risk is
+        within one standard error of the lowest. They are fitted after the main effects, in `n_iter`
+        more iterations, and are orthogonal to the main effects. See `cwboost.fit`.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
         "hybrid" is `cb.Hybrid(rate=0.5, then="training")`, and `cb.Plain()` without
         validation rows. The other names are the optimizers with their own defaults. An

@@ -20,6 +20,8 @@ def summary(model: Model) -> str:
     lines = [f"{model.loss!r} loss, {model.optimizer!r}"]
     lines += _path_lines(model) if model.bags is None else _bag_lines(model, model.bags)
     lines.append(f"intercept {np.round(model.intercept, 6)}")
+    if model.interactions is not None:
+        lines.append(f"interactions: {model.interactions.words}")
     if model.suggestion is not None:
         lines.append(f"suggestion: {model.suggestion}")
     if model.dropped:

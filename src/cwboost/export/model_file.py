@@ -206,14 +206,29 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 3 had neither sizes nor a suggestion, nor penalties that depend on the rows.
+    Version 3 did not have sizes, a suggestion or penalties that depend on the rows, and did not
+    say which pairs of a ranking were tried and which rule chose them.
     """
     if version < 3:
         data = _upgraded_to_3(data)
     if version < 4:
-        terms = _with_row_penalties(data.get("terms"))
-        data = {**data, "sizes": None, "suggestion": None, "terms": terms}
+        data = {
+            **data,
+            "sizes": None,
+            "suggestion": None,
+            "terms": _with_row_penalties(data.get("terms")),
+            "interactions": _with_positions(data.get("interactions")),
+        }
     return data
+
+
+def _with_positions(ranking: Any) -> Any:
+    """Return a ranking of a version in which the chosen pairs were the first ones."""
+    if not isinstance(ranking, dict) or not isinstance(ranking.get("chosen"), int):
+        return ranking
+    chosen = ranking["chosen"]
+    rest = {key: value for key, value in ranking.items() if key != "chosen"}
+    return {**rest, "rule": "", "tried": chosen, "positions": list(range(chosen))}
 
 
 def _with_row_penalties(data: Any) -> Any:

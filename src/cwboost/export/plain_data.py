@@ -25,7 +25,7 @@ from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
 from cwboost.losses import LOSSES, Loss
 from cwboost.model.edits import EDITS
-from cwboost.model.records import ColumnFacts, Edit, Ranking
+from cwboost.model.records import RULE_WORDS, ColumnFacts, Edit, Ranking
 from cwboost.model.settings import Settings
 from cwboost.optimizers import OPTIMIZERS, Optimizer
 from cwboost.terms.bases import BASES, Basis
@@ -304,7 +304,12 @@ RULES: dict[type[Any], tuple[tuple[Callable[[Any], Any], str], ...]] = {
             lambda r: len(r.a) == len(r.b) == len(r.gain) == len(r.by_noise),
             "expected two names, gain and by_noise for every pair",
         ),
-        (lambda r: 0 <= r.chosen <= len(r.a) <= r.n_pairs, "expected chosen <= pairs <= n_pairs"),
+        (lambda r: 0 <= r.tried <= len(r.a) <= r.n_pairs, "expected tried <= pairs <= n_pairs"),
+        (
+            lambda r: list(r.positions) == sorted({*r.positions} & {*range(r.tried)}),
+            "expected increasing positions below tried",
+        ),
+        (lambda r: r.rule in ("", *RULE_WORDS), f"expected a rule: {', '.join(RULE_WORDS)}"),
         (lambda r: _rises(-r.gain, False) and r.residual >= 0, "expected decreasing gains"),
     ),
     Settings: (

@@ -27,12 +27,20 @@ from .callbacks import HaltCallback, Interrupted, RunContext
 from .effect_sizes import effect_sizes
 from .input_data import FitData, Split, hold_out
 from .integral_importance import integral_shares
-from .interactions import Pairs
+from .interactions import Pairs, usable_rule
 from .options import FitOptions
+from .pair_choice import (
+    HeldOutScores,
+    chosen_pairs,
+    effect_at,
+    fewest_pairs,
+    largest_first,
+    pairs_of,
+)
 from .parallel_fits import Halt, run_all
 from .prepared import PreparedRows
 from .problem import FitProblem
-from .stages import with_pairs
+from .stages import lowest_risk, n_stages, with_pairs, without_pairs
 from .starting_point import StartingPoint
 
 LEFT_OUT = 0.2  # default fraction of the rows that a bag leaves out
@@ -121,6 +129,9 @@ class FittedBag:
     model: Model
 
 
+FittedBags = dict[int, FittedBag]  # by number
+
+
 @dataclass(frozen=True, eq=False)
 class BaggedFit:
     """The fits of all bags to the same prepared rows."""
@@ -131,9 +142,9 @@ class BaggedFit:
     n_threads: int
     bar: Progress
 
-    def fit(self, before: Mapping[int, FittedBag]) -> tuple[Model, dict[int, FittedBag]]:
+    def fit(self, before: Mapping[int, FittedBag]) -> tuple[Model, FittedBags]:
         """Return the average and the bags; each continues from what it was before."""
-        done: dict[int, FittedBag] = {}
+        done: FittedBags = {}
         data, options = self.prepared.data, self.options
         begin = StartingPoint.of(data, data.split, options.start, options.scale)
         all_rows = FitProblem.make(self.prepared, options.optimizer, begin)
@@ -149,7 +160,7 @@ class BaggedFit:
     def _job(self, number: int, before: FittedBag | None) -> Callable[[Halt], FittedBag]:
         n_bags, threads = len(self.draw.held), self.n_threads
         rounds = -(-n_bags // threads)
-        options = self.options.sharing_time(rounds)
+        options = self.options.within(1 / rounds)
         alone = replace(self.prepared, n_threads=1)
         held, inner = self.draw.held[number], max(1, threads // n_bags)
         main = None if before is None else before.model
@@ -166,17 +177,64 @@ def fit_bags(
 ) -> Model:
     """Return the average of fits, each without the rows that its bag leaves out.
 
-    Pairs are ranked on the average of main effects, from which every bag then continues.
+    Pairs are ranked on the average of main effects, from which every bag then continues. All bags
+    have the same pairs.
     """
     threads = threads_for(n_threads)
+
+    def fit(terms: PreparedRows, before: FittedBags) -> tuple[Model, FittedBags]:
+        return BaggedFit(terms, draw, options, threads, bar).fit(before)
+
     if interactions is None:
-        return BaggedFit(prepared, draw, options, threads, bar).fit({})[0]
-    options = options.sharing_time(2)  # main effects, then pairs
-    main, bags = BaggedFit(prepared, draw, options, threads, bar).fit({})
-    prepared, ranking = with_pairs(prepared, main, interactions, bar)
-    if len(prepared.plans) > len(main.terms):
-        main, _ = BaggedFit(prepared, draw, options, threads, bar).fit(bags)
-    return replace(main, interactions=ranking)
+        return fit(prepared, {})[0]
+    interactions = usable_rule(interactions, not options.optimizer.ends_on_all_rows)
+    options = options.within(1 / n_stages(interactions))
+    main, main_bags = fit(prepared, {})
+    with_all, ranking = with_pairs(prepared, main, interactions, bar)
+    if len(with_all.plans) == len(main.terms):
+        return replace(main, interactions=ranking)
+    model, bags = fit(with_all, main_bags)
+    if interactions != "auto" or ranking is None:
+        return replace(model, interactions=ranking)
+    kept = _choose_pairs(with_all, draw, (main, main_bags), (model, bags))
+    if 0 < len(kept) < len(model.terms) - len(main.terms):
+        model, _ = fit(with_pairs(prepared, main, kept, bar)[0], main_bags)
+    if kept and lowest_risk(model) < lowest_risk(main):
+        return replace(model, interactions=ranking.with_pairs(kept))
+    return without_pairs(main, ranking)
+
+
+def _choose_pairs(
+    prepared: PreparedRows,
+    draw: Draw,
+    main: tuple[Model, FittedBags],
+    full: tuple[Model, FittedBags],
+) -> Pairs:
+    """Return the pairs of `full` that stay.
+
+    They are judged by all rows that some bags left out, with the mean score of these bags.
+    """
+    data, left_out = prepared.data, draw.held.any(axis=0)
+    coef = chosen_pairs(full[0], len(main[0].terms))
+    names = list(full[0].terms)
+
+    def effect(k: int) -> Floats:
+        zero = np.zeros_like(coef[k])
+        effects = {
+            b: effect_at(prepared, k, bag.coef.get(names[k], zero), draw.held[b])
+            for b, bag in full[1].items()
+        }
+        return _mean_held_out(draw.held, effects)
+
+    scores = HeldOutScores(
+        loss=data.loss,
+        y=data.y[left_out],
+        weights=data.weights[left_out],
+        main=_mean_held_out(draw.held, {b: bag.scores for b, bag in main[1].items()}),
+        full=_mean_held_out(draw.held, {b: bag.scores for b, bag in full[1].items()}),
+        effect=effect,
+    )
+    return pairs_of(full[0], fewest_pairs(scores, largest_first(prepared, coef)))
 
 
 def _fit_bag(
@@ -296,9 +354,19 @@ def _empty_path(risk: float, validation_risk: float, stopped: str) -> Path:
 
 def _held_out_risk(data: FitData, held: Masks, fitted: Sequence[FittedBag]) -> float:
     """Return the risk of the rows by the mean score of the bags that left each of them out."""
-    total, times = np.zeros(data.offset.T.shape), held.sum(axis=0)
-    for marks, bag in zip(held, fitted, strict=True):
-        total[:, marks] += bag.scores
-    left_out = times > 0
-    scores = (total[:, left_out] / times[left_out]).T
+    left_out = held.any(axis=0)
+    scores = _mean_held_out(held, {b: bag.scores for b, bag in enumerate(fitted)}).T
     return risk(data.loss, data.y[left_out], scores, data.weights[left_out])
+
+
+def _mean_held_out(held: Masks, of_bags: Mapping[int, Floats]) -> Floats:
+    """Return (q, m) the mean over the bags that left each row out, for rows that any left out.
+
+    `of_bags` has (q, rows) numbers of each bag for the rows that it left out.
+    """
+    times: NDArray[np.int64] = held.sum(axis=0)
+    total: Floats = np.zeros((len(of_bags[0]), len(times)))
+    for b, values in of_bags.items():
+        total[:, held[b]] += values
+    mean: Floats = total[:, times > 0] / times[times > 0]
+    return mean

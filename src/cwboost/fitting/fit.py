@@ -103,12 +103,16 @@ def fit(
         Seed for a validation fraction.
     n_threads : int, optional
         The result does not depend on it.
-    interactions : int, "auto" or list of pairs of names, optional
+    interactions : int, "auto", "all" or list of pairs of names, optional
         Pairs of columns whose interactions are fitted: the number of pairs, the pairs themselves,
-        or "auto" for as many as gain more than noise does. The fit then has two stages of `n_iter`
-        iterations: main effects, then main effects and pairs, `Tensor(a, b, orthogonal=True)`,
-        together. All pairs are ranked by their gain on the residuals of the first stage;
-        `model.interactions` has the ranking.
+        "all" for as many as gain more than noise does, or "auto" for the fewest of these whose
+        validation risk is within one standard error of the lowest (the standard error of the
+        difference between the two). The fit has stages of `n_iter` iterations: main effects, then
+        main effects and pairs, `Tensor(a, b, orthogonal=True)`, together; "auto" then continues
+        from the main effects again, with the pairs that stay, and keeps main effects alone if pairs
+        do not lower the validation risk. Without validation rows "auto" is "all". All pairs are
+        ranked by their gain on the residuals of the main effects; `model.interactions` has the
+        ranking and says how the pairs were chosen.
     bags : int or masks of shape (bags, n), optional
         Return the average of this many fits, each to a random part of the rows, with the other
         rows as validation rows. The average is again one model with one effect per term.

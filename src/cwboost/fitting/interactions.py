@@ -39,12 +39,14 @@ MAX_STEPS = 8  # steps of a numeric column in the ranking, which may be coarser 
 MAX_LEVELS = 12  # levels of a text column in the ranking; all rare levels together are the last
 MAX_CELLS = 1024  # pairs with larger tables are not ranked
 FLIPS = 10  # draws of random signs, which show what noise gains
-MAX_FALSE = 0.7  # "auto": the largest share of chosen pairs that noise may have put there
+MAX_FALSE = 0.7  # of a rule: the largest share of candidates that noise may have put there
 ROUNDING = 1e-12  # gains below this share of the residual sum of squares are rounding errors
-PER_COLUMN = 3  # "auto": the most pairs per column on average,
-MAX_AUTO = 400  # and the most pairs in all
+PER_COLUMN = 3  # of a rule: the most candidates per column on average,
+MAX_CANDIDATES = 400  # and the most candidates in all
 MAX_KEPT = 1000  # pairs that a Ranking keeps
 AT_A_TIME = 500  # pairs ranked between two checks for Ctrl-C
+
+RULES = ("auto", "all")  # the values of interactions= that let the fit choose the number of pairs
 
 Pairs = list[tuple[str, str]]
 
@@ -145,7 +147,6 @@ def rank(
         residual=float(np.sum(w[:, None] * r**2)),
         n_pairs=len(candidates),
         n_columns=len(columns),
-        chosen=0,
         left_out=tuple(columns[k] for k in _without_pair(candidates, len(columns))),
     )
 
@@ -242,14 +243,14 @@ def _gains(
 
 
 def check_interactions(interactions: Any) -> int | str | Pairs | None:
-    """Return the option interactions=: a number, "auto" or pairs of names; raise if it is wrong."""
-    if interactions is None or (isinstance(interactions, str) and interactions == "auto"):
+    """Return the option interactions=: a number, a rule or pairs of names; raise if it is wrong."""
+    if interactions is None or (isinstance(interactions, str) and interactions in RULES):
         return interactions
     if is_whole(interactions):
         if interactions < 0:
             raise ValueError(f"interactions must be at least 0, got {interactions!r}")
         return int(interactions)
-    expected = "interactions: expected a number, 'auto' or pairs of columns"
+    expected = "interactions: expected 'auto', 'all', a number or pairs of columns"
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
         raise TypeError(f"{expected}, got {interactions!r}")
     for pair in interactions:
@@ -273,28 +274,43 @@ def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[
             raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
 
 
-def pair_learners(pairs: Pairs, others: Sequence[Plan]) -> list[Learner]:
-    """Return learners for the pairs that have no term yet."""
+def pair_learners(
+    pairs: Pairs,
+    others: Sequence[Plan],
+    summaries: Mapping[str, ColumnSummary],
+    n_rows: int,
+) -> list[Learner]:
+    """Return learners for the pairs that have no term yet; many pairs have coarser cells."""
     have_term = {frozenset(plan.columns) for plan in others if len(plan.columns) == 2}
     names = {plan.name for plan in others}
+    bins = pair_bins(n_rows, n_pairs=len(pairs))
+    coarser = bins < pair_bins(n_rows)
     out: list[Learner] = []
     for a, b in pairs:
         if frozenset((a, b)) not in have_term:
             have_term.add(frozenset((a, b)))
             name = None if f"{a}:{b}" not in names else f"({a}):({b})"
-            out.append(Tensor(a, b, orthogonal=True, name=name))
+            numeric = all(summaries[column].kind == "numbers" for column in (a, b))
+            coarse = coarser and numeric
+            left, right = (Step(column, bins=bins) if coarse else column for column in (a, b))
+            out.append(Tensor(left, right, orthogonal=True, name=name))
     return out
 
 
-def count_chosen(wanted: int | str, ranking: Ranking) -> int:
-    """Return how many of the best pairs get a term.
+def usable_rule(interactions: int | str | Pairs, has_validation: bool) -> int | str | Pairs:
+    """Return the option interactions=. "auto" needs validation rows; without them it is "all"."""
+    return "all" if interactions == "auto" and not has_validation else interactions
 
-    A number `wanted` is an upper limit: pairs without a gain get no term. "auto" chooses the most
+
+def count_candidates(wanted: int | str, ranking: Ranking) -> int:
+    """Return how many of the best pairs are fitted.
+
+    A number `wanted` is an upper limit: pairs without a gain get no term. The rules take the most
     pairs such that noise accounts for at most a share MAX_FALSE of them, with upper limits per
     column and in all.
     """
-    if wanted != "auto":
+    if wanted not in RULES:
         return min(int(np.sum(ranking.share > ROUNDING)), int(wanted))
     acceptable = np.flatnonzero(ranking.by_noise <= MAX_FALSE * np.arange(1, len(ranking) + 1))
     n_acceptable = int(acceptable[-1]) + 1 if len(acceptable) else 0
-    return min(n_acceptable, PER_COLUMN * ranking.n_columns, MAX_AUTO)
+    return min(n_acceptable, PER_COLUMN * ranking.n_columns, MAX_CANDIDATES)

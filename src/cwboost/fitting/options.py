@@ -56,10 +56,10 @@ class FitOptions(NamedTuple):
             )
         return cls(optimizer, n_iter, patience, start, scale, time_limit, search)
 
-    def sharing_time(self, n: int) -> FitOptions:
-        """Return the options of each of n fits that run one after the other in the time limit."""
+    def within(self, share: float) -> FitOptions:
+        """Return the options of a fit that ends within this share of the time limit."""
         limit = self.time_limit
-        return self if limit is None else self._replace(time_limit=limit / n)
+        return self if limit is None else self._replace(time_limit=share * limit)
 
     def check(self, loss: Loss, has_validation: bool) -> None:
         """Raise if the options do not fit the loss or the rows."""

@@ -1,9 +1,10 @@
-"""The stages of a fit: main effects, and then, if pairs were asked for, main effects and pairs."""
+"""The stages of a fit: main effects, then main effects and pairs, then without needless pairs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from cwboost import _core
 from cwboost._utils.memory import garbage_collection_paused
@@ -12,8 +13,9 @@ from cwboost.model.records import Ranking
 from cwboost.progress import Progress
 
 from .callbacks import Interrupted, RunContext
-from .interactions import Pairs, count_chosen, pair_learners, rank
+from .interactions import Pairs, count_candidates, pair_learners, rank, usable_rule
 from .options import FitOptions
+from .pair_choice import choose_pairs
 from .prepared import PreparedRows, PreparedTerms
 from .problem import FitProblem
 from .starting_point import StartingPoint
@@ -29,26 +31,84 @@ def run_stages(
     interactions: int | str | Pairs | None,
     context: RunContext,
 ) -> Model:
-    """Fit prepared rows. With interactions, main effects get half of the time limit."""
-    history = _core.Path()
+    """Fit prepared rows. The stages share the time limit."""
     with garbage_collection_paused():
         problem = FitProblem.make(prepared, options.optimizer, begin)
         model = problem.template(options.patience)
     if interactions is None:
-        return problem.boost(model, history, options, context)
-    main = problem.boost(model, history, options.sharing_time(2), context)
+        return problem.boost(model, _core.Path(), options, context)
+    validates = prepared.has_validation and not options.optimizer.ends_on_all_rows
+    interactions = usable_rule(interactions, validates)
+    limited = options.within(1 / n_stages(interactions))
+    main = problem.boost(model, _core.Path(), limited, context)
+    return _add_pairs(problem, main, interactions, options, context)
+
+
+def _add_pairs(
+    problem: FitProblem[Any],
+    main: Model,
+    interactions: int | str | Pairs,
+    options: FitOptions,
+    context: RunContext,
+) -> Model:
+    """Return the model with pairs, given the problem and the model of main effects."""
+    prepared, bar = problem.prepared, context.progress
+    try:
+        with_all, ranking = with_pairs(prepared, main, interactions, bar)
+    except KeyboardInterrupt:
+        raise Interrupted(main) from None
+    if len(with_all.plans) == len(main.terms):
+        return replace(main, interactions=ranking)
+    limited = options.within(2 / n_stages(interactions))
+    model, problem = _continue(problem, with_all, main, ranking, limited, context)
+    if interactions != "auto" or ranking is None:
+        return model
+    try:
+        kept = choose_pairs(problem, main, model)
+    except KeyboardInterrupt:
+        raise Interrupted(model) from None
+    ranking = ranking.with_pairs(kept)
+    if 0 < len(kept) < len(model.terms) - len(main.terms):
+        with_kept, _ = with_pairs(prepared, main, kept, bar)
+        model, _ = _continue(problem, with_kept, main, ranking, options, context)
+    return (
+        model if kept and lowest_risk(model) < lowest_risk(main) else without_pairs(main, ranking)
+    )
+
+
+def n_stages(interactions: int | str | Pairs | None) -> int:
+    """Return the number of stages of a fit, each of at most n_iter iterations."""
+    if interactions is None:
+        return 1
+    return 3 if interactions == "auto" else 2
+
+
+def _continue(
+    problem: FitProblem[Any],
+    prepared: PreparedTerms,
+    main: Model,
+    ranking: Ranking | None,
+    options: FitOptions,
+    context: RunContext,
+) -> tuple[Model, FitProblem[Any]]:
+    """Continue from the best iterate of the main effects with more terms."""
     with garbage_collection_paused():
-        try:
-            prepared, ranking = with_pairs(prepared, main, interactions, context.progress)
-        except KeyboardInterrupt:
-            raise Interrupted(main) from None
-        if len(prepared.plans) == len(main.terms):
-            return replace(main, interactions=ranking)
-        problem = FitProblem.make(prepared, options.optimizer, begin)
+        problem = FitProblem.make(prepared, problem.optimizer, problem.begin)
         model = replace(problem.template(options.patience), interactions=ranking)
     model, history = problem.continue_from(model, main)
     more = options._replace(n_iter=options.n_iter + model.n_iter)
-    return problem.boost(model, history, more, context)
+    return problem.boost(model, history, more, context), problem
+
+
+def without_pairs(main: Model, ranking: Ranking) -> Model:
+    """Return the model of main effects with a ranking of which no pair was chosen."""
+    pairs = [term.columns for term in main.terms.values() if len(term.columns) == 2]
+    return replace(main, interactions=ranking.with_pairs(pairs))
+
+
+def lowest_risk(model: Model) -> float:
+    """Return the validation risk of a model."""
+    return float(model.path.validation_risk[model.best_iteration])
 
 
 def with_pairs(
@@ -65,13 +125,15 @@ def with_pairs(
         assert isinstance(prepared, PreparedRows)  # fits to shards take named pairs only
         rows, seed = prepared.data, data.source.seed
         ranking = rank(main, rows, prepared.columns, summaries, seed, threads, bar)
-        ranking = replace(ranking, chosen=count_chosen(interactions, ranking))
-        interactions = ranking.pairs[: ranking.chosen]
-    learners = pair_learners(interactions, prepared.plans)
-    if not learners:
-        return prepared, ranking
-    names = dict.fromkeys(name for learner in learners for name in learner.columns)
-    new = [name for name in names if name not in summaries]
+        ranking = replace(
+            ranking,
+            rule=interactions if isinstance(interactions, str) else "number",
+            tried=count_candidates(interactions, ranking),
+        )
+        interactions = ranking.pairs[: ranking.tried]
+        ranking = ranking.with_pairs(interactions)
+    new = [name for name in dict.fromkeys(chain(*interactions)) if name not in summaries]
     summaries = {**summarize_columns(new, data.table, data.sample, threads), **summaries}
+    learners = pair_learners(interactions, prepared.plans, summaries, data.sample.n_rows)
     plans = plan_terms(learners, data.table, data.sample, summaries, threads, prepared.plans)
-    return prepared.with_more(plans, summaries), ranking
+    return prepared.with_more(plans, summaries) if plans else prepared, ranking

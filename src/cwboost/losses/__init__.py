@@ -15,6 +15,7 @@ from .evaluation import EvaluatedRows as EvaluatedRows
 from .evaluation import auc as auc
 from .evaluation import explained as explained
 from .evaluation import risk as risk
+from .evaluation import row_losses as row_losses
 from .python_loss import PythonLoss as PythonLoss
 from .registry import LOSSES as LOSSES
 from .registry import as_loss as as_loss

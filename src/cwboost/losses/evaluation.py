@@ -77,6 +77,18 @@ def risk(loss: Loss, y: Floats, score: Floats, w: Floats) -> float:
     return float(rows.run(batch)[-1].risk[0])
 
 
+def row_losses(loss: Loss, y: Floats, score: Floats) -> Floats:
+    """Return (n,) the loss of every row at scores (q, n).
+
+    Examples
+    --------
+    >>> from cwboost.losses import Squared
+    >>> row_losses(Squared(), np.array([1.0, 3.0]), np.array([[1.0, 1.0]]))
+    array([0., 2.])
+    """
+    return loss.core(y).values(y, np.ascontiguousarray(score))
+
+
 def explained(loss: Loss, y: Floats, score: Floats, offset: Floats, w: Floats) -> float:
     """Return the explained share of the deviance, D^2; for the squared loss that is R^2.
 

@@ -11,7 +11,6 @@ as soon as their terms are done, so that a prediction does not hold a copy of th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,13 +50,14 @@ class Findings:
     """What was noticed in the rows."""
 
     not_a_number: int = -1  # first row whose score is NaN; -1 if none is
-    unseen: Counter[str] = field(default_factory=Counter)  # per column, rows with unseen levels
-    beyond: Counter[str] = field(default_factory=Counter)  # rows far outside the training range
+    unseen: dict[str, int] = field(default_factory=dict)  # per column, rows with unseen levels
+    beyond: dict[str, int] = field(default_factory=dict)  # rows far outside the training range
 
     def add(self, other: Findings) -> None:
         """Add the counts of other rows."""
-        self.unseen.update(other.unseen)
-        self.beyond.update(other.beyond)
+        for own, new in ((self.unseen, other.unseen), (self.beyond, other.beyond)):
+            for column, n in new.items():
+                own[column] = own.get(column, 0) + n
 
 
 class Predictor:
@@ -121,12 +121,13 @@ class Predictor:
         """Return (n, q) the effect of a term by its basis."""
         columns = [as_in_training(table[c], self._facts[c]) for c in term.columns]
         values = term.plan.encode(columns)
-        found.unseen |= Counter(term.plan.count_unseen(values))
-        for name, column in zip(term.columns, columns, strict=True):
-            low, high = far_limits(self._facts[name])
-            if isinstance(column, Numbers) and low > -np.inf:
-                found.beyond[name] = int(np.sum((column.values < low) | (column.values > high)))
-        found.beyond = +found.beyond  # without zeros
+        found.unseen |= term.plan.count_unseen(values)
+        for encoder, column in zip(term.plan.encoders, columns, strict=True):
+            if encoder.is_numeric:
+                low, high = far_limits(self._facts[column.name])
+                numbers = numbers_of(column, ADVICE_PREDICT)
+                if far := int(np.sum((numbers < low) | (numbers > high))):
+                    found.beyond[column.name] = far
         return term.effect_at(values)
 
 

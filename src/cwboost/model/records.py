@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -14,6 +14,11 @@ from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
 
 Literals = bool | int | float | str | None
+RULE_WORDS = {  # how a fit chooses pairs (Ranking.rule), in words
+    "number": "those with the largest gains",
+    "all": "as many as gain more than noise does",
+    "auto": "the fewest of {tried:,} within one standard error of the lowest validation risk",
+}
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,15 @@ class Ranking:
         The weighted sum of squares of the residuals.
     n_pairs, n_columns : int
         The number of ranked pairs, and of their columns.
-    chosen : int
-        The number of pairs, from the first, that have a term in the model.
     left_out : tuple of names
         Columns with too many levels for the ranking.
+    rule : str
+        What chose the pairs: "auto", "all", or "number" if the user gave their number; "" if the
+        pairs were only ranked.
+    tried : int
+        The number of pairs, from the first, that were fitted.
+    positions : tuple of int
+        Positions of the pairs in this ranking that have a term in the model.
     """
 
     a: tuple[str, ...]
@@ -103,8 +113,10 @@ class Ranking:
     residual: float
     n_pairs: int
     n_columns: int
-    chosen: int
     left_out: tuple[str, ...]
+    rule: str = ""
+    tried: int = 0
+    positions: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for numbers in (self.gain, self.by_noise):
@@ -118,6 +130,32 @@ class Ranking:
         return list(zip(self.a, self.b, strict=True))
 
     @property
+    def chosen(self) -> int:
+        """The number of pairs that have a term in the model."""
+        return len(self.positions)
+
+    @property
+    def chosen_pairs(self) -> list[tuple[str, str]]:
+        """The pairs that have a term in the model, in the order of the ranking."""
+        return [(self.a[k], self.b[k]) for k in self.positions]
+
+    @property
+    def words(self) -> str:
+        """How many pairs have a term in the model, and what chose them."""
+        reason = (
+            f", {RULE_WORDS[self.rule].format(tried=self.tried)}" if self.rule in RULE_WORDS else ""
+        )
+        return f"{self.chosen:,} of {self.n_pairs:,} pairs{reason}"
+
+    def with_pairs(self, pairs: Iterable[tuple[str, ...]]) -> Ranking:
+        """Return the ranking with other chosen pairs, which are among the tried ones."""
+        have = {frozenset(pair) for pair in pairs}
+        tried = self.pairs[: self.tried]
+        return replace(
+            self, positions=tuple(k for k, pair in enumerate(tried) if frozenset(pair) in have)
+        )
+
+    @property
     def share(self) -> Floats:
         """Gains as shares of the sum of squares of the residuals."""
         return self.gain / self.residual if self.residual > 0 else np.zeros(len(self.gain))
@@ -129,7 +167,8 @@ class Ranking:
 
         a, b = (np.array(names, dtype=object) for names in (self.a, self.b))
         numbers = {"gain": self.gain, "share": self.share, "by_noise": self.by_noise}
-        return ResultTable(a=a, b=b, **numbers, chosen=np.arange(len(self)) < self.chosen)
+        chosen = np.isin(np.arange(len(self)), self.positions)
+        return ResultTable(a=a, b=b, **numbers, chosen=chosen)
 
     def plot(self, **options: Any) -> Any:
         """Draw the best pairs (extra `plot`); the options are those of InteractionsDisplay."""

@@ -239,6 +239,8 @@ def facts(model: Model) -> list[list[str]]:
         what = "sum of weights" if settings.weights is not None else "training"
         out.append(["rows", f"{rows[0]:,.10g} ({what})"])
     out.append(["terms", f"{chosen} chosen of {len(model.terms)}, on {len(model.columns)} columns"])
+    if model.interactions is not None:
+        out.append(["interactions", model.interactions.words])
     if model.bags is None:
         which = "" if m == model.n_iter else f"{m:,} of "
         out.append(["iterations", f"{which}{model.n_iter:,} ({path.stopped})"])

@@ -29,6 +29,7 @@ from cwboost.cli.fit_request import (
 )
 from cwboost.cli.model_text import model_summary
 from cwboost.fitting.callbacks import Interrupted
+from cwboost.fitting.interactions import RULES
 from cwboost.frames.aligned import read_weights
 from cwboost.frames.columns import Column, Labels, Numbers
 from cwboost.frames.files import check_output
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
         "1,000 rows")  # fmt: skip
     add("--interactions", metavar="WHICH", nargs="+", action="extend",
-        help="pairs of columns that interact: auto, a number, or age:job ...")  # fmt: skip
+        help="pairs of columns that interact: auto (as few as validation rows ask for), all (as "
+        "many as gain more than noise does), a number, or age:job ...")  # fmt: skip
     add("--bags", type=whole_positive, metavar="K",
         help="average K fits, each without a share of the rows (that of --validation, or "
         "0.2)")  # fmt: skip
@@ -181,11 +183,10 @@ def _optimizer_with_rate(args: argparse.Namespace) -> Optimizer:
 
 
 def _read_interactions(args: argparse.Namespace, table: Table) -> Any:
-    """Return the estimator's `interactions`: "auto", a number, or pairs of columns."""
-    if len(args.interactions) == 1 and (
-        args.interactions[0] == "auto" or args.interactions[0].isdecimal()
-    ):
-        return "auto" if args.interactions[0] == "auto" else int(args.interactions[0])
+    """Return the estimator's `interactions`: "auto", "all", a number, or pairs of columns."""
+    first = args.interactions[0]
+    if len(args.interactions) == 1 and (first in RULES or first.isdecimal()):
+        return first if first in RULES else int(first)
     return [_read_pair(args, text, table) for text in args.interactions]
 
 
@@ -196,7 +197,7 @@ def _read_pair(args: argparse.Namespace, text: str, table: Table) -> tuple[str, 
     known = [pair for pair in halves if all(name in table for name in pair)]
     if not halves:
         args.parser.error(
-            f"--interactions: expected auto, a number or pairs such as age:job, got {text!r}"
+            f"--interactions: expected auto, all, a number or pairs such as age:job, got {text!r}"
         )
     for name in () if known else halves[0]:
         if name not in table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +21,9 @@ from .step import Step
 
 TENSOR_KNOTS = 10
 MAX_TENSOR_COEF = 4096  # a system of this size takes 134 MB
-PAIR_BINS = 4, 16  # fewest and most steps of a column in a pair without main effects
-PAIR_CELLS = 600  # most cells of such a pair, if fewer steps can achieve it
+PAIR_BINS = 4, 32  # fewest and most steps of a column in a pair without main effects
+PAIR_CELLS = 600  # most cells of such a pair with a text column, if fewer steps can achieve it
+PAIR_MEMORY = 50e6  # bytes, for the systems of all such pairs of a fit
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +44,7 @@ class Tensor(Learner):
     orthogonal : bool
         Without main effects: every function of one column alone is removed from the surface, so
         that the terms of a and b keep their meaning. The name of a numeric column then stands for
-        a Step of 4 to 16 bins, more if there are more rows, and df counts no main effects.
+        a Step of 4 to 32 bins, more if there are more rows, and df counts no main effects.
 
     Examples
     --------
@@ -146,19 +148,25 @@ class Tensor(Learner):
         return [Plan(name, self, encoders, basis, net_df)]
 
 
-def pair_bins(n_rows: int, n_levels: int | None = None) -> int:
+def pair_bins(n_rows: int, n_levels: int | None = None, n_pairs: int = 1) -> int:
     """Return the number of steps of a numeric column in a pair without main effects.
 
-    The table of the pair then has about 1.7 sqrt(n_rows) cells. If the other column is text with
-    `n_levels` levels, the table has at most PAIR_CELLS cells where possible.
+    It is 1.5 times the cube root of `n_rows`, at most 32. If the other column is text with
+    `n_levels` levels, the table has at most PAIR_CELLS cells where possible. If `n_pairs` pairs of
+    numeric columns are fitted together, their systems need about PAIR_MEMORY bytes at most.
 
     Examples
     --------
-    >>> [pair_bins(n) for n in (100, 1_000, 3_500, 10_000, 100_000)]
-    [4, 7, 9, 13, 16]
-    >>> pair_bins(100_000, 60)
+    >>> [pair_bins(n) for n in (100, 1_000, 3_500, 10_000)]
+    [6, 15, 22, 32]
+    >>> pair_bins(100_000, n_levels=60)
     10
+    >>> [pair_bins(10_000, n_pairs=k) for k in (1, 40, 400)]
+    [32, 19, 11]
     """
     fewest, most = PAIR_BINS
-    most = min(most, int(1.3 * n_rows**0.25), PAIR_CELLS // (n_levels or 1))
-    return max(fewest, most)
+    by_memory = (
+        PAIR_MEMORY / (8 * max(1, n_pairs))
+    ) ** 0.25  # a system has a matrix of cells by cells
+    by_rows, by_levels = 1.5 * math.cbrt(n_rows), PAIR_CELLS // (n_levels or 1)
+    return max(fewest, min(most, int(by_rows), int(by_memory), by_levels))
