@@ -15,7 +15,7 @@ import numpy as np
 import cwboost as cb
 
 CASES = [(300, 5), (300, 50), (2000, 10)]  # rows, columns
-RATES = {"squared": 0.1, "poisson": 0.1, "binomial": 0.4}
+RATES = {"squared": 0.1, "poisson": 0.1, "binomial": 0.1}
 N_ITER = 400
 
 

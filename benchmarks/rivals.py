@@ -161,6 +161,7 @@ class CwboostPlain(Cwboost):
             self.optimizer(),
             n_iter=200,
             bins="sqrt",
+            scale=1,
             exposure=train.exposure,
             n_threads=threads,
         )

@@ -71,6 +71,7 @@ class Case:
             y,
             [getattr(cb, self.learner)(name, **own) for name in table],
             loss=self.loss,
+            scale=1,
             optimizer=getattr(cb, self.optimizer)(rate=RATE, **momentum),
             n_iter=self.n_iter,
             bins=self.bins,

@@ -94,6 +94,7 @@ def run(n: int, columns: int, bins: str, threads: int, memory: float) -> dict[st
         y,
         splines(table),
         loss="binomial",
+        scale=1,
         optimizer=cb.Plain(simulated.RATE),
         n_iter=N_ITER,
         bins=BINS[bins],

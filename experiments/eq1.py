@@ -95,6 +95,7 @@ def fit(table: dict[str, np.ndarray], y: np.ndarray, loss: str, variant: str) ->
         y,
         splines(table),
         loss=loss,
+        scale=1,
         optimizer=optimizer(variant, simulated.RATE),
         n_iter=N_ITER,
         bins=bins_of(variant),

@@ -157,6 +157,7 @@ def fit(
             y,
             terms,
             loss="binomial",
+            scale=1,
             optimizer=optimizer(variant, RATE),
             n_iter=most,
             bins=bins_of(variant),

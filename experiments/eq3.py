@@ -71,6 +71,7 @@ PAPER_HOURS = {
     "XGBoost": (0.911, 6.053, 3.829, 3.975, 15.401, 96.727),
 }
 SPACE = {"df.Spline": (2, 10), "df.Category": (2, 10), "rate": (0.001, 0.5)}
+STEP_SCALE = 4  # of the binomial loss; the paper's rates are for steps without a scale
 INNER, THREADS, LIMIT = 3, 2, 400.0
 SCALES: dict[str, dict[str, Any]] = {
     "tiny": {"tables": datasets.BUNDLED[:1], "folds": (1,), "rows": None, "tuned": LEARNERS[:2]},
@@ -151,6 +152,7 @@ def cwb(X: Any, y: np.ndarray, learner: str, scale: str | None, threads: int) ->
     terms = learners(X, 5, 2)
     kinds = {type(term).__name__ for term in terms}
     space = {k: v for k, v in SPACE.items() if k == "rate" or k.partition(".")[2] in kinds}
+    space["rate"] = tuple(rate / STEP_SCALE for rate in SPACE["rate"])
     made = optimizer(learner, 0.1)
     if isinstance(made, cb.Hybrid):
         made = cb.Hybrid(0.1, made.momentum, then="all")
@@ -168,6 +170,7 @@ def cwb(X: Any, y: np.ndarray, learner: str, scale: str | None, threads: int) ->
         progress=False,
     )
     best = {name: value for name, value in tuning.best.parameters.items() if name in space}
+    best["rate"] *= STEP_SCALE
 
     def fit() -> Predict:
         return tuning.fit(progress=False).predict  # the response: probabilities

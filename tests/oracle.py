@@ -620,7 +620,12 @@ def binomial_loss() -> Loss:
             raise ValueError("infinite start")
         return constant_by_root(residual, y, o, w)
 
-    return Loss(lambda y, f: np.logaddexp(0, -y * f)[:, 0], residual, start)
+    return Loss(
+        lambda y, f: np.logaddexp(0, -y * f)[:, 0],
+        residual,
+        start,
+        lambda *_: 4.0,  # 1/max p(1-p)
+    )
 
 
 def multinomial_loss() -> Loss:
@@ -640,6 +645,7 @@ def multinomial_loss() -> Loss:
         lambda y, f: logsumexp(f, axis=1) - np.sum(y * f, axis=1),
         lambda y, f: y - probabilities(f),
         start,
+        lambda *_: 2.0,  # 1 / largest eigenvalue of diag(p) - pp'
     )
 
 

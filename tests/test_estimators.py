@@ -6,6 +6,7 @@ are only compared with each other.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import subprocess
@@ -20,7 +21,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import PartialDependenceDisplay, partial_dependence, permutation_importance
@@ -242,7 +243,46 @@ def test_small_tables_are_fitted_without_validation_rows():
     small = cb.CWBRegressor().fit(TABLE, Y)
     assert small.model_.validation_risk is None
     assert isinstance(small.model_.optimizer, cb.Plain)
-    assert small.n_iter_ == 200
+
+
+def test_cross_validation_chooses_the_iterations_of_small_tables():
+    small = cb.CWBRegressor().fit(TABLE, Y)
+    by_cv = cb.CWBRegressorCV(cv=5).fit(TABLE, Y)
+    assert small.n_iter_ == by_cv.n_iter_ != 200
+    assert cb.CWBRegressor(n_iter=30).fit(TABLE, Y).n_iter_ == 30
+    other = cb.CWBRegressor(random_state=1).fit(TABLE, Y).n_iter_
+    assert other == cb.CWBRegressor(random_state=1).fit(TABLE, Y).n_iter_  # deterministic
+    warm = cb.CWBRegressor(warm_start=True).fit(TABLE, Y)
+    assert warm.fit(TABLE, Y).n_iter_ == small.n_iter_
+    groups = np.arange(N) // 20
+    weighted = cb.CWBRegressor().fit(TABLE, Y, sample_weight=np.arange(1.0, N + 1), groups=groups)
+    assert weighted.n_iter_ >= 1
+
+
+@pytest.mark.parametrize("case", ["few rows", "few groups", "no events"])
+def test_tables_without_folds_get_200_iterations(case):
+    x = np.random.default_rng(0).uniform(size=60)
+    if case == "few rows":
+        fitted = cb.CWBRegressor().fit(x[:10, None], x[:10])
+    elif case == "few groups":
+        fitted = cb.CWBRegressor().fit(x[:, None], x, groups=np.arange(60) // 30)
+    else:  # all counts but one are zero, so the start of a fold would be infinite
+        fitted = cb.CWBRegressor("poisson").fit(x[:, None], (x == x.max()).astype(float))
+    assert fitted.n_iter_ == 200
+
+
+@pytest.mark.parametrize("n_events", [1, 2])
+def test_a_class_of_one_or_two_rows_can_be_cross_validated(n_events):
+    x = np.random.default_rng(0).uniform(size=(60, 1))
+    assert 1 <= cb.CWBClassifier().fit(x, np.arange(60) < n_events).n_iter_ <= 200
+
+
+def test_a_fit_that_reaches_the_default_cap_warns(monkeypatch):
+    base = importlib.import_module("cwboost.estimators.base")
+    monkeypatch.setattr(base, "N_ITER_WITH_VALIDATION", 5)
+    with pytest.warns(ConvergenceWarning, match="still falling after 5 iterations; pass a larger"):
+        cb.CWBRegressor().fit(BIG, BIG_Y)
+    cb.CWBRegressor(n_iter=5).fit(BIG, BIG_Y)  # the user's own number: no warning
 
 
 def test_large_tables_are_fitted_with_validation_rows():

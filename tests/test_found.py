@@ -184,7 +184,10 @@ def test_identifier_columns_cause_a_warning():
     n = 1500
     y = rng.normal(size=n)
     names = np.array([f"row {i}" for i in range(n)], dtype=object)
-    with pytest.warns(UserWarning, match="'name' has 1500 levels in 1500 rows"):
+    with pytest.warns(UserWarning, match="'name' has a different level in every row: it gets no"):
+        assert list(cb.fit({"name": names, "x": y + 1}, y, n_iter=2).terms) == ["x"]
+    names[:300] = "row 0"
+    with pytest.warns(UserWarning, match="'name' has 1201 levels in 1500 rows"):
         cb.fit({"name": names, "x": y + 1}, y, n_iter=2)
     with pytest.warns(UserWarning, match="'id' has a different whole number in every row"):
         cb.fit({"id": np.arange(n)[::-1], "x": y + 1}, y, n_iter=2)

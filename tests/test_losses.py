@@ -342,6 +342,20 @@ def test_a_target_may_have_at_most_a_thousand_classes(n, fine):
 
 
 @pytest.mark.parametrize(("loss", "curvature"), [("squared", 1.0), ("binomial", 0.25),
-                                                 ("multinomial", 0.25)])  # fmt: skip
-def test_bootstrap_fits_take_half_of_the_largest_safe_step(loss, curvature):
-    assert as_loss(loss).bootstrap_rate == 0.5 / curvature
+                                                 ("multinomial", 0.5)])  # fmt: skip
+def test_the_step_scale_is_the_largest_safe_step_of_rate_one(loss, curvature):
+    y = np.array([0.0, 1.0, 1.0]) if loss != "binomial" else np.array([-1.0, 1.0, 1.0])
+    rows = y, np.ones(3), np.zeros((3, 1))
+    assert as_loss(loss).scale(*rows, np.zeros(1)) == 1 / curvature
+    assert as_loss(loss).bootstrap_rate == 0.5 / curvature  # half of it
+
+
+@pytest.mark.parametrize("loss", ["binomial", "multinomial"])
+@pytest.mark.parametrize("share", [0.002, 0.5])
+def test_no_step_of_rate_one_raises_the_risk_even_if_events_are_rare(loss, share):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=5000)
+    y = rng.uniform(size=5000) < share * np.exp(x - 0.5)
+    learners = [cb.Spline("x"), cb.Step("x")]
+    model = cb.fit({"x": x}, y, learners, loss=loss, optimizer=cb.Plain(1.0), n_iter=50)
+    assert (np.diff(model.risk) < 0).all()

@@ -40,14 +40,21 @@ from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.progress import Progress
 from cwboost.selection.folds import group_numbers
 from cwboost.terms.learners import Learner
-from cwboost.terms.styles import make_learners
+from cwboost.terms.screening import target_block
+from cwboost.terms.styles import make_learners, spike_candidates
 
 from .defaults import (
+    FOLDS_FROM,
     HOLD_OUT,
+    HOLD_OUT_FROM,
     N_ITER_WITH_VALIDATION,
     N_ITER_WITHOUT_VALIDATION,
     choose_hold_out,
+    find_n_iter,
+    n_present,
     named_optimizer,
+    spikes_that_help,
+    warn_of_cap,
 )
 from .input import FitArguments, draw_whole_groups, is_table, read_frame, read_roles
 from .sklearn_callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
@@ -124,30 +131,32 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         else:
             bags, held_out = self._choose_bags(validation, group_of, seed)
         has_validation = held_out is not None or bags is not None
-        n_iter = self._choose_n_iter(has_validation)
         offset, exposure = self._with_defaults(rows.offset, rows.exposure)
         not_features = (offset, exposure, *self._with_defaults(None, None), held_out, groups)
+        style = self._style_arguments(table, weights, not_features, codes)
+        problem = {
+            "table": table, "y": codes, "learners": make_learners(*style),
+            "loss": self._loss(), "optimizer": self._optimizer(has_validation),
+            "bins": self.bins, "weights": weights, "offset": offset, "exposure": exposure,
+            "random_state": seed, "n_threads": self._n_threads(),
+        }  # fmt: skip
+        if has_validation and (spikes := spike_candidates(*style)):
+            share = held_out if bags is None else HOLD_OUT
+            problem["learners"] += spikes_that_help(problem, spikes, share)
+        n_iter = self._choose_n_iter(has_validation)
+        if not has_validation and self._cross_validates(len(codes), weights):
+            n_iter = find_n_iter(**problem, groups=group_of) or n_iter
         callbacks = self._begin_callbacks(
             n_iter, rows, stages=n_stages(check_interactions(self.interactions))
         )
         try:
             model = fit(
-                table,
-                codes,
-                self._learners(table, weights, not_features),
-                self._loss(),
-                self._optimizer(has_validation),
-                n_iter,
-                self.bins,
-                weights=weights,
-                offset=offset,
-                exposure=exposure,
+                **problem,
+                n_iter=n_iter,
                 validation=held_out,
                 patience=self.patience,
                 callback=callbacks.callback if bags is None else None,
                 time_limit=self.time_limit,
-                random_state=seed,
-                n_threads=self._n_threads(),
                 bags=bags,
                 progress=self._choose_progress(),
                 interactions=self._check_interactions(),
@@ -156,9 +165,16 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             )
         except Interrupted as stop:
             raise Interrupted(self._label_classes(stop.model)) from None
-        self._store_model(model, n_iter)
+        self._store_model(self._with_suggestion(model, problem, held_out), n_iter)
+        if self._n_iter_is_auto and has_validation:
+            warn_of_cap(model, self.patience, stacklevel=3)
         callbacks.end()
         return self
+
+    def _with_suggestion(self, model: Model, problem: dict[str, Any], held_out: Any) -> Model:
+        """Return the model, with a suggestion if another loss would be clearly better."""
+        del problem, held_out
+        return model
 
     def _check_warm_start(self, checkpoint: Any) -> None:
         """Raise if a warm start cannot be combined with the other arguments and parameters."""
@@ -177,7 +193,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     def _continue_fit(self, rows: FitArguments, validation: Any, groups: Any) -> Self:
         """Run the iterations by which `n_iter` exceeds the last fit (warm start)."""
         self._check_unchanged()
-        requested = self._choose_n_iter(self.model_.settings.validation != "none")
+        has_validation = self.model_.settings.validation != "none"
+        requested = self._choose_n_iter(has_validation)
+        if self._n_iter_is_auto and not has_validation:
+            requested = self._n_iter_requested  # cross-validation has chosen it
         if requested < self._n_iter_requested:
             raise ValueError(
                 f"warm_start: n_iter = {requested} is less than the {self._n_iter_requested} of "
@@ -381,21 +400,26 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             raise ValueError("groups= cannot be used with masks in bags=; keep groups in the masks")
         return draw_whole_groups(groups, self.bags, share, seed), None
 
+    @property
+    def _n_iter_is_auto(self) -> bool:
+        return isinstance(self.n_iter, str) and self.n_iter == "auto"
+
     def _choose_n_iter(self, has_validation: bool) -> Any:
-        """Return the number of iterations."""
-        if isinstance(self.n_iter, str) and self.n_iter == "auto":
+        """Return the largest number of iterations."""
+        if self._n_iter_is_auto:
             return N_ITER_WITH_VALIDATION if has_validation else N_ITER_WITHOUT_VALIDATION
         return self.n_iter
+
+    def _cross_validates(self, n: int, weights: Floats | None) -> bool:
+        """Return whether cross-validation chooses the iterations of a fit to all n rows."""
+        return self._n_iter_is_auto and FOLDS_FROM <= n_present(n, weights) < HOLD_OUT_FROM
 
     def _optimizer(self, has_validation: bool) -> Optimizer:
         """Return the optimizer. One that needs validation rows is replaced if there are none,
         unless the user asked for both (`cwboost.fit` then raises).
         """
         if isinstance(self.optimizer, str):
-            several = self.bags is not None or self.interactions is not None
-            return named_optimizer(
-                self.optimizer, self._loss(), has_validation=has_validation, several_fits=several
-            )
+            return named_optimizer(self.optimizer, has_validation=has_validation)
         optimizer = as_optimizer(self.optimizer)
         if has_validation or self.validation is None:
             return optimizer
@@ -407,13 +431,28 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         return [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
 
     def _learners(
-        self, table: Table, weights: Floats | None, not_features: Sequence[Any]
+        self,
+        table: Table,
+        weights: Floats | None,
+        not_features: Sequence[Any],
+        y: NDArray[Any] | None = None,
     ) -> list[Learner]:
-        """Return the learners; column names in `not_features` have another role."""
+        """Return the learners; column names in `not_features` have another role.
+
+        With y, it decides which columns with many levels get a Category.
+        """
+        return make_learners(*self._style_arguments(table, weights, not_features, y))
+
+    def _style_arguments(
+        self, table: Table, weights: Floats | None, not_features: Sequence[Any], y: Any
+    ) -> tuple[Any, ...]:
+        """Return the arguments of `make_learners`; a row of weight zero counts as absent."""
         other_roles = [name for name in not_features if isinstance(name, str)]
+        target = None if y is None else target_block(y, len(getattr(self, "classes_", ())))
         if weights is not None:
-            table = table.take(weights > 0)  # a row of weight zero counts as absent
-        return make_learners(table, self.learners, self._excluded, self.terms, other_roles)
+            table = table.take(weights > 0)
+            target = None if target is None else target[weights > 0]
+        return table, self.learners, self._excluded, self.terms, other_roles, target
 
     def _check_interactions(self) -> Any:
         """Return the `interactions` of `cwboost.fit`; raise if they name an excluded column."""

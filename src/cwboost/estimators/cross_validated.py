@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from cwboost.frames.columns import Floats
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import CV, cv
 
 from .base import CWBEstimator
 from .classifier import CWBClassifier
-from .defaults import N_ITER_WITHOUT_VALIDATION
+from .defaults import MOST_EXTENSION, N_ITER_WITHOUT_VALIDATION
 from .input import FitArguments, read_roles
 from .regressor import CWBRegressor
-
-MOST_EXTENSION = 16  # n_iter="auto" runs at most this many times the first 200 iterations
 
 
 class _CrossValidated(CWBEstimator):
@@ -79,7 +78,7 @@ class _CrossValidated(CWBEstimator):
 
     def _fold_iterations(self) -> tuple[Any, Any]:
         """Return the iterations of the folds, and up to how many they may be extended."""
-        if isinstance(self.n_iter, str) and self.n_iter == "auto":
+        if self._n_iter_is_auto:
             return N_ITER_WITHOUT_VALIDATION, MOST_EXTENSION * N_ITER_WITHOUT_VALIDATION
         return self.n_iter, False
 
@@ -88,6 +87,11 @@ class _CrossValidated(CWBEstimator):
         del has_validation
         found = self.cv_result_
         return found.best_iteration_1se if self.one_se else found.best_iteration
+
+    def _cross_validates(self, n: int, weights: Floats | None) -> bool:
+        """Return False: `fit` has done it already, with the folds of the user."""
+        del n, weights
+        return False
 
     def _optimizer(self, has_validation: bool) -> Optimizer:
         optimizer = as_optimizer(self.optimizer)

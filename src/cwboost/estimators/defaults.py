@@ -5,22 +5,29 @@ docs/defaults.md gives the reasons for all numbers.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from cwboost.fitting.fit import fit
 from cwboost.frames.columns import Floats
-from cwboost.losses import Loss
+from cwboost.model.model import Model
+from cwboost.model.path import StopReason
 from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
+from cwboost.selection.cv import cv
+from cwboost.terms.learners import Learner
 
 HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
 HOLD_OUT = 0.2  # share of the rows, or of the groups
-N_ITER_WITH_VALIDATION = 2000  # validation rows stop the fit at the best iteration
-N_ITER_WITHOUT_VALIDATION = 200  # diabetes and Friedman's data are best at 100-200, worse at 1000
-RATE, MOMENTUM = 0.3, 0.037  # of optimizer="hybrid"
-# For bags or interactions with a loss whose second derivative is small (two classes: at most 1/4):
-# pairs need many steps, and bags average out the loss of precision (docs/quality.md).
-LARGE_RATE, SMALL_MOMENTUM = 4.0, 0.0034
+N_ITER_WITH_VALIDATION = 10_000  # validation rows stop the fit at the best iteration
+N_ITER_WITHOUT_VALIDATION = 200  # where cross-validation cannot choose the number
+FOLDS_FROM = 50  # rows, from which on cross-validation chooses the number if no rows are held out
+# The folds begin with N_ITER_WITHOUT_VALIDATION iterations and go on to MOST_EXTENSION times that.
+FOLDS, MOST_EXTENSION = 5, 16
+TRIAL_ITER = 1000  # of fits that only compare two sets of terms
+RATE, MOMENTUM = 0.5, 0.037  # of optimizer="hybrid"
 
 
 def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:
@@ -44,21 +51,73 @@ def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:
             f"validation: expected 'auto', 'last', a fraction or None, got {validation!r}; pass "
             "your own split to fit(..., validation=)"
         )
-    present = n if weights is None else int(np.count_nonzero(weights))
-    return HOLD_OUT if present >= HOLD_OUT_FROM else None
+    return HOLD_OUT if n_present(n, weights) >= HOLD_OUT_FROM else None
 
 
-def named_optimizer(
-    name: str, loss: Loss, *, has_validation: bool, several_fits: bool
-) -> Optimizer:
+def n_present(n: int, weights: Floats | None) -> int:
+    """Return how many of n rows have a weight that is not zero."""
+    return n if weights is None else int(np.count_nonzero(weights))
+
+
+def find_n_iter(**options: Any) -> int | None:
+    """Return the number of iterations that cross-validation chooses; the arguments are those of
+    `cwboost.cv`. None if the rows are too few for folds.
+    """
+    extend = MOST_EXTENSION * N_ITER_WITHOUT_VALIDATION
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about folds; the fit of all rows gives its own
+            options |= {"n_iter": N_ITER_WITHOUT_VALIDATION, "folds": FOLDS, "extend": extend}
+            found = cv(**options, progress=False)
+    except ValueError:
+        # For instance a fold without one of the classes. What is wrong with the rows themselves is
+        # found by the fit that follows.
+        return None
+    return max(1, found.best_iteration)
+
+
+def spikes_that_help(
+    problem: dict[str, Any], spikes: list[Learner], validation: Any
+) -> list[Learner]:
+    """Return the spikes if they lower the risk of the validation rows, else an empty list.
+
+    `problem` has the arguments of `cwboost.fit`. It is fitted twice, to main effects only.
+    """
+
+    def best(learners: list[Learner]) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit itself gives its own
+            model = fit(
+                **{**problem, "learners": learners}, validation=validation, n_iter=TRIAL_ITER,
+                progress=False,
+            )  # fmt: skip
+        return float(np.min(model.path.validation_risk))
+
+    helps = best([*problem["learners"], *spikes]) < best(problem["learners"])
+    return spikes if helps else []
+
+
+def named_optimizer(name: str, *, has_validation: bool) -> Optimizer:
     """Return the optimizer that a name means, such as "hybrid".
 
-    Without validation rows, an optimizer that needs them is replaced. `several_fits` says that bags
-    or interactions are fitted.
+    Without validation rows, an optimizer that needs them is replaced.
     """
     if name.lower() == "hybrid" and has_validation:
-        large = several_fits and loss.large_steps
-        steps = (LARGE_RATE, SMALL_MOMENTUM) if large else (RATE, MOMENTUM)
-        return Hybrid(*steps, then="training")
+        return Hybrid(RATE, MOMENTUM, then="training")
     optimizer = as_optimizer(name)
     return optimizer if has_validation else optimizer.without_validation()
+
+
+def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:
+    """Warn if the validation risk was still falling when the largest number of iterations ended the
+    fit."""
+    if model.stopped != StopReason.n_iter_reached or patience is None:
+        return
+    best = model.best_iteration
+    if model.n_iter - best < patience and best > model.path.switched_after:
+        warnings.warn(
+            f"the validation risk was still falling after {model.n_iter} iterations; pass a larger "
+            "n_iter, or an optimizer with a larger rate",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
+from cwboost.model.model import Model
 from cwboost.model.scoring import read_offsets
 from cwboost.uncertainty.intervals import Intervals
 
 from .base import CWBEstimator
 from .input import check_y
+from .suggestion import is_skewed, suggest_log_link
 
 
 class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
@@ -40,13 +43,13 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         within one standard error of the lowest. They are fitted after the main effects, in `n_iter`
         more iterations, and are orthogonal to the main effects. See `cwboost.fit`.
     optimizer : {"hybrid", "accelerated", "plain"} or an optimizer
-        "hybrid" is `cb.Hybrid(rate=0.3, then="training")` (with bags or interactions of two
-        classes `cb.Hybrid(rate=4, momentum=0.0034, then="training")`), and `cb.Plain()` without
-        validation rows. The other names are the optimizers with their own defaults. An object such
-        as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
+        "hybrid" is `cb.Hybrid(rate=0.5, then="training")`, and `cb.Plain()` without
+        validation rows. The other names are the optimizers with their own defaults. An
+        object such as `cb.Plain(rate=0.05)` makes `optimizer__rate` searchable.
     n_iter : int or "auto"
-        The largest number of iterations. "auto" is 2000 with validation rows, which stop the fit
-        early, else 200.
+        The largest number of iterations. "auto" is 10,000 with validation rows, which stop the fit
+        early. Without validation rows it is 200; from 50 to 999 rows, five-fold cross-validation
+        chooses the number (`n_iter_`), up to 3,200.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
         How numbers are binned for the fit.
     validation : "auto", float, "last" or None
@@ -134,6 +137,22 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         if loss.target == "classes":
             raise ValueError(f"loss: {loss.name} is for classes; use CWBClassifier")
         return loss
+
+    def _with_suggestion(self, model: Model, problem: dict[str, Any], held_out: Any) -> Model:
+        """Return the model, with a suggestion if y is skewed and a log link is clearly better.
+
+        This takes one more fit. It is left out where the user chose a loss or pays for every fit.
+        """
+        own = self.bags is not None or self.interactions is not None or self.time_limit is not None
+        own = own or not (isinstance(self.loss, str) and self.loss == "squared")
+        fixed = problem["offset"] is not None or problem["exposure"] is not None
+        rows = isinstance(held_out, float) or (
+            isinstance(held_out, np.ndarray) and held_out.dtype == bool
+        )
+        if own or fixed or not rows or not is_skewed(problem["y"]):
+            return model
+        found = suggest_log_link(model, problem, held_out, patience=self.patience)
+        return replace(model, suggestion=found)
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         return np.asarray(check_y(self, y, y_numeric=True), dtype=np.float64)

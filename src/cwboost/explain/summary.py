@@ -24,6 +24,8 @@ def summary(model: Model) -> str:
     lines.append(f"intercept {np.round(model.intercept, 6)}")
     if model.interactions is not None:
         lines.append(f"interactions: {model.interactions.words}")
+    if model.suggestion is not None:
+        lines.append(f"suggestion: {model.suggestion}")
     if model.dropped:
         names = ", ".join(map(_shortened, model.dropped))
         lines.append(f"dropped before this fit because held-out rows do not need them: {names}")

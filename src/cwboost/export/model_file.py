@@ -47,7 +47,11 @@ READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
+<<<<<<< HEAD
     "dropped", "path", "settings", "bags", "bands", "polish",
+=======
+    "dropped", "path", "settings", "bags", "bands", "suggestion",
+>>>>>>> main
 )  # fmt: skip
 NEW_IN_4: dict[str, dict[str, Any]] = {  # fields of learners and bases, as older versions had them
     "Spline": {"tails": "smooth"},
@@ -126,7 +130,11 @@ def to_dict(model: Model) -> dict[str, Any]:
         "settings": plain(model.settings),
         "bags": None if model.bags is None else _plain_bags(model.bags),
         "bands": None if model.bands is None else _plain_bands(model.bands),
+<<<<<<< HEAD
         "polish": None if model.polish is None else _plain_polish(model.polish),
+=======
+        "suggestion": model.suggestion,
+>>>>>>> main
     }
 
 
@@ -233,8 +241,13 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
+<<<<<<< HEAD
     Version 3 did not have sizes, polish, or penalties that depend on the rows, and did not say
     which pairs of a ranking were tried and which rule chose them.
+=======
+    Version 3 did not have sizes, a suggestion or penalties that depend on the rows, and did not
+    say which pairs of a ranking were tried and which rule chose them.
+>>>>>>> main
     """
     if version < 3:
         data = _upgraded_to_3(data)
@@ -243,6 +256,7 @@ def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
             **data,
             "polish": None,
             "sizes": None,
+            "suggestion": None,
             "terms": _with_row_penalties(data.get("terms")),
             "interactions": _with_positions(data.get("interactions")),
         }
@@ -336,6 +350,7 @@ def _read_model(data: dict[str, Any]) -> Model:
         bands=None if data["bands"] is None else read_bands(data["bands"], terms),
         polish=None if data["polish"] is None else read_polish(data["polish"], terms, q),
         interactions=read(Ranking | None, data["interactions"], "interactions"),
+        suggestion=read(str | None, data["suggestion"], "suggestion"),
     )
 
 

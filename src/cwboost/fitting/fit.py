@@ -89,7 +89,8 @@ def fit(
     start : float or (q,), optional
         The constant score from which the fit starts. By default the constant of lowest risk.
     scale : "auto" or float
-        A factor of every step. "auto" makes the learning rate independent of the units of y.
+        A factor of every step. "auto" makes a learning rate mean the same for all losses and in all
+        units of y (4 for "binomial", 2 for "multinomial"); 1 gives the steps of other packages.
     validation : fraction, mask or weights over the rows, or (table, y[, weights, offset])
         Validation rows. The iterate with the lowest validation risk is returned.
     patience : int or None

@@ -116,12 +116,11 @@ class Loss:
     Fit::
 
         start_of(rows)        (q,) the constant that minimises the weighted risk, given offsets.
-        scale_of(rows, start) the step scale (default 1), which makes a rate mean the same in all
-                              units of y.
-        large_steps*          True if estimators that average fits may take larger steps (default
-                              False).
-        bootstrap_rate*       the learning rate of bootstrap fits, if the model's is smaller: half
-                              the step that no residual could overshoot (default 0: the model's)
+        scale_of(rows, start) the step scale (default 1), which makes a rate mean the same for all
+                              losses and in all units of y: 1 / curvature, if it is bounded.
+        bootstrap_rate*       the learning rate times the scale of bootstrap fits, if the model's is
+                              smaller: half the step that no residual could overshoot (default 0:
+                              the model's)
 
     Prediction::
 
@@ -188,7 +187,6 @@ class Loss:
     joint_choices: ClassVar[bool] = True
     linear: ClassVar[bool] = False
     target: ClassVar[Literal["numbers", "classes"]] = "numbers"
-    large_steps: ClassVar[bool] = False
     bootstrap_rate: ClassVar[float] = 0.0
     link: ClassVar[str | None] = "identity"
     prediction_kinds: ClassVar[tuple[str, ...]] = ("response", "score")

@@ -31,7 +31,6 @@ class Binomial(Loss):
     target: ClassVar[Literal["numbers", "classes"]] = "classes"
     link: ClassVar[str | None] = "logit"
     loss_name: ClassVar[str] = "log loss"
-    large_steps: ClassVar[bool] = True
     bootstrap_rate: ClassVar[float] = 2.0
     likelihood: ClassVar[Literal["exact", "normal"] | None] = "exact"
 
@@ -55,6 +54,13 @@ class Binomial(Loss):
 
         return np.array([find_root(derivative, center, 1.0)])
 
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
+        """Return 4 = 1 / max p(1 - p), with which no step of rate 1 or less overshoots.
+
+        The mean of p(1 - p) at the start would not do: for rare events it is tiny.
+        """
+        return 4.0
+
     def curvature(self, y: Floats, score: Floats) -> Floats:  # noqa: ARG002
         return np.asarray(expit(score) * expit(-score))
 
@@ -77,7 +83,7 @@ class Multinomial(Loss):
     target: ClassVar[Literal["numbers", "classes"]] = "classes"
     link: ClassVar[str | None] = "softmax"
     loss_name: ClassVar[str] = "log loss"
-    bootstrap_rate: ClassVar[float] = 2.0
+    bootstrap_rate: ClassVar[float] = 1.0
     likelihood: ClassVar[Literal["exact", "normal"] | None] = "exact"
     n_classes: int = field(default=0, repr=False)  # 0 until y has been read
 
@@ -110,6 +116,14 @@ class Multinomial(Loss):
             if np.abs(step).max() < 1e-12:
                 break
         return np.asarray(start - start.mean())
+
+    def scale_of(self, rows: TargetRows, start: Floats) -> float:  # noqa: ARG002
+        """Return 2 = 1 / the largest eigenvalue of diag(p) - pp', as for two classes.
+
+        A fit of two classes then equals the binomial fit of the same rate, whose score is the
+        difference of the two scores.
+        """
+        return 2.0
 
 
 def _probabilities(start: Floats, y: Floats, w: Floats, offset: Floats) -> Any:  # noqa: ARG001

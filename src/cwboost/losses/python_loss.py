@@ -98,7 +98,7 @@ class _Forwarded:
 
 
 FORWARDED = (
-    "joint_choices", "target", "check_y", "class_values", "large_steps", "bootstrap_rate", "link",
+    "joint_choices", "target", "check_y", "class_values", "bootstrap_rate", "link",
     "prediction_kinds", "predict", "estimand", "figures", "loss_name", "saturated_score",
     "calibration_level", "default_metric", "curvature", "dispersion_of", "likelihood",
     "likelihood_constant",

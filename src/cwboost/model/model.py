@@ -65,6 +65,8 @@ class Model:
         fit, which `boosted` returns.
     shares, sizes : array, Sizes or None
         What `importance` reads: the importance of the kinds "risk" and "size" on the fit's rows.
+    suggestion : str or None
+        What the estimator found that may predict better, in one line.
     """
 
     loss: Loss
@@ -84,7 +86,11 @@ class Model:
     bags: Bags | None = None
     bands: Bands | None = None
     interactions: Ranking | None = field(default=None, repr=False)
+<<<<<<< HEAD
     polish: Polish | None = field(default=None, repr=False)
+=======
+    suggestion: str | None = field(default=None, repr=False)
+>>>>>>> main
 
     # --- the path ---------------------------------------------------------------------------------
 

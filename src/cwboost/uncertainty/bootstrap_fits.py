@@ -142,12 +142,12 @@ def _bootstrap_optimizer(model: Model, nested: bool) -> tuple[Optimizer, int | N
 
     The optimizer is Plain, because momentum would diverge in the additional iterations.
     """
-    rate = model.optimizer.rate
-    fast = Plain(max(rate, model.loss.bootstrap_rate))
+    step = model.optimizer.rate * model.scale  # the draws have the scale 1
+    fast = Plain(max(step, model.loss.bootstrap_rate))
     if nested or model.optimizer.has_momentum:
         return fast, None
     m = model.best_iteration if model.bags is None else np.mean(model.bags.best_iteration)
-    return fast, max(1, round(float(m) * rate / fast.rate))
+    return fast, max(1, round(float(m) * step / fast.rate))
 
 
 def _fit(
@@ -161,7 +161,7 @@ def _fit(
     """Fit a draw, given by counts of rows, for `longer` times the best number of iterations."""
     w = binned.data.weights
     held = None if n_iter is not None else np.where(counts == 0, w, 0.0)
-    problem = FitProblem.pose(binned, Split(counts * w, held, w), optimizer)
+    problem = FitProblem.pose(binned, Split(counts * w, held, w), optimizer, scale=1)
     model = None
     if n_iter is None:
         model = problem.fit(MAX_NESTED_ITER, patience=PATIENCE, halt=halt)

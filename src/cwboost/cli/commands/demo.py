@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         "class",
         "auto",
         "binomial",
-        Hybrid(rate=0.3, momentum=0.037, then="training"),
+        Hybrid(rate=0.5, momentum=0.037, then="training"),
         args.iterations,
         validation=held_out,
     )

@@ -24,7 +24,6 @@ from cwboost.cli.arguments import (
 from cwboost.cli.command import INTERRUPTED, SUCCESS, Command
 from cwboost.cli.fit_request import (
     check_target,
-    default_loss,
     is_classification,
     read_fit_request,
 )
@@ -35,7 +34,6 @@ from cwboost.frames.aligned import read_weights
 from cwboost.frames.columns import Column, Labels, Numbers
 from cwboost.frames.files import check_output
 from cwboost.frames.table import Table
-from cwboost.losses import as_loss
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
@@ -171,24 +169,19 @@ def _make_estimator(
     if args.polish is not None:
         options["polish"] = {"auto": "auto", "always": True, "none": None}[args.polish]
     if args.rate is not None:
-        optional["optimizer"] = _optimizer_with_rate(args, table[args.target], classes)
+        optional["optimizer"] = _optimizer_with_rate(args)
     options |= {name: value for name, value in optional.items() if value is not None}
     if classes:
         return CWBClassifier(**options)
     return CWBRegressor(args.loss or "squared", exposure=args.exposure, **options)
 
 
-def _optimizer_with_rate(args: argparse.Namespace, target: Column, classes: bool) -> Optimizer:
+def _optimizer_with_rate(args: argparse.Namespace) -> Optimizer:
     """Return the optimizer that the estimator would choose, with the rate of --rate."""
     from cwboost.estimators.defaults import named_optimizer
 
-    # A classifier chooses its loss by the number of classes, whatever --loss says.
-    loss = default_loss(target, classes) if classes or args.loss is None else args.loss
     optimizer = named_optimizer(
-        args.optimizer or "hybrid",
-        as_loss(loss),
-        has_validation=args.validation != "none",
-        several_fits=args.bags is not None or args.interactions is not None,
+        args.optimizer or "hybrid", has_validation=args.validation != "none"
     )
     optimizer.set_params(rate=args.rate)
     return optimizer
