@@ -47,11 +47,7 @@ READABLE = (1, 2, 3, 4)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
-<<<<<<< HEAD
-    "dropped", "path", "settings", "bags", "bands", "polish",
-=======
-    "dropped", "path", "settings", "bags", "bands", "suggestion",
->>>>>>> main
+    "dropped", "path", "settings", "bags", "bands", "polish", "suggestion",
 )  # fmt: skip
 NEW_IN_4: dict[str, dict[str, Any]] = {  # fields of learners and bases, as older versions had them
     "Spline": {"tails": "smooth"},
@@ -130,11 +126,8 @@ def to_dict(model: Model) -> dict[str, Any]:
         "settings": plain(model.settings),
         "bags": None if model.bags is None else _plain_bags(model.bags),
         "bands": None if model.bands is None else _plain_bands(model.bands),
-<<<<<<< HEAD
         "polish": None if model.polish is None else _plain_polish(model.polish),
-=======
         "suggestion": model.suggestion,
->>>>>>> main
     }
 
 
@@ -241,13 +234,8 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-<<<<<<< HEAD
-    Version 3 did not have sizes, polish, or penalties that depend on the rows, and did not say
-    which pairs of a ranking were tried and which rule chose them.
-=======
-    Version 3 did not have sizes, a suggestion or penalties that depend on the rows, and did not
-    say which pairs of a ranking were tried and which rule chose them.
->>>>>>> main
+    Version 3 did not have sizes, polish, a suggestion or penalties that depend on the rows, and did
+    not say which pairs of a ranking were tried and which rule chose them.
     """
     if version < 3:
         data = _upgraded_to_3(data)

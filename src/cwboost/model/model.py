@@ -86,11 +86,8 @@ class Model:
     bags: Bags | None = None
     bands: Bands | None = None
     interactions: Ranking | None = field(default=None, repr=False)
-<<<<<<< HEAD
     polish: Polish | None = field(default=None, repr=False)
-=======
     suggestion: str | None = field(default=None, repr=False)
->>>>>>> main
 
     # --- the path ---------------------------------------------------------------------------------
 
