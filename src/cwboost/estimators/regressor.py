@@ -129,7 +129,8 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
             loss=loss, terms=terms, learners=learners, exclude=exclude, interactions=interactions,
             optimizer=optimizer, n_iter=n_iter, bins=bins, validation=validation,
             patience=patience, offset=offset, exposure=exposure, polish=polish, bags=bags,
-            warm_start=warm_start, time_limit=time_limit, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            warm_start=warm_start, time_limit=time_limit, random_state=random_state, n_jobs=n_jobs,
+            verbose=verbose,
         )  # fmt: skip
 
     def _loss(self) -> Loss:
