@@ -1,7 +1,8 @@
 """Polish a boosted model: refit its terms, weigh the two, and keep what bands need.
 
 The terms are first refitted to the training rows, and the held-out rows decide the weight of the
-polished scores (weight.py). Then the terms are refitted to all rows.
+polished scores (weight.py). A fit without held-out rows is repeated on folds for that. Then the
+terms are refitted to all rows.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from cwboost import _core
 from cwboost._core import ALL_PART, SLOT_F, SLOT_H, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.checks import is_number
 from cwboost.fitting.effect_sizes import effect_sizes
-from cwboost.fitting.input_data import FitInput
+from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.integral_importance import integral_shares
+from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.scores import score_batch
@@ -34,6 +36,9 @@ from .posterior import posterior_factors
 from .refit import Refit, Smoothing, refit
 from .weight import HeldOutRisk, choose_weight, combine
 
+N_FOLDS = 5
+MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
+
 
 def polish_fit(
     problem: FitProblem[Any],
@@ -46,7 +51,7 @@ def polish_fit(
     """Return the polished model of a fit; a model that cannot be polished says why.
 
     With `required` it raises instead, and time does not matter. Without a weight, held-out rows
-    choose it; a fit without them has the weight 1.
+    choose it.
     """
     reason = impossible(problem, model) or (None if required else too_slow(problem, model))
     if reason is not None and required:
@@ -57,18 +62,19 @@ def polish_fit(
     with one_blas_thread(), bar.work(2 if prepared.has_validation else 1, "refit"):
         rows = PolishedRows(problem, model, TRAINING_PART)
         smoothing = Smoothing(rows)
+        if weight is None and prepared.has_validation:
+            first = refit(rows, loss, prepared.n_observations(TRAINING_PART), smoothing)
+            weight = choose_weight(held_out_risk(rows, problem, model, first.dispersion))
+            bar.step(1)
+        elif weight is None:
+            weight = choose_weight(fold_risk(problem, model))
+        if weight == 0.0:
+            words = "held-out rows prefer the boosted model"
+            return replace(model, polish=Polish.skipped(words, model.start_vector))
         if prepared.has_validation:
-            if weight is None:
-                first = refit(rows, loss, prepared.n_observations(TRAINING_PART), smoothing)
-                held_out = held_out_risk(rows, problem, model, first.dispersion)
-                weight = choose_weight(held_out)
-                bar.step(1)
-            if weight == 0.0:
-                words = "the held-out rows prefer the boosted model"
-                return replace(model, polish=Polish.skipped(words, model.start_vector))
             smoothing.rescale(rows.switch_to(ALL_PART))
         found = refit(rows, loss, prepared.n_observations(rows.part), smoothing)
-        return polished_model(model, rows, found, smoothing, 1.0 if weight is None else weight)
+        return polished_model(model, rows, found, smoothing, weight)
 
 
 def polish_like(problem: FitProblem[Any], fitted: Model, like: Model) -> Model:
@@ -146,6 +152,46 @@ def polish(
     check_rows(boosted, problem.prepared, problem.local_rows, "polish")
     weight = None if weight is None else float(weight)
     return polish_fit(problem, boosted, bar, required=True, weight=weight)
+
+
+def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
+    """Return the losses of rows that were held out of the fit, boosted and polished again.
+
+    With few rows all of them are held out in turn, otherwise one fold. Rows that are not in this
+    process are not held out: they are many.
+    """
+    prepared = problem.prepared
+    if not isinstance(prepared, PreparedRows):
+        return HeldOutRisk((0.0, 0.0, 0.0), 1.0)
+    w = np.asarray(prepared.split.training, dtype=np.float64)
+    fold = _draw_folds(prepared.data.y, w, prepared.data.source.seed)
+    found = []
+    for k in range(N_FOLDS if np.count_nonzero(w) < MANY_ROWS else 1):
+        inside, outside = np.where(fold == k, 0.0, w), np.where(fold == k, w, 0.0)
+        optimizer = model.optimizer.without_validation()
+        try:
+            part = FitProblem.pose(prepared, Split(inside, outside, w), optimizer)
+        except ValueError:  # a fold without one of the classes, for instance
+            return HeldOutRisk((0.0, 0.0, 0.0), 1.0)
+        boosted = part.fit(model.best_iteration).at(model.best_iteration)
+        if impossible(part, boosted) is None:
+            rows = PolishedRows(part, boosted, TRAINING_PART)
+            n_rows = part.prepared.n_observations(TRAINING_PART)
+            refitted = refit(rows, model.loss, n_rows, Smoothing(rows))
+            found.append(held_out_risk(rows, part, boosted, refitted.dispersion))
+    return HeldOutRisk.total(found)
+
+
+def _draw_folds(y: Floats, w: Floats, seed: int) -> Floats:
+    """Return the fold of every row: random, with about the same distribution of y in each."""
+    rng = np.random.default_rng(seed)
+    present = np.flatnonzero(w > 0.0)
+    order = present[np.lexsort((rng.random(len(present)), y[present]))]
+    out = np.full(len(y), -1)
+    for begin in range(0, len(order), N_FOLDS):
+        some = order[begin : begin + N_FOLDS]
+        out[some] = rng.permutation(N_FOLDS)[: len(some)]
+    return out
 
 
 def held_out_risk(

@@ -8,6 +8,7 @@ boosted scores get a share only where held-out rows clearly ask for it (docs/def
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -23,9 +24,13 @@ class HeldOutRisk(NamedTuple):
     losses: tuple[float, float, float]
     dispersion: float
 
-    def __add__(self, other: HeldOutRisk) -> HeldOutRisk:  # type: ignore[override]
-        a, b, c = (x + y for x, y in zip(self.losses, other.losses, strict=True))
-        return HeldOutRisk((a, b, c), 0.5 * (self.dispersion + other.dispersion))
+    @classmethod
+    def total(cls, folds: Sequence[HeldOutRisk]) -> HeldOutRisk:
+        """Return the sums over folds, and the mean dispersion."""
+        if not folds:
+            return cls((0.0, 0.0, 0.0), 1.0)
+        a, b, c = (sum(fold.losses[i] for fold in folds) for i in range(3))
+        return cls((a, b, c), sum(fold.dispersion for fold in folds) / len(folds))
 
 
 def choose_weight(held_out: HeldOutRisk) -> float:
