@@ -128,7 +128,8 @@ def band_words(model: Model, level: float | None, kind: str) -> str:
     if source == "bags":
         return f"from lowest to highest of {len(model.bags or ())} bags"
     where = "at each point" if kind == "pointwise" else "of the whole curve"
-    return f"{100 * (LEVEL if level is None else level):g}% {source} band {where}"
+    name = "Bayesian" if source == "bayesian" else source
+    return f"{100 * (LEVEL if level is None else level):g}% {name} band {where}"
 
 
 def _posterior_band(

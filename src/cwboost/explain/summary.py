@@ -20,7 +20,7 @@ def summary(model: Model) -> str:
     lines = [f"{model.loss!r} loss, {model.optimizer!r}"]
     lines += _path_lines(model) if model.bags is None else _bag_lines(model, model.bags)
     if model.polish is not None:
-        lines.append(model.polish.words)
+        lines.append(f"polish: {model.polish.words}")
     lines.append(f"intercept {np.round(model.intercept, 6)}")
     if model.interactions is not None:
         lines.append(f"interactions: {model.interactions.words}")

@@ -274,8 +274,8 @@ class Polish:
     def words(self) -> str:
         """What polish did, in a sentence."""
         if not self.weight:
-            return f"not polished: {self.reason}"
-        out = "polished: the terms were refitted together, on all rows"
+            return f"the terms were not refitted together: {self.reason}"
+        out = "the terms were refitted together on all rows"
         if self.weight < 1.0:
             out += f", weight {self.weight:.2f}; the boosted fit has the rest"
         out += f"; {sum(self.edf.values()):.1f} effective df"

@@ -254,6 +254,8 @@ def facts(model: Model) -> list[list[str]]:
         words = f"iteration {path.switched_after:,}, continued from {path.rewound_to:,}"
         out.append(["accelerated until", words])
     out.append(["validation", _validation(model)])
+    if model.polish is not None:
+        out.append(["polish", model.polish.words])
     for role in ("weights", "offset", "exposure"):
         name = getattr(settings, role)
         if name is not None:
