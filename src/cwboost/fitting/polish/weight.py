@@ -2,7 +2,7 @@
 
 The final score is (1 - weight) boosted + weight polished. Along the weight the risk of held-out
 rows is nearly a parabola, whose lowest point estimates the best weight, with a variance that
-follows from its curvature. The estimate is combined with a prior: weight 1, variance 1/32. So the
+follows from its curvature. The estimate is combined with a prior: weight 1, variance 1/16. So the
 boosted scores get a share only where held-out rows clearly ask for it (docs/defaults.md).
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cwboost.frames.columns import Floats
 
-PRIOR_PRECISION = 32.0
+PRIOR_PRECISION = 16.0
 NEARLY_ONE = 0.9  # weights above this are taken for 1, weights below 1 - this for 0
 
 
