@@ -168,7 +168,7 @@ def test_fit_equals_cb_fit(table):
     names = [*FEATURES, "years", "w", "held", "count"]
     model = cb.fit(
         {name: rows[name] for name in names}, "count", "auto", "poisson", cb.Plain(), 60,
-        weights="w", exposure="years", validation="held",
+        weights="w", exposure="years", validation="held", polish="auto",
     )  # fmt: skip
     assert found == plain(model)
     more = cb.load("m.json").extend(5, rows)
@@ -192,8 +192,12 @@ def test_formula(table):
     formula = f"y ~ s(age, df=4) + `{JOB}` + te(age, `{ODD}`, df=8)"
     found = fitted(table, "--formula", formula, "--validation", "none", *SHORT)
     rows = as_python(ROWS)
-    model = cb.fit(rows, formula, n_iter=60)
+    model = cb.fit(rows, formula, n_iter=60, polish="auto")
     assert found == plain(model)
+    boosted = fitted(
+        table, "--formula", formula, "--validation", "none", "--polish", "none", *SHORT
+    )
+    assert boosted == plain(cb.fit(rows, formula, n_iter=60))
 
 
 def test_a_formula_leaves_out_excluded_columns(table, capsys):

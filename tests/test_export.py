@@ -292,7 +292,7 @@ def test_file_is_readable(tmp_path):
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
         "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
-        "dropped", "path", "settings", "bags", "bands", "suggestion",
+        "dropped", "path", "settings", "bags", "bands", "polish", "suggestion",
     ]  # fmt: skip
     assert list(data["terms"][0]) == [
         "name", "learner", "encoders", "basis", "net_df_aimed_at", "smoothing", "df", "net_df",

@@ -91,7 +91,7 @@ CPP_MAY_INCLUDE = {
     "setup.hpp": {"kernels.hpp"},
     "system.hpp": {"kernels.hpp", "parallel.hpp"},
     "pairs.hpp": {"cells.hpp", "system.hpp"},
-    "predict.hpp": {"parallel.hpp"},
+    "predict.hpp": {"kernels.hpp", "parallel.hpp"},
     "bind_common.hpp": {"basis.hpp"},
     "bind_rows.cpp": {"bind_common.hpp", "local_rows.hpp"},
     "bind_boost.cpp": {"bind_common.hpp", "boost.hpp"},

@@ -27,6 +27,7 @@ FOLDS_FROM = 50  # rows, from which on cross-validation chooses the number if no
 # The folds begin with N_ITER_WITHOUT_VALIDATION iterations and go on to MOST_EXTENSION times that.
 FOLDS, MOST_EXTENSION = 5, 16
 TRIAL_ITER = 1000  # of fits that only compare two sets of terms
+NEGLIGIBLE = 1e-4  # share of the reduction of the risk that is not worth a warning
 RATE, MOMENTUM = 0.5, 0.037  # of optimizer="hybrid"
 
 
@@ -113,7 +114,13 @@ def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:
     fit."""
     if model.stopped != StopReason.n_iter_reached or patience is None:
         return
+    if model.polish is not None and model.polish.weight > 0.0:  # the refit goes the rest of the way
+        return
     best = model.best_iteration
+    risk = model.path.validation_risk
+    late = risk[model.n_iter - model.n_iter // 10] - risk[best]  # gained in the last tenth
+    if late < NEGLIGIBLE * (risk[0] - risk[best]):
+        return
     if model.n_iter - best < patience and best > model.path.switched_after:
         warnings.warn(
             f"the validation risk was still falling after {model.n_iter} iterations; pass a larger "

@@ -25,7 +25,7 @@ from .interactions import check_interactions, check_pairs
 from .options import FitOptions, as_seed, check_counts, check_min_rows
 from .preparation import read_formula, read_rows, reading
 from .repeat import pose_again
-from .stages import polish_stage, run_stages
+from .stages import boost_stages, polish_stage
 from .starting_point import StartingPoint
 
 
@@ -197,7 +197,8 @@ def fit(
         options.check(data.loss, data.has_validation)
         begin = StartingPoint.of(data, data.split, start, scale)
         prepared = checked.bin(threads_for(n_threads, len(data.y)))
-    return run_stages(prepared, begin, options, interactions, context)
+    model, problem = boost_stages(prepared, begin, options, interactions, context)
+    return polish_stage(model, problem, polish)
 
 
 def extend(
@@ -227,4 +228,4 @@ def extend(
         model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit
     )
     extended = problem.boost(model, problem.history(model), options, context)
-    return polish_stage(problem, extended, "auto" if polished else None, context)
+    return polish_stage(extended, problem, "auto" if polished else None)

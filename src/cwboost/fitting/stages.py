@@ -1,4 +1,4 @@
-"""The stages of a fit: main effects, then main effects and pairs, then without needless pairs."""
+"""The stages of a fit: main effects, main effects and pairs, without needless pairs, polish."""
 
 from __future__ import annotations
 
@@ -24,40 +24,29 @@ from .term_plans import plan_terms, summarize_columns
 P = TypeVar("P", bound=PreparedTerms)
 
 
-def run_stages(
-    prepared: PreparedTerms,
-    begin: StartingPoint,
-    options: FitOptions,
-    interactions: int | str | Pairs | None,
-    context: RunContext,
-) -> Model:
-    """Fit prepared rows. The stages of boosting share the time limit; polish comes last."""
-    model, problem = _boost_stages(prepared, begin, options, interactions, context)
-    return polish_stage(problem, model, options.polish, context)
-
-
-def polish_stage(
-    problem: FitProblem[Any], model: Model, polish: str | bool | None, context: RunContext
-) -> Model:
+def polish_stage(model: Model, problem: FitProblem[Any], polish: str | bool | None) -> Model:
     """Return the polished model, or the boosted one if `polish` is not wanted."""
     if not polish:
         return model
     from .polish.polish import polish_fit
 
     try:
-        return polish_fit(problem, model, context.progress, required=polish is True)
+        return polish_fit(problem, model, required=polish is True)
     except KeyboardInterrupt:
         raise Interrupted(model) from None
 
 
-def _boost_stages(
+def boost_stages(
     prepared: PreparedTerms,
     begin: StartingPoint,
     options: FitOptions,
     interactions: int | str | Pairs | None,
     context: RunContext,
 ) -> tuple[Model, FitProblem[Any]]:
-    """Return the boosted model, and the problem whose terms it has."""
+    """Boost prepared rows; return the model and the problem whose terms it has.
+
+    The stages share the time limit.
+    """
     with garbage_collection_paused():
         problem = FitProblem.make(prepared, options.optimizer, begin)
         model = problem.template(options.patience)

@@ -24,7 +24,7 @@ from cwboost.terms.bases import Basis
 DECIDED = 1e-5  # eigenvalues below this are directions that the rows hardly decide
 FREE = 1.0 - 1e-6  # eigenvalues above this are directions without penalty
 JITTER = 1e-8  # for directions without rows and penalty, such as the constant
-MISSING_ROWS = 10.0  # n missing rows keep at most a share n / (n + 10) of their own effect
+MISSING_ROWS = 20.0  # n missing rows keep at most a share n / (n + 20) of their own effect
 
 
 class Penalty(NamedTuple):
@@ -43,6 +43,7 @@ class Coordinates(NamedTuple):
     penalised: Floats  # (r,) the basis's penalty of each coordinate
     free: Any  # (r,) bool: coordinates that the basis does not penalise
     missing: float = 0.0  # share of missing cells, if the last coordinate is theirs alone
+    tails: Floats | None = None  # (r, r) a fixed penalty that keeps curves flat in thin tails
 
     @property
     def size(self) -> int:
@@ -67,9 +68,20 @@ class Coordinates(NamedTuple):
 
         `gram` (d, d) and `sums` (d,) are B'WB and B'W1 for weights that sum to one.
         """
+        out = cls._without_tails(basis, system, gram, sums)
+        if not basis.penalty_needs_rows:
+            return out
+        # Tails stay as flat as boosting keeps them, whatever the smoothing of the rest.
+        tails = system.smoothing * (basis.penalty_for(sums) - basis.penalty())
+        return out._replace(tails=out.matrix.T @ tails @ out.matrix) if tails.any() else out
+
+    @classmethod
+    def _without_tails(
+        cls, basis: Basis, system: System, gram: Floats, sums: Floats
+    ) -> Coordinates:
         if basis.ridge > 0.0 and gram[-1, -1] > 0.0:
             return cls._with_missing(basis, gram, sums)
-        allowed, penalty = _allowed(basis, system, gram, sums)
+        allowed, penalty = _allowed(basis, system, gram)
         centred = gram - np.outer(sums, sums)
         if allowed is not None:
             centred = allowed.T @ centred @ allowed
@@ -87,7 +99,7 @@ class Coordinates(NamedTuple):
         if d > 1:
             known, mean = gram[:-1, :-1], sums[:-1] / max(1.0 - share, 1e-300)
             centred = known - (1.0 - share) * np.outer(mean, mean)  # over the known cells
-            penalty = _penalty(basis, sums)[:-1, :-1]
+            penalty = _penalty(basis)[:-1, :-1]
             vectors, own, own_free = _demmler_reinsch((centred + centred.T) / 2, penalty)
             matrix = np.block(
                 [[vectors, np.zeros((d - 1, 1))], [np.zeros(vectors.shape[1]), matrix[-1]]]
@@ -103,15 +115,13 @@ class Coordinates(NamedTuple):
         return np.asarray(found, dtype=np.float64)
 
 
-def _penalty(basis: Basis, sums: Floats) -> Floats:
-    """Return the (d, d) penalty of a basis, given its mean row."""
-    penalty = basis.penalty_for(sums) if basis.penalty_needs_rows else basis.penalty()
+def _penalty(basis: Basis) -> Floats:
+    """Return the (d, d) penalty of a basis, without what it adds for thin tails."""
+    penalty = basis.penalty()
     return np.diag(penalty) if penalty.ndim == 1 else np.asarray(penalty)
 
 
-def _allowed(
-    basis: Basis, system: System, gram: Floats, sums: Floats
-) -> tuple[Floats | None, Floats]:
+def _allowed(basis: Basis, system: System, gram: Floats) -> tuple[Floats | None, Floats]:
     """Return (d, m) functions that the term may have (None: all), and the penalty of those."""
     if basis.is_interaction:  # orthogonal to main effects on these rows
         removed, inner = basis.removed(), basis.inner  # type: ignore[attr-defined]
@@ -120,7 +130,7 @@ def _allowed(
         weigher = np.linalg.pinv(removed @ onto, 1e-10, hermitian=True) @ onto.T
         allowed = (np.eye(basis.n_coef) - removed.T @ weigher)[:, inner]
         return allowed, np.asarray(basis.inner_penalty())  # type: ignore[attr-defined]
-    penalty = _penalty(basis, sums)
+    penalty = _penalty(basis)
     if system.removed is None or system.weigher is None:
         return None, penalty
     return np.eye(basis.n_coef) - system.removed.T @ system.weigher, penalty

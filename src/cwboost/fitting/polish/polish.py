@@ -28,7 +28,6 @@ from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_has_path, check_not_edited
 from cwboost.model.records import GONE, Polish
-from cwboost.progress import Progress, as_progress
 
 from .cost import impossible, too_slow
 from .polished_rows import SLOT_STEP, PolishedRows
@@ -43,7 +42,6 @@ MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
 def polish_fit(
     problem: FitProblem[Any],
     model: Model,
-    bar: Progress,
     *,
     required: bool = False,
     weight: float | None = None,
@@ -54,18 +52,19 @@ def polish_fit(
     choose it.
     """
     reason = impossible(problem, model) or (None if required else too_slow(problem, model))
+    if reason is None and weight is None and not _can_hold_out(problem):
+        reason = "without validation rows its weight cannot be chosen for rows on a cluster"
     if reason is not None and required:
         raise ValueError(f"polish: {reason}")
     if reason is not None:
         return replace(model, polish=Polish.skipped(reason, model.start_vector))
     prepared, loss = problem.prepared, model.loss
-    with one_blas_thread(), bar.work(2 if prepared.has_validation else 1, "refit"):
+    with one_blas_thread():
         rows = PolishedRows(problem, model, TRAINING_PART)
         smoothing = Smoothing(rows)
         if weight is None and prepared.has_validation:
             first = refit(rows, loss, prepared.n_observations(TRAINING_PART), smoothing)
             weight = choose_weight(held_out_risk(rows, problem, model, first.dispersion))
-            bar.step(1)
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
         if weight == 0.0:
@@ -81,7 +80,7 @@ def polish_like(problem: FitProblem[Any], fitted: Model, like: Model) -> Model:
     """Polish a fit as another model was polished, with the same weight, or not at all."""
     if like.polish is None or like.polish.weight == 0.0 or impossible(problem, fitted):
         return fitted
-    return polish_fit(problem, fitted, as_progress(False), required=True, weight=like.polish.weight)
+    return polish_fit(problem, fitted, required=True, weight=like.polish.weight)
 
 
 def polish(
@@ -95,7 +94,6 @@ def polish(
     exposure: Any = None,
     validation: Any = None,
     n_threads: int | None = None,
-    progress: Any = None,
 ) -> Model:
     """Refit the terms that boosting chose, all together, with one smoothing parameter per term.
 
@@ -113,7 +111,6 @@ def polish(
         The score becomes (1 - weight) boosted + weight polished. By default the validation rows
         choose it, with 1 if there are none.
     n_threads : int, optional
-    progress : None, bool or Progress
 
     Returns
     -------
@@ -131,7 +128,7 @@ def polish(
     >>> model = cb.fit(table, y)
     >>> polished = cb.polish(model, table, y)
     >>> polished.polish
-    <Polish: weight 1, 9.2 effective df>
+    <Polish: weight 1, 8.6 effective df>
     >>> errors = [float(np.std(m.predict(table) - truth)) for m in (model, polished)]
     >>> errors[1] < errors[0]
     True
@@ -144,25 +141,28 @@ def polish(
         raise ValueError(f"weight: expected a number above 0 and up to 1, got {weight!r}")
     check_has_path(model, "polish")
     check_not_edited(model, "polish")
-    bar, boosted = as_progress(progress), model.boosted
+    boosted = model.boosted
     fit_input = FitInput.of(
         table, y, weights, offset=offset, exposure=exposure, validation=validation
     )
     problem = pose_again(boosted, fit_input, "polish", n_threads)
     check_rows(boosted, problem.prepared, problem.local_rows, "polish")
     weight = None if weight is None else float(weight)
-    return polish_fit(problem, boosted, bar, required=True, weight=weight)
+    return polish_fit(problem, boosted, required=True, weight=weight)
+
+
+def _can_hold_out(problem: FitProblem[Any]) -> bool:
+    """Whether there are rows that can choose the weight."""
+    return problem.prepared.has_validation or isinstance(problem.prepared, PreparedRows)
 
 
 def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
     """Return the losses of rows that were held out of the fit, boosted and polished again.
 
-    With few rows all of them are held out in turn, otherwise one fold. Rows that are not in this
-    process are not held out: they are many.
+    With few rows all of them are held out in turn, otherwise one fold.
     """
     prepared = problem.prepared
-    if not isinstance(prepared, PreparedRows):
-        return HeldOutRisk((0.0, 0.0, 0.0), 1.0)
+    assert isinstance(prepared, PreparedRows)
     w = np.asarray(prepared.split.training, dtype=np.float64)
     fold = _draw_folds(prepared.data.y, w, prepared.data.source.seed)
     found = []

@@ -139,6 +139,14 @@ class PolishedRows:
         sums = self.weighted_sums(SLOT_R)
         return self._turn(sums), self._total
 
+    def tails(self, u: Floats) -> Floats:
+        """Return the fixed penalties of thin tails times u, for second derivatives of 1."""
+        out = np.zeros(len(u))
+        for own, place in zip(self.coordinates, self.places, strict=True):
+            if own.tails is not None:
+                out[place] = own.tails @ u[place]
+        return out
+
     def _turn(self, sums: Sequence[Floats]) -> Floats:
         parts = [own.matrix.T @ s for own, s in zip(self.coordinates, sums, strict=True)]
         return np.concatenate(parts)
@@ -164,8 +172,11 @@ class PolishedRows:
                 if group_of[i] != group_of[j]:  # only the leading coordinates are connected
                     rows, columns = blocks.leading_part(rows), blocks.leading_part(columns)
                     a, b = a[:, : rows.stop - rows.start], b[:, : columns.stop - columns.start]
-                centre = np.outer(constant[rows], constant[columns] / total)
-                blocks.set(rows, columns, a.T @ block @ b - centre)
+                turned = a.T @ block @ b - np.outer(constant[rows], constant[columns] / total)
+                tails = self.coordinates[i].tails if i == j else None
+                if tails is not None:
+                    turned += total / self.weight * tails
+                blocks.set(rows, columns, turned)
         return blocks.gram()
 
     def _cross(self, pairs: Sequence[tuple[int, int]], by: int) -> list[Floats]:

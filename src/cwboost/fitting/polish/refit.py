@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,11 +127,14 @@ def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -
         own_edf = 1.0 - penalty * inverse
         old, edf = edf, float(own_edf.sum())
         phi = dispersion(loss, squares / total, n_rows, edf) * rows.weight / n_rows
+        curvature = total / rows.weight
         right = gradient - constant * (residual_sum / total) - penalty * rows.u
+        right -= curvature * rows.tails(rows.u)
         direction = factor.solve(right)
         shift = (residual_sum - float(constant @ direction)) / total
         before = risk
-        risk, squares = _move(rows, direction, shift, penalty, risk)
+        penalised = _Penalised(rows, penalty, curvature)
+        risk, squares = _move(rows, direction, shift, penalised, risk)
         settled = abs(before - risk) * rows.weight < 0.1 * phi * max(edf, 1.0)
         if settled and abs(edf - old) < TOLERANCE * edf:
             break
@@ -145,15 +149,23 @@ def _changed(constant: Floats, total: float, new: Floats, new_total: float) -> f
     return (float(np.abs(new - constant).sum()) + abs(new_total - total)) / size
 
 
+class _Penalised(NamedTuple):
+    """All penalties at given smoothing parameters, on the scale of the risk."""
+
+    rows: PolishedRows
+    diagonal: Floats
+    curvature: float  # mean second derivative of the rows
+
+    def __call__(self, u: Floats) -> float:
+        tails = self.curvature * float(u @ self.rows.tails(u))
+        return 0.5 * (float(self.diagonal @ u**2) + tails) / self.rows.weight
+
+
 def _move(
-    rows: PolishedRows, direction: Floats, shift: float, penalty: Floats, risk: float
+    rows: PolishedRows, direction: Floats, shift: float, penalised: _Penalised, risk: float
 ) -> tuple[float, float]:
     """Move along a direction, halved until the penalised risk does not rise; see `residuals`."""
     rows.direct(direction, shift)
-
-    def penalised(u: Floats) -> float:
-        return 0.5 * float(penalty @ u**2) / rows.weight
-
     now, length = risk + penalised(rows.u), 1.0
     for _ in range(MAX_HALVINGS):
         trial = rows.try_step(length)
