@@ -107,6 +107,7 @@ def test_correlated_columns():
     assert np.all(dropped["importance"] > 5 * dropped["standard error"])
 
 
+@pytest.mark.filterwarnings("ignore:the validation risk was still falling")
 def test_a_column_that_counters_another_one_is_not_last():
     """As in diamonds: better colours are rare among large stones, so the risk share is negative."""
     rng = np.random.default_rng(1)

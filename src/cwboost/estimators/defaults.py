@@ -118,7 +118,7 @@ def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:
         return
     best = model.best_iteration
     risk = model.path.validation_risk
-    late = risk[model.n_iter - model.n_iter // 10] - risk[best]  # gained in the last tenth
+    late = risk[model.n_iter - max(1, model.n_iter // 10)] - risk[best]  # of the last tenth
     if late < NEGLIGIBLE * (risk[0] - risk[best]):
         return
     if model.n_iter - best < patience and best > model.path.switched_after:

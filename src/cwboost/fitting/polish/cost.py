@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cwboost._core import ALL_PART
 from cwboost.fitting.problem import FitProblem
 from cwboost.model.model import Model
 
@@ -16,6 +17,7 @@ from .polished_rows import MAX_LEADING
 CROSS, PASS, CUBE = 1.5, 1.5, 0.1
 STEPS, GRAMS = 20, 2
 BOOSTED = 6.0  # nanoseconds per row and iteration
+MIN_ROWS = 50  # with fewer, REML has too little to go by
 ALLOWED = 1e9  # nanoseconds that polish may always take
 
 
@@ -26,6 +28,8 @@ def impossible(problem: FitProblem[Any], model: Model) -> str | None:
         return f"the {loss.name} loss does not have a second derivative"
     if model.n_outputs > 1:
         return f"the {loss.name} loss has several scores per row"
+    if problem.prepared.n_observations(ALL_PART) < MIN_ROWS:
+        return f"there are fewer than {MIN_ROWS} rows"
     if not any(term.chosen for term in model.terms.values()):
         return "no term was chosen"
     if problem.prepared.data.source.min_rows_per_bin is not None:
