@@ -48,6 +48,10 @@ class IndexSet:
         """Return the set for the core."""
         return _core.IndexSet(self.index, self.n_bins)
 
+    def total(self, sums: Floats) -> float:
+        """Return the sum over all rows, given the core's sums over the bins."""
+        return float(sums.sum())
+
     def core_rows(self, rows: BasisRows, n_coef: int) -> BasisRows:  # noqa: ARG002
         """Return basis rows over what the core takes for the bins: the bins themselves."""
         return rows

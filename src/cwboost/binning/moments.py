@@ -86,6 +86,10 @@ class MomentSet:
         at_nodes = sums[:known, None, :] @ self.inverse
         return np.append(at_nodes, sums[known:, 0])
 
+    def total(self, sums: Floats) -> float:
+        """Return the sum over all rows, given the core's sums of powers over the pieces."""
+        return float(sums[:: len(POWERS)].sum())
+
     def core(self) -> _core.MomentSet:
         """Return the set for the core."""
         return _core.MomentSet(self.piece, self.t, self.n_pieces)

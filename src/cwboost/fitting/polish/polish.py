@@ -221,7 +221,7 @@ def polished_model(
     edf: dict[str, float] = {}
     differences: dict[str, Floats] = {}
     means: dict[str, Floats] = {}
-    sums = rows.weighted_sums(_core.ONES_SLOT)
+    sums = rows.weighted_sums(_core.ONES_SLOT).terms
     for i, k in enumerate(rows.terms):
         term = terms[names[k]]
         basis, mean = term.plan.basis, sums[i] / rows.weight

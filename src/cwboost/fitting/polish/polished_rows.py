@@ -7,7 +7,7 @@ Does not know how the smoothing is chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,13 @@ from .hessian import Gram, GramBlocks, Layout
 SLOT_STEP, SLOT_CURVATURE = 8, 9  # slots that boosting does not use
 MAX_LEADING = 500  # coordinates of the dense matrix
 MAX_PENDING = 1 << 22  # numbers of cross-Grams that are held at a time: 32 MB
+
+
+class WeightedSums(NamedTuple):
+    """Sums over the rows of numbers x with weights W."""
+
+    terms: list[Floats]  # B'W x of every term
+    total: float  # 1'W x
 
 
 class PolishedRows:
@@ -42,13 +49,12 @@ class PolishedRows:
         ]
         self.weight = self.rows.weight(part)
         plans = [problem.plans[k] for k in self.terms]
-        self.sums = self.weighted_sums(_core.ONES_SLOT)  # B'W1
+        sums = self.weighted_sums(_core.ONES_SLOT).terms
         grams = self._cross([(i, i) for i in range(len(self.terms))], _core.ONES_SLOT)
         self.coordinates: list[Coordinates] = []
-        self.u = np.empty(0)
         start, parts = float(model.start_vector[0]), []
         for i, (k, gram) in enumerate(zip(self.terms, grams, strict=True)):
-            share, mean = gram / self.weight, self.sums[i] / self.weight
+            share, mean = gram / self.weight, sums[i] / self.weight
             own = Coordinates.make(plans[i].basis, problem.systems[k], share, mean)
             beta = terms[k].beta[:, 0]
             u = own.of(share, mean, beta)
@@ -91,10 +97,10 @@ class PolishedRows:
 
     def direct(self, u: Floats, intercept: float) -> None:
         """Write how scores change along a direction."""
-        zero = _core.Mix(SLOT_STEP, 0.0, SLOT_F, 0.0, SLOT_F)
-        offset_free = [_core.Fill(SLOT_STEP, [intercept]), _core.Fill(SLOT_H, [0.0])]
-        without = _core.Mix(SLOT_STEP, 1.0, SLOT_STEP, -1.0, SLOT_H)
-        self.rows.run([zero, *offset_free, without, *self._add(SLOT_STEP, u)])
+        # Fill adds the offset, which does not change.
+        batch = [_core.Fill(SLOT_STEP, [intercept]), _core.Fill(SLOT_H, [0.0])]
+        without_offset = _core.Mix(SLOT_STEP, 1.0, SLOT_STEP, -1.0, SLOT_H)
+        self.rows.run([*batch, without_offset, *self._add(SLOT_STEP, u)])
 
     def try_step(self, length: float) -> float:
         """Write trial scores `length` along the direction; return their risk."""
@@ -119,25 +125,21 @@ class PolishedRows:
         reply = self.rows.run(batch)[-1]
         return float(reply.risk[0]), float(reply.moved) ** 2
 
-    def weighted_sums(self, slot: int) -> list[Floats]:
-        """Return B'W x of every term for the values x of a slot."""
+    def weighted_sums(self, slot: int) -> WeightedSums:
+        """Return the sums of every term, and of all rows, for the values of a slot."""
         distinct = list(dict.fromkeys(self.sets))
         sums = self.rows.run([_core.BinSums([slot], distinct, self.part)])[0].sums
         of_set = dict(zip(distinct, sums, strict=True))
-        self._total = self._sum_of(of_set)
         parts = zip(self.bases, self.sets, strict=True)
-        return [np.asarray(basis.T @ of_set[number]) for basis, number in parts]
-
-    def _sum_of(self, of_set: dict[int, Floats]) -> float:
-        """Return the sum over all rows, from the sums over the bins of any set."""
-        number, sums = next(iter(of_set.items()))
-        bins = self.problem.prepared.shared_bins.sets[number]
-        return float(sums[:: 4 if not bins.has_values and len(sums) != bins.n_bins else 1].sum())
+        total = self.problem.prepared.shared_bins.sets[distinct[0]].total(sums[0])
+        return WeightedSums(
+            [np.asarray(basis.T @ of_set[number]) for basis, number in parts], total
+        )
 
     def gradient(self) -> tuple[Floats, float]:
         """Return the gradient in coordinates, and the sum of the weighted residuals."""
         sums = self.weighted_sums(SLOT_R)
-        return self._turn(sums), self._total
+        return self._turn(sums.terms), sums.total
 
     def tails(self, u: Floats) -> Floats:
         """Return the fixed penalties of thin tails times u, for second derivatives of 1."""
@@ -155,7 +157,7 @@ class PolishedRows:
         """Write second derivatives; return X'Wh and the sum of w h, h the second derivatives."""
         self.rows.run([_core.Curvature(SLOT_F, SLOT_CURVATURE)])
         sums = self.weighted_sums(SLOT_CURVATURE)
-        return self._turn(sums), self._total
+        return self._turn(sums.terms), sums.total
 
     def gram(self, constant: Floats, total: float) -> Gram:
         """Return the Gram matrix weighted by the second derivatives, without the intercept.
