@@ -97,7 +97,8 @@ class PythonLoss final : public Loss {
 };
 
 // The loss of every row at scores (n_outputs, n).
-nb::ndarray<nb::numpy, Real> loss_values(const Loss& loss, const Array<Real>& y, const Block& score) {
+nb::ndarray<nb::numpy, Real> loss_values(const Loss& loss, const Array<Real>& y,
+                                         const Block& score) {
   const Size n = score.shape(1);
   if (loss.n_state() != 0) throw std::invalid_argument("values: the loss needs its state");
   if (score.shape(0) != loss.n_outputs() || y.size() != n * loss.n_targets())
@@ -206,8 +207,8 @@ void bind_rows(nb::module_& m) {
   m.def("make_loss", &make_loss, "name"_a, "parameter"_a = 0.0);
   m.def(
       "python_loss",
-      [](nb::callable evaluate, Size n_outputs, Size n_targets,
-         Size n_state, std::optional<nb::callable> curvature) -> std::shared_ptr<Loss> {
+      [](nb::callable evaluate, Size n_outputs, Size n_targets, Size n_state,
+         std::optional<nb::callable> curvature) -> std::shared_ptr<Loss> {
         return std::make_shared<PythonLoss>(std::move(evaluate), n_outputs, n_targets, n_state,
                                             std::move(curvature));
       },
@@ -251,8 +252,7 @@ void bind_rows(nb::module_& m) {
       .def_ro("out", &MeanResidual::out)
       .def_ro("part", &MeanResidual::part);
   nb::class_<Curvature> curvature(m, "Curvature", "out = second derivative of the loss at `at`");
-  pickles_as(curvature,
-             [](const Curvature& v) { return nb::make_tuple(v.at, v.out, v.state); });
+  pickles_as(curvature, [](const Curvature& v) { return nb::make_tuple(v.at, v.out, v.state); });
   curvature.def(nb::init<Slot, Slot, Vec>(), "at"_a, "out"_a, "state"_a = Vec{})
       .def_ro("state", &Curvature::state)
       .def_ro("at", &Curvature::at)

@@ -319,8 +319,7 @@ inline bool find_smoothing(In gram, Real total, In penalty, In mean, const Smoot
       own_penalty.push_back(penalty[i * d + j]);
     }
   Spectrum spectrum;
-  if (!find_spectrum(unit, own_penalty, mean.first(n), target.null_dim, spectrum))
-    return false;
+  if (!find_spectrum(unit, own_penalty, mean.first(n), target.null_dim, spectrum)) return false;
   if (n < d) {
     spectrum.fixed_constant = gram[d * d - 1] / total;
     spectrum.fixed = spectrum.fixed_constant / (spectrum.fixed_constant + target.ridge);
