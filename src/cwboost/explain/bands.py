@@ -102,14 +102,14 @@ def band_at(
     names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
     if any(edit.term in names for edit in model.edits):
         return None
-    found = find_source(model, source)
+    found, q = find_source(model, source), model.n_outputs
     if found == "bayesian":
         return _posterior_band(model, terms, grid, LEVEL if level is None else level, kind)
     if found == "bootstrap":
         assert model.bands is not None
         level = LEVEL if level is None else level
-        center = _effects_with(model.bands.center, model, terms, grid)
-        draws = _effects_with(model.bands.coef, model, terms, grid, (len(model.bands),))
+        center = _effects_with(model.bands.center, terms, grid, (q,))
+        draws = _effects_with(model.bands.coef, terms, grid, (len(model.bands), q))
         sd = model.bands.inflation * draws.std(axis=0, ddof=1)
         reach: Any = stdtrit(len(draws) - 1, 0.5 + level / 2)  # Student's t
         if kind == "simultaneous":
@@ -117,7 +117,7 @@ def band_at(
         return Ends(center - reach * sd, center + reach * sd)
     if found == "bags":
         assert model.bags is not None
-        effects = _effects_with(model.bags.coef, model, terms, grid, (len(model.bags),))
+        effects = _effects_with(model.bags.coef, terms, grid, (len(model.bags), q))
         return Ends(effects.min(axis=0), effects.max(axis=0))
     return None
 
@@ -149,36 +149,20 @@ def _posterior_band(
 def _posterior_effects(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats:
     """Return (n, r) the effects at values of the columns, as combinations of r standard normals."""
     assert model.polish is not None
-    parts = []
-    for factors in model.polish.factors.values():
-        own = [term for term in terms if term.name in factors]
-        if own:
-            chosen = {term.name: factors[term.name] for term in own}
-            parts.append(sum(_centred_rows(own, grid, chosen)))
+    names = {term.name for term in terms}
+    parts = [
+        _effects_with(factors, terms, grid, next(iter(factors.values())).shape[1:])
+        for factors in model.polish.factors.values()
+        if not names.isdisjoint(factors)
+    ]
     return np.hstack(parts) if parts else np.zeros((len(grid[0]), 1))
-
-
-def _centred_rows(
-    terms: Sequence[Term], grid: Sequence[Any], coef: Mapping[str, NDArray[Any]]
-) -> list[Floats]:
-    """Return for each term (n, r) its centred basis times coefficients (n_coef, r)."""
-    out = []
-    for term, values in zip(terms, encode_grid(terms, grid), strict=True):
-        basis = term.plan.basis
-        assert basis.mean is not None
-        matrix = np.asarray(basis.matrix(values) - basis.mean)
-        out.append(matrix @ coef[term.name].astype(np.float64))
-    return out
 
 
 def _between(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats:
     """Return (n, 1) the deviation between the boosted fit and the refit, if both have a weight."""
     assert model.polish is not None
-    own = [term for term in terms if term.name in model.polish.differences]
-    if not own:
-        return np.zeros((len(grid[0]), 1))
     weight = model.polish.weight
-    total = sum(_centred_rows(own, grid, model.polish.differences))
+    total = _effects_with(model.polish.differences, terms, grid, (1,))
     return np.asarray(np.sqrt(weight * (1.0 - weight)) * total)
 
 
@@ -193,17 +177,17 @@ def _largest_deviation(spread: Floats, level: float) -> float:
 
 def _effects_with(
     coef: Mapping[str, NDArray[Any]],
-    model: Model,
     terms: Sequence[Term],
     grid: Sequence[Any],
-    leading: tuple[int, ...] = (),
+    shape: tuple[int, ...],
 ) -> Floats:
-    """Return (*leading, n, q) the sum of the terms' effects with the given coefficients.
+    """Return (*leading, n, width) the sum of the terms' effects with the given coefficients.
 
-    The coefficients of a term are (*leading, n_coef, q); a term without any has no effect. Effects
-    are centred as the model's are.
+    `shape` is (*leading, width). The coefficients of a term are (*leading, n_coef, width); a term
+    without any has no effect. Effects are centred as the model's are.
     """
-    out = np.zeros((*leading, len(grid[0]), model.n_outputs))
+    *leading, width = shape
+    out = np.zeros((*leading, len(grid[0]), width))
     for term, values in zip(terms, encode_grid(terms, grid), strict=True):
         if term.name in coef:
             basis = term.plan.basis
@@ -220,7 +204,7 @@ def _simultaneous_reach(model: Model, bands: Bands, terms: Sequence[Term], level
     the truth is compared with the mean and the deviation of all draws.
     """
     grid = effect_grid(model, terms, REACH_POINTS)
-    draws = _effects_with(bands.coef, model, terms, grid, (len(bands),))
+    draws = _effects_with(bands.coef, terms, grid, (len(bands), model.n_outputs))
     k = len(draws)
     away = np.square(draws - draws.mean(axis=0))
     total = away.sum(axis=0)

@@ -56,7 +56,9 @@ def _smoothing_directions(
     """Return how a group's coordinates move with each smoothing parameter, and its variance."""
     out = []
     where = {int(p): i for i, p in enumerate(at)}
-    for p, place, value in zip(smoothing.penalties, smoothing.places, found.smoothing, strict=True):
+    for p, place, value in zip(
+        smoothing.penalties, smoothing.places, smoothing.values, strict=True
+    ):
         if place.start not in where or place.stop == place.start:
             continue
         own = np.array([where[q] for q in range(place.start, place.stop)])

@@ -40,12 +40,9 @@ class Refit:
 
     u: Floats
     intercept: float
-    smoothing: Floats  # of every penalty
     edf: Floats  # of every coordinate
     dispersion: float
     factor: Factor
-    n_steps: int
-    n_grams: int
 
 
 class Smoothing:
@@ -104,16 +101,15 @@ class Smoothing:
 
 
 def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -> Refit:
-    """Refit the coordinates of `rows`, starting at the present ones.
+    """Refit the coordinates of `rows` and the smoothing, both starting at their present values.
 
     `n_rows` is the number of observations that the weights stand for.
     """
     rows.score()
     gram: Gram | None = None
-    constant, total, n_grams, n_steps, edf = np.empty(0), 0.0, 0, 0, np.inf
+    constant, total, n_grams, edf = np.empty(0), 0.0, 0, np.inf
     risk, squares = rows.residuals()
-    while n_steps < MAX_STEPS:
-        n_steps += 1
+    for _ in range(MAX_STEPS):
         gradient, residual_sum = rows.gradient()
         if gram is None or (not loss.linear and n_grams < MAX_GRAMS):
             new_constant, new_total = rows.curvature()
@@ -139,8 +135,7 @@ def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -
         if settled and abs(edf - old) < TOLERANCE * edf:
             break
         smoothing.update(rows.u, inverse, phi, total / n_rows)
-    values = smoothing.values.copy()
-    return Refit(rows.u.copy(), rows.intercept, values, own_edf, phi, factor, n_steps, n_grams)
+    return Refit(rows.u.copy(), rows.intercept, own_edf, phi, factor)
 
 
 def _changed(constant: Floats, total: float, new: Floats, new_total: float) -> float:
