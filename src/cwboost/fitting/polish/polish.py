@@ -109,7 +109,7 @@ def polish(
         The training data, passed again as for `Model.extend`.
     weight : float from 0 to 1, optional
         The score becomes (1 - weight) boosted + weight polished. By default the validation rows
-        choose it, with 1 if there are none.
+        choose it; without them the fit is repeated on folds.
     n_threads : int, optional
 
     Returns
@@ -173,7 +173,8 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
             part = FitProblem.pose(prepared, Split(inside, outside, w), optimizer)
         except ValueError:  # a fold without one of the classes, for instance
             return HeldOutRisk((0.0, 0.0, 0.0), 1.0)
-        boosted = part.fit(model.best_iteration).at(model.best_iteration)
+        boosted = part.fit(model.best_iteration)
+        boosted = boosted.at(boosted.n_iter)  # not the best iterate: these rows must not choose it
         if impossible(part, boosted) is None:
             rows = PolishedRows(part, boosted, TRAINING_PART)
             n_rows = part.prepared.n_observations(TRAINING_PART)
