@@ -34,6 +34,7 @@ class FitOptions(NamedTuple):
     time_limit: float | None = None
     search: str = "auto"
     polish: str | bool | None = None
+    tolerance: float = 0.0
 
     @classmethod
     def checked(
@@ -46,6 +47,7 @@ class FitOptions(NamedTuple):
         time_limit: float | None,
         search: str,
         polish: str | bool | None = None,
+        tolerance: float = 0.0,
     ) -> FitOptions:
         """Return the user's arguments with a copy of the optimizer, checked as far as possible.
 
@@ -56,9 +58,11 @@ class FitOptions(NamedTuple):
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
             )
-        if polish not in (None, False, True, "auto"):
-            raise ValueError(f"polish: expected 'auto', True or None, got {polish!r}")
-        return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish)
+        if polish not in (None, False, True, "auto", "repeat"):
+            raise ValueError(f"polish: expected 'auto', 'repeat', True or None, got {polish!r}")
+        if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
+            raise ValueError(f"tolerance: expected a number from 0 to below 1, got {tolerance!r}")
+        return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance)
 
     def within(self, share: float) -> FitOptions:
         """Return the options of a fit that ends within this share of the time limit."""

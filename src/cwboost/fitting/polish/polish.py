@@ -63,7 +63,8 @@ def polish_fit(
         rows = PolishedRows(problem, model, TRAINING_PART)
         smoothing = Smoothing(rows)
         if weight is None and prepared.has_validation:
-            first = refit(rows, loss, prepared.n_observations(TRAINING_PART), smoothing)
+            n_rows = prepared.n_observations(TRAINING_PART)
+            first = refit(rows, loss, n_rows, smoothing, rough=True)
             weight = choose_weight(held_out_risk(rows, problem, model, first.dispersion))
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
@@ -178,7 +179,7 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
         if impossible(part, boosted) is None:
             rows = PolishedRows(part, boosted, TRAINING_PART)
             n_rows = part.prepared.n_observations(TRAINING_PART)
-            refitted = refit(rows, model.loss, n_rows, Smoothing(rows))
+            refitted = refit(rows, model.loss, n_rows, Smoothing(rows), rough=True)
             found.append(held_out_risk(rows, part, boosted, refitted.dispersion))
     return HeldOutRisk.total(found)
 
