@@ -161,7 +161,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 progress=self._choose_progress(),
                 interactions=self._check_interactions(),
                 checkpoint=checkpoint,
-                polish=self.polish,
+                polish=self._polish(),
             )
         except Interrupted as stop:
             raise Interrupted(self._label_classes(stop.model)) from None
@@ -175,6 +175,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the model, with a suggestion if another loss would be clearly better."""
         del problem, held_out
         return model
+
+    def _polish(self) -> Any:
+        """Return the `polish` of `cwboost.fit`."""
+        return self.polish
 
     def _check_warm_start(self, checkpoint: Any) -> None:
         """Raise if a warm start cannot be combined with the other arguments and parameters."""

@@ -22,7 +22,7 @@ from .callbacks import RunContext
 from .checkpoint import Checkpoint
 from .input_data import FitInput
 from .interactions import check_interactions, check_pairs
-from .options import FitOptions, as_seed, check_counts, check_min_rows
+from .options import FitOptions, PolishWeight, as_seed, check_counts, check_min_rows
 from .preparation import read_formula, read_rows, reading
 from .repeat import pose_again
 from .stages import boost_stages, polish_stage
@@ -56,7 +56,7 @@ def fit(
     checkpoint: Any = None,
     min_rows_per_bin: int | None = None,
     sites: str | None = None,
-    polish: str | bool | None = None,
+    polish: str | bool | PolishWeight | None = None,
 ) -> Model:
     """Fit a sum of terms by componentwise gradient boosting.
 

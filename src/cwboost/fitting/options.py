@@ -23,6 +23,12 @@ SEARCHES = {
 }
 
 
+class PolishWeight(NamedTuple):
+    """Polish with the weight that a cross-validation has chosen already, as "auto" does."""
+
+    weight: float
+
+
 class FitOptions(NamedTuple):
     """How a fit, or each of several fits to the same rows, is made."""
 
@@ -33,7 +39,7 @@ class FitOptions(NamedTuple):
     scale: Any = "auto"
     time_limit: float | None = None
     search: str = "auto"
-    polish: str | bool | None = None
+    polish: str | bool | PolishWeight | None = None
 
     @classmethod
     def checked(
@@ -45,7 +51,7 @@ class FitOptions(NamedTuple):
         scale: Any,
         time_limit: float | None,
         search: str,
-        polish: str | bool | None = None,
+        polish: str | bool | PolishWeight | None = None,
     ) -> FitOptions:
         """Return the user's arguments with a copy of the optimizer, checked as far as possible.
 
@@ -56,8 +62,8 @@ class FitOptions(NamedTuple):
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
             )
-        if polish not in (None, False, True, "auto"):
-            raise ValueError(f"polish: expected 'auto', True or None, got {polish!r}")
+        if not isinstance(polish, PolishWeight):
+            check_polish(polish)
         return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish)
 
     def within(self, share: float) -> FitOptions:
@@ -73,6 +79,12 @@ class FitOptions(NamedTuple):
                 f"{loss.name}; use 'auto'"
             )
         check_validation(self.optimizer, has_validation)
+
+
+def check_polish(polish: Any) -> None:
+    """Raise if the argument `polish` is wrong."""
+    if polish not in (None, False, True, "auto"):
+        raise ValueError(f"polish: expected 'auto', True or None, got {polish!r}")
 
 
 def check_validation(optimizer: Optimizer, has_validation: bool) -> None:

@@ -14,7 +14,7 @@ from cwboost.progress import Progress
 
 from .callbacks import Interrupted, RunContext
 from .interactions import Pairs, count_candidates, pair_learners, rank, usable_rule
-from .options import FitOptions
+from .options import FitOptions, PolishWeight
 from .pair_choice import choose_pairs
 from .prepared import PreparedRows, PreparedTerms
 from .problem import FitProblem
@@ -24,14 +24,17 @@ from .term_plans import plan_terms, summarize_columns
 P = TypeVar("P", bound=PreparedTerms)
 
 
-def polish_stage(model: Model, problem: FitProblem[Any], polish: str | bool | None) -> Model:
+def polish_stage(
+    model: Model, problem: FitProblem[Any], polish: str | bool | PolishWeight | None
+) -> Model:
     """Return the polished model, or the boosted one if `polish` is not wanted."""
     if not polish:
         return model
     from .polish.polish import polish_fit
 
+    weight = polish.weight if isinstance(polish, PolishWeight) else None
     try:
-        return polish_fit(problem, model, required=polish is True)
+        return polish_fit(problem, model, required=polish is True, weight=weight)
     except KeyboardInterrupt:
         raise Interrupted(model) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,27 @@ from .weight import HeldOutRisk, choose_weight, combine
 
 N_FOLDS = 5
 MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
+
+
+class PolishedPart(NamedTuple):
+    """The refit of a boosted model to one part of the rows."""
+
+    boosted: Model
+    rows: PolishedRows
+    found: Refit
+    smoothing: Smoothing
+
+    @classmethod
+    def of(cls, problem: FitProblem[Any], model: Model, part: int) -> PolishedPart:
+        """Refit the terms of a model."""
+        rows = PolishedRows(problem, model, part)
+        smoothing = Smoothing(rows)
+        found = refit(rows, model.loss, problem.prepared.n_observations(part), smoothing)
+        return cls(model, rows, found, smoothing)
+
+    def model(self, weight: float) -> Model:
+        """Return the model that gives the refit a weight above 0."""
+        return polished_model(self.boosted, self.rows, self.found, self.smoothing, weight)
 
 
 def polish_fit(
@@ -176,10 +197,8 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
         boosted = part.fit(model.best_iteration)
         boosted = boosted.at(boosted.n_iter)  # not the best iterate: these rows must not choose it
         if impossible(part, boosted) is None:
-            rows = PolishedRows(part, boosted, TRAINING_PART)
-            n_rows = part.prepared.n_observations(TRAINING_PART)
-            refitted = refit(rows, model.loss, n_rows, Smoothing(rows))
-            found.append(held_out_risk(rows, part, boosted, refitted.dispersion))
+            refitted = PolishedPart.of(part, boosted, TRAINING_PART)
+            found.append(held_out_risk(refitted.rows, part, boosted, refitted.found.dispersion))
     return HeldOutRisk.total(found)
 
 
