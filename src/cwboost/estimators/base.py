@@ -162,7 +162,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 progress=self._choose_progress(),
                 interactions=self._check_interactions(),
                 checkpoint=checkpoint,
-                polish=self.polish,
+                polish=self._polish(),
                 tolerance=self._choose_tolerance(n_present(len(codes), weights)),
             )
         except Interrupted as stop:
@@ -177,6 +177,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         """Return the model, with a suggestion if another loss would be clearly better."""
         del problem, held_out
         return model
+
+    def _polish(self) -> Any:
+        """Return the `polish` of `cwboost.fit`."""
+        return self.polish
 
     def _check_warm_start(self, checkpoint: Any) -> None:
         """Raise if a warm start cannot be combined with the other arguments and parameters."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from cwboost.fitting.options import PolishWeight
 from cwboost.frames.columns import Floats
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import CV, cv
@@ -29,7 +30,6 @@ class _CrossValidated(CWBEstimator):
     time_limit = None
     bags = None
     interactions = None
-    polish = None
 
     def fit(
         self,
@@ -72,6 +72,8 @@ class _CrossValidated(CWBEstimator):
             random_state=self.random_state,
             n_threads=self._n_threads(),
             progress=self._choose_progress(),
+            polish=self.polish,
+            one_se=bool(self.one_se),
         )
         super().fit(*rows, groups=groups)
         return self
@@ -87,6 +89,11 @@ class _CrossValidated(CWBEstimator):
         del has_validation
         found = self.cv_result_
         return found.best_iteration_1se if self.one_se else found.best_iteration
+
+    def _polish(self) -> Any:
+        """Return the `polish` of the refit, with the weight that the folds have chosen."""
+        found = self.cv_result_.polished
+        return self.polish if found is None or found.reason else PolishWeight(found.weight)
 
     def _cross_validates(self, n: int, weights: Floats | None) -> bool:
         """Return False: `fit` has done it already, with the folds of the user."""
@@ -106,11 +113,14 @@ class _CrossValidated(CWBEstimator):
 
     @property
     def best_score_(self) -> float:
-        """Mean of `scoring` over the folds after the chosen iterations; larger is better. Without
-        `scoring` it is minus the risk.
+        """Mean of `scoring` over the folds after the chosen iterations, and after polish if the
+        model is polished; larger is better. Without `scoring` it is minus the risk.
         """
         found = self.cv_result_
-        value = float(found.mean[found.iterations == self._choose_n_iter(False)][0])
+        if found.polished is not None and found.polished.weight:
+            value = found.polished.mean(found.chosen_by)
+        else:
+            value = float(found.mean[found.iterations == self._choose_n_iter(False)][0])
         return value if found.greater_is_better else -value
 
 
@@ -118,7 +128,7 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
     """CWBRegressor with the number of iterations chosen by cross-validation.
 
     The folds share the same bins and run in parallel. Then all rows are fitted with the best number
-    of iterations.
+    of iterations, and polished.
 
     Parameters
     ----------
@@ -134,6 +144,9 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
     n_iter : int or "auto"
         The largest number of iterations. "auto" tries 200, and doubles it up to 3200 as long as the
         best iteration is among the last.
+    polish : "auto", True or None
+        As for `CWBRegressor`. The folds are polished too, and their test rows choose the weight of
+        the refit.
 
     Attributes
     ----------
@@ -142,7 +155,8 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
     n_iter_ : int
         The chosen number of iterations.
     best_score_ : float
-        Mean score of the folds after `n_iter_` iterations; minus the risk without `scoring`.
+        Mean score of the folds after `n_iter_` iterations, polished if the model is; minus the
+        risk without `scoring`.
     model_, intercept_, feature_importances_, n_features_in_, feature_names_in_
         As for `CWBRegressor`.
 
@@ -169,6 +183,7 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
         exclude: Any = None,
         optimizer: Any = "plain",
         n_iter: int | str = "auto",
+        polish: Any = "auto",
         bins: Any = "auto",
         offset: str | None = None,
         exposure: str | None = None,
@@ -178,9 +193,9 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
     ) -> None:
         CWBEstimator.__init__(
             self, loss=loss, cv=cv, one_se=one_se, scoring=scoring, terms=terms,
-            learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter, bins=bins,
-            offset=offset, exposure=exposure, random_state=random_state, n_jobs=n_jobs,
-            verbose=verbose,
+            learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter,
+            polish=polish, bins=bins, offset=offset, exposure=exposure,
+            random_state=random_state, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
 
 
@@ -191,7 +206,7 @@ class CWBClassifierCV(_CrossValidated, CWBClassifier):
     ----------
     class_weight, terms, learners, exclude, bins, offset, random_state, n_jobs, verbose
         As for `CWBClassifier`.
-    cv, one_se, scoring, optimizer, n_iter
+    cv, one_se, scoring, optimizer, n_iter, polish
         As for `CWBRegressorCV`.
 
     Attributes
@@ -224,6 +239,7 @@ feature_names_in_
         exclude: Any = None,
         optimizer: Any = "plain",
         n_iter: int | str = "auto",
+        polish: Any = "auto",
         bins: Any = "auto",
         offset: str | None = None,
         random_state: Any = 0,
@@ -232,6 +248,7 @@ feature_names_in_
     ) -> None:
         CWBEstimator.__init__(
             self, cv=cv, one_se=one_se, scoring=scoring, class_weight=class_weight, terms=terms,
-            learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter, bins=bins,
-            offset=offset, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            learners=learners, exclude=exclude, optimizer=optimizer, n_iter=n_iter,
+            polish=polish, bins=bins, offset=offset, random_state=random_state, n_jobs=n_jobs,
+            verbose=verbose,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from .callbacks import RunContext
 from .checkpoint import Checkpoint
 from .input_data import FitInput
 from .interactions import check_interactions, check_pairs
-from .options import FitOptions, as_seed, check_counts, check_min_rows
+from .options import FitOptions, PolishWeight, as_seed, check_counts, check_min_rows
 from .preparation import read_formula, read_rows, reading
 from .repeat import pose_again
 from .stages import boost_stages, last_stage
@@ -56,7 +56,7 @@ def fit(
     checkpoint: Any = None,
     min_rows_per_bin: int | None = None,
     sites: str | None = None,
-    polish: str | bool | None = None,
+    polish: str | bool | PolishWeight | None = None,
     tolerance: float = 0.0,
 ) -> Model:
     """Fit a sum of terms by componentwise gradient boosting.
@@ -181,8 +181,6 @@ def fit(
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
-        if polish is True:
-            raise ValueError("polish: an average of bags cannot be polished; leave out one of them")
         fit_input, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
         with reading(table, bar):
             checked = read_rows(fit_input, learners, as_loss(loss), 0)

@@ -23,6 +23,12 @@ SEARCHES = {
 }
 
 
+class PolishWeight(NamedTuple):
+    """Polish with the weight that a cross-validation has chosen already, as "auto" does."""
+
+    weight: float
+
+
 class FitOptions(NamedTuple):
     """How a fit, or each of several fits to the same rows, is made."""
 
@@ -33,7 +39,7 @@ class FitOptions(NamedTuple):
     scale: Any = "auto"
     time_limit: float | None = None
     search: str = "auto"
-    polish: str | bool | None = None
+    polish: str | bool | PolishWeight | None = None
     tolerance: float = 0.0
 
     @classmethod
@@ -46,7 +52,7 @@ class FitOptions(NamedTuple):
         scale: Any,
         time_limit: float | None,
         search: str,
-        polish: str | bool | None = None,
+        polish: str | bool | PolishWeight | None = None,
         tolerance: float = 0.0,
     ) -> FitOptions:
         """Return the user's arguments with a copy of the optimizer, checked as far as possible.
@@ -58,8 +64,8 @@ class FitOptions(NamedTuple):
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
             )
-        if polish not in (None, False, True, "auto", "repeat"):
-            raise ValueError(f"polish: expected 'auto', 'repeat', True or None, got {polish!r}")
+        if not isinstance(polish, PolishWeight) and polish != "repeat":
+            check_polish(polish)
         if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
             raise ValueError(f"tolerance: expected a number from 0 to below 1, got {tolerance!r}")
         return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance)
@@ -77,6 +83,12 @@ class FitOptions(NamedTuple):
                 f"{loss.name}; use 'auto'"
             )
         check_validation(self.optimizer, has_validation)
+
+
+def check_polish(polish: Any) -> None:
+    """Raise if the argument `polish` is wrong."""
+    if polish not in (None, False, True, "auto"):
+        raise ValueError(f"polish: expected 'auto', True or None, got {polish!r}")
 
 
 def check_validation(optimizer: Optimizer, has_validation: bool) -> None:

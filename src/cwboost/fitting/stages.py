@@ -15,7 +15,7 @@ from cwboost.progress import Progress
 from .all_rows import repeat_on_all_rows
 from .callbacks import Interrupted, RunContext
 from .interactions import Pairs, count_candidates, pair_learners, rank, usable_rule
-from .options import FitOptions
+from .options import FitOptions, PolishWeight
 from .pair_choice import choose_pairs
 from .prepared import PreparedRows, PreparedTerms
 from .problem import FitProblem
@@ -33,9 +33,11 @@ def last_stage(
         return model
     from .polish.polish import polish_fit
 
+    wanted = options.polish
+    weight = wanted.weight if isinstance(wanted, PolishWeight) else None
     try:
-        if options.polish != "repeat":
-            polished = polish_fit(problem, model, required=options.polish is True)
+        if wanted != "repeat":
+            polished = polish_fit(problem, model, required=wanted is True, weight=weight)
             if polished.polish is not None and polished.polish.weight > 0.0:
                 return polished
             if options.tolerance > 0.0:

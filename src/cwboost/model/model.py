@@ -24,7 +24,7 @@ from .path_checks import check_has_path, check_not_averaged, check_not_edited
 from .records import Bags, Bands, ColumnFacts, Edit, Polish, Ranking, Sizes
 from .scoring import predict_rows, warn_of, write_effects
 from .settings import Settings
-from .term import Term, with_coefficients, with_means
+from .term import Term, averaged, with_coefficients, with_means
 
 if TYPE_CHECKING:
     from cwboost.uncertainty.intervals import Intervals
@@ -147,7 +147,7 @@ class Model:
 
     @property
     def boosted(self) -> Model:
-        """The model before polish: the best iterate of the boosted fit."""
+        """The model before polish: the best iterate of the boosted fit, or the average of bags."""
         if self.polish is None:
             return self
         return self._at(self.best_iteration, self.path)
@@ -165,7 +165,7 @@ class Model:
         same = m == self.best_iteration and not (self.polish and self.polish.on_all_rows)
         return replace(
             boosted,
-            terms=with_coefficients(boosted, path, m),
+            terms=with_coefficients(boosted, path, m) if self.bags is None else averaged(boosted),
             path=path,
             best_iteration=m,
             shares=self.shares if same else None,

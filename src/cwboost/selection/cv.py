@@ -10,16 +10,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._core import ALL_PART, TRAINING_PART
 from cwboost._utils.checks import is_number, is_whole, threads_for
 from cwboost._utils.text import count
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import FitData, Split
-from cwboost.fitting.options import as_seed, check_counts
+from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.fitting.prepared import PreparedRows
@@ -32,6 +34,7 @@ from cwboost.model.path import FINAL_REASONS, StopReason
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 from cwboost.progress import Progress, as_progress
 
+from .cv_polish import PolishedFold, PolishedFolds, summarize_folds
 from .folds import Fold, as_folds, validation_rows
 from .metrics import RISK, HeldOutRows, Metric, as_metrics, first_best
 
@@ -69,6 +72,8 @@ class CV:
         repeated folds or random draws test rows several times.
     models : tuple of Model, or None
         The model of each fold at the best iteration, with `keep_models=True`.
+    polished : PolishedFolds or None
+        Risks and metrics of the folds after polish, with `polish=`.
 
     Examples
     --------
@@ -94,6 +99,7 @@ class CV:
     ended: bool
     distinct: float
     models: tuple[Model, ...] | None = None
+    polished: PolishedFolds | None = None
 
     @property
     def n_folds(self) -> int:
@@ -250,6 +256,8 @@ def cv(
     every: int | None = None,
     keep_models: bool = False,
     progress: Any = None,
+    polish: str | bool | None = None,
+    one_se: bool = False,
 ) -> CV:
     """Choose the number of iterations by cross-validation.
 
@@ -294,6 +302,12 @@ def cv(
         Keep the model of each fold.
     progress : None, bool or Progress
         See `cb.fit`.
+    polish : None, "auto" or True
+        Polish the model of every fold after the best iteration (see `cb.polish`) and report the
+        risk and the metrics of its test rows in `CV.polished`. "auto" skips it where it is
+        impossible or too slow, True raises where it is impossible.
+    one_se : bool
+        Polish, and keep models, after `best_iteration_1se` instead of `best_iteration`.
 
     Returns
     -------
@@ -313,6 +327,7 @@ def cv(
     bar = as_progress(progress)
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
     check_counts(n_iter, None, None, n_threads)
+    check_polish(polish)
     most = _max_iterations(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
         raise ValueError(f"every must be a whole number > 0, got {every!r}")
@@ -337,10 +352,16 @@ def cv(
         binned = checked.bin(threads)
     fits = FoldFits(binned, parts, optimizer, metrics, step, start, scale)
     try:
-        result = fits.extend_to_best(int(n_iter), most, threads, bar)
+        result, paths = fits.extend_to_best(int(n_iter), most, threads, bar)
+        m = result.best_iteration_1se if one_se else result.best_iteration
+        models = [path.model.at(min(m, path.model.n_iter)) for path in paths]
+        if polish:
+            polisher = FoldPolisher(fits, m, required=polish is True, keep=keep_models)
+            polished, models = polisher.polish(models, threads, bar)
+            result = replace(result, polished=polished)
     except Interrupted:
         raise KeyboardInterrupt("cv: interrupted; the results of all folds are lost") from None
-    result = result if keep_models else replace(result, models=None)
+    result = replace(result, models=tuple(models) if keep_models else None)
     _warn_at_edge(result, extension_requested=extend is not True)
     return result
 
@@ -432,7 +453,9 @@ class FoldFits:
     start: Any = None
     scale: Any = "auto"
 
-    def extend_to_best(self, n_iter: int, most: int, n_threads: int, bar: Progress) -> CV:
+    def extend_to_best(
+        self, n_iter: int, most: int, n_threads: int, bar: Progress
+    ) -> tuple[CV, list[_FoldPath]]:
         """Fit all folds, and continue while the best iteration is at the edge of the paths."""
         paths: list[_FoldPath | None] = [None] * len(self.parts)
         asked = n_iter
@@ -440,7 +463,7 @@ class FoldFits:
             done = self.fit_all(n_iter, paths, n_threads, bar)
             result = self.collect(done, asked)
             if not result.at_edge or n_iter >= most:
-                return result
+                return result, done
             paths, n_iter = list(done), min(2 * n_iter, most)
 
     def fit_all(
@@ -458,6 +481,17 @@ class FoldFits:
 
         return run_all([job(k) for k in range(len(self.parts))], workers, bar, "fold")
 
+    def pose(self, part: _FoldRows) -> FitProblem[PreparedRows]:
+        """Return the problem of one fold."""
+        return FitProblem.pose(
+            self.binned,
+            part.split,
+            self.optimizer,
+            start=self.start,
+            scale=self.scale,
+            n_threads=self.binned.n_threads,
+        )
+
     def fit_one(
         self,
         part: _FoldRows,
@@ -467,14 +501,7 @@ class FoldFits:
         bar: Progress | None,
     ) -> _FoldPath:
         """Return the path of one fold."""
-        problem = FitProblem.pose(
-            self.binned,
-            part.split,
-            self.optimizer,
-            start=self.start,
-            scale=self.scale,
-            n_threads=self.binned.n_threads,
-        )
+        problem = self.pose(part)
         after = None if before is None else before.model
         model = problem.fit(n_iter, after=after, halt=halt, bar=bar)
         recorder = _MetricRecorder(self.metrics, self.every, part, model.n_iter, before, halt)
@@ -493,7 +520,7 @@ class FoldFits:
             m.name: np.array([_on_grid(p.metrics[m.name], grid, p.model, m) for p in paths])
             for m in others
         }
-        result = CV(
+        return CV(
             risk=np.array([_extend_risk(p.risk, n_iter, p.model) for p in paths]),
             training_risk=np.array([_extend_risk(p.model.risk, n_iter, p.model) for p in paths]),
             metrics=metrics,
@@ -506,9 +533,39 @@ class FoldFits:
             ended=all(p.model.stopped in FINAL_REASONS for p in paths),
             distinct=_n_distinct_folds([part.fold for part in self.parts]),
         )
-        best = result.best_iteration
-        models = tuple(p.model.at(min(best, p.model.n_iter)) for p in paths)
-        return replace(result, models=models)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldPolisher:
+    """Polishes the models of all folds after the same number of iterations."""
+
+    fits: FoldFits
+    iteration: int
+    required: bool
+    keep: bool  # whether the models are wanted
+
+    def polish(
+        self, models: Sequence[Model], n_threads: int, bar: Progress
+    ) -> tuple[PolishedFolds, list[Model]]:
+        """Return the risks of the polished folds, and their models if they are wanted."""
+        alone = replace(self.fits, binned=replace(self.fits.binned, n_threads=1))
+        options = {"required": self.required, "keep": self.keep}
+
+        def job(k: int, _halt: Halt) -> PolishedFold:
+            part = alone.parts[k]
+            rows = TRAINING_PART if part.held is None else ALL_PART  # never the test rows
+            problem = alone.pose(part)
+            return PolishedFold.of(problem, models[k], rows, part.test_weights, **options)
+
+        jobs = [partial(job, k) for k in range(len(models))]
+        folds = run_all(jobs, n_threads, bar, "polished fold")
+        distinct = _n_distinct_folds([part.fold for part in alone.parts])
+        found = summarize_folds(folds, self.iteration, alone.metrics, distinct)
+        pairs = zip(folds, models, strict=True)
+        return found, [
+            model if fold.refit is None or not found.weight else fold.refit.model(found.weight)
+            for fold, model in pairs
+        ]
 
 
 class _MetricRecorder:

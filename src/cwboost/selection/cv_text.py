@@ -12,8 +12,11 @@ import numpy as np
 from cwboost._utils.text import count, format_table, readable_number
 from cwboost.frames.columns import Floats
 
+from .metrics import RISK
+
 if TYPE_CHECKING:
     from .cv import CV
+    from .cv_polish import PolishedFolds
 
 WIDTH, HEIGHT = 420, 150  # size of the small chart in pixels
 LEFT, FOOT = 48, 16  # margins of the chart, for numbers
@@ -31,6 +34,7 @@ def summary(found: CV) -> str:
         f"cross-validation: {folds}, {iterations}{asked}",
         f"{found.loss!r} loss, {found.optimizer!r}",
         f"best by {found.chosen_by}: {_final_fit(found)}",
+        *([] if found.polished is None else [f"polish: {found.polished.words}"]),
         "",
         *format_table(columns),
     ]
@@ -46,10 +50,19 @@ def _rows(found: CV) -> list[dict[str, Any]]:
         "best": found.best_iteration,
         "last": found.n_iter,
     }
-    return [
+    rows = [
         {"": name, **{column: values[m] for column, values in table.items()}}
         for name, m in marked.items()
     ]
+    return rows if found.polished is None else [*rows, _polished_row(found.polished, rows[0])]
+
+
+def _polished_row(polished: PolishedFolds, like: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of the polished folds, with the columns of another row."""
+    out = dict.fromkeys(like, float("nan")) | {"": "polished", "iteration": polished.iteration}
+    for name in (RISK, *polished.metrics):
+        out |= {name: polished.mean(name), f"{name}_se": polished.standard_error(name)}
+    return out
 
 
 def _dash_if_nan(value: Any) -> Any:
@@ -59,7 +72,8 @@ def _dash_if_nan(value: Any) -> Any:
 
 def _final_fit(found: CV) -> str:
     """Return the call that fits the final model."""
-    return f"cb.fit(..., n_iter={found.best_iteration})"
+    polish = "" if found.polished is None or not found.polished.weight else ', polish="auto"'
+    return f"cb.fit(..., n_iter={found.best_iteration}{polish})"
 
 
 def html(found: CV) -> str:
@@ -76,8 +90,12 @@ def html(found: CV) -> str:
         f"{found.n_iter:,} iterations, "
         f"{escape(found.loss.name)} loss, {type(found.optimizer).__name__}; best by "
         f"{escape(found.chosen_by)}: <code>{_final_fit(found)}</code></p>"
-        f"{_picture(found)}<table><tr>{head}</tr>{body}</table></div>"
+        f"{_polish_words(found)}{_picture(found)}<table><tr>{head}</tr>{body}</table></div>"
     )
+
+
+def _polish_words(found: CV) -> str:
+    return "" if found.polished is None else f"<p>polish: {escape(found.polished.words)}</p>"
 
 
 def _cell(value: Any) -> str:

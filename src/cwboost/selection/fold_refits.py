@@ -16,6 +16,7 @@ import numpy as np
 from cwboost._utils.checks import threads_for
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.polish.polish import polish_like
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import bin_again
@@ -36,7 +37,8 @@ LONGER = 2  # a fit that early stopping ends may run this multiple of the model'
 class FoldRefits:
     """Fits of a model, with its own settings, to the training rows of several folds.
 
-    An average of bags is represented by single fits.
+    They are polished if the model is, with the same weight. An average of bags is represented by
+    single fits.
     """
 
     model: Model
@@ -110,7 +112,8 @@ class FoldRefits:
         full = FitProblem.pose(self.binned, split, model.optimizer, scale=model.scale)
         for names in choices:
             problem = full.with_terms(names)
-            yield problem, problem.fit(n_iter, patience=model.settings.patience, halt=halt)
+            fitted = problem.fit(n_iter, patience=model.settings.patience, halt=halt)
+            yield problem, polish_like(problem, fitted, model)
 
     def _test_risk(self, number: int, scores: Floats) -> float:
         """Return the risk of the test rows of a fold at (q, n) scores."""

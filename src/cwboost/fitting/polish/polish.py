@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from cwboost.fitting.scores import score_batch
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
-from cwboost.model.path_checks import check_has_path, check_not_edited
+from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import GONE, Polish
 
 from .cost import impossible, too_slow
@@ -35,8 +35,33 @@ from .posterior import posterior_factors
 from .refit import Refit, Smoothing, refit
 from .weight import HeldOutRisk, choose_weight, combine
 
+PREFERS_BOOSTED = "held-out rows prefer the boosted model"  # why a model is not polished
 N_FOLDS = 5
 MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
+
+
+class PolishedPart(NamedTuple):
+    """The refit of a boosted model to one part of the rows."""
+
+    boosted: Model
+    rows: PolishedRows
+    found: Refit
+    smoothing: Smoothing
+
+    @classmethod
+    def of(
+        cls, problem: FitProblem[Any], model: Model, part: int, *, rough: bool = False
+    ) -> PolishedPart:
+        """Refit the terms of a model; see `refit`."""
+        rows = PolishedRows(problem, model, part)
+        smoothing = Smoothing(rows)
+        n_rows = problem.prepared.n_observations(part)
+        found = refit(rows, model.loss, n_rows, smoothing, rough=rough)
+        return cls(model, rows, found, smoothing)
+
+    def model(self, weight: float) -> Model:
+        """Return the model that gives the refit a weight above 0."""
+        return polished_model(self.boosted, self.rows, self.found, self.smoothing, weight)
 
 
 def polish_fit(
@@ -69,8 +94,7 @@ def polish_fit(
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
         if weight == 0.0:
-            words = "held-out rows prefer the boosted model"
-            return replace(model, polish=Polish.skipped(words, model.start_vector))
+            return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
         if prepared.has_validation:
             smoothing.rescale(rows.switch_to(ALL_PART))
         found = refit(rows, loss, prepared.n_observations(rows.part), smoothing)
@@ -140,7 +164,11 @@ def polish(
         )
     if weight is not None and not (is_number(weight) and 0.0 < weight <= 1.0):
         raise ValueError(f"weight: expected a number above 0 and up to 1, got {weight!r}")
-    check_has_path(model, "polish")
+    if model.bags is not None:
+        raise ValueError(
+            "polish: the model is an average of bags, whose rows are not known any more; fit again "
+            "with bags= and polish='auto'"
+        )
     check_not_edited(model, "polish")
     boosted = model.boosted
     fit_input = FitInput.of(
@@ -177,10 +205,8 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
         boosted = part.fit(model.best_iteration)
         boosted = boosted.at(boosted.n_iter)  # not the best iterate: these rows must not choose it
         if impossible(part, boosted) is None:
-            rows = PolishedRows(part, boosted, TRAINING_PART)
-            n_rows = part.prepared.n_observations(TRAINING_PART)
-            refitted = refit(rows, model.loss, n_rows, Smoothing(rows), rough=True)
-            found.append(held_out_risk(rows, part, boosted, refitted.dispersion))
+            refitted = PolishedPart.of(part, boosted, TRAINING_PART, rough=True)
+            found.append(held_out_risk(refitted.rows, part, boosted, refitted.found.dispersion))
     return HeldOutRisk.total(found)
 
 
