@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cwboost.model.model import Model
-from cwboost.model.records import Polish
+from cwboost.model.records import NOT_ASKED, Polish
 
 from .input_data import Split
 from .options import FitOptions
@@ -35,10 +35,15 @@ def repeat_on_all_rows(problem: FitProblem[Any], model: Model, options: FitOptio
     )  # fmt: skip
     fitted = again.fit(model.best_iteration, search=options.search)
     means = {name: np.asarray(term.plan.basis.mean) for name, term in model.terms.items()}
-    record = model.polish or Polish.skipped("it was not asked for", model.start_vector)
+    # Terms keep the smoothing of their path.
+    terms = {
+        name: replace(term, plan=fitted.terms[name].plan, beta=fitted.terms[name].beta)
+        for name, term in model.terms.items()
+    }
+    record = model.polish or Polish.skipped(NOT_ASKED, model.start_vector)
     return replace(
         model,
-        terms=fitted.terms,
+        terms=MappingProxyType(terms),
         start_vector=fitted.start_vector,
         shares=fitted.shares,
         sizes=fitted.sizes,

@@ -181,6 +181,10 @@ def fit(
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
+        if polish == "repeat":
+            raise ValueError(
+                "polish: 'repeat' is not for bags, each of which holds out other rows; use 'auto'"
+            )
         fit_input, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
         with reading(table, bar):
             checked = read_rows(fit_input, learners, as_loss(loss), 0)
@@ -226,11 +230,12 @@ def extend(
     fit_input = FitInput.of(
         table, y, weights, offset=offset, exposure=exposure, validation=validation
     )
-    polished, model = model.polish is not None, model.boosted
+    polish = None if model.polish is None else model.polish.argument
+    model = model.boosted
     problem = pose_again(model, fit_input, "extend", n_threads)
     options = FitOptions(
         model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit,
-        polish="auto" if polished else None,
+        polish=polish,
     )  # fmt: skip
     extended = problem.boost(model, problem.history(model), options, context)
     return last_stage(extended, problem, options, context)

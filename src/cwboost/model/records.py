@@ -14,6 +14,7 @@ from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
 
 Literals = bool | int | float | str | None
+NOT_ASKED = "it was not asked for"  # reason of a model whose iterations were only repeated
 GONE = 0.05  # effective df of a term of the refit below which it is dropped
 RULE_WORDS = {  # how a fit chooses pairs (Ranking.rule), in words
     "number": "those with the largest gains",
@@ -287,6 +288,11 @@ class Polish:
         if self.dropped:
             out += f"; {len(self.dropped)} of {len(self.edf)} terms shrank to nothing"
         return out
+
+    @property
+    def argument(self) -> str:
+        """The argument `polish` that repeats this."""
+        return "repeat" if self.reason == NOT_ASKED else "auto"
 
     @property
     def on_all_rows(self) -> bool:
