@@ -100,16 +100,18 @@ class Smoothing:
             self.values[j] = np.clip(new, least, max(least, LARGEST * self.start[j]))
 
 
-def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -> Refit:
+def refit(
+    rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing, max_steps: int = MAX_STEPS
+) -> Refit:
     """Refit the coordinates of `rows` and the smoothing, both starting at their present values.
 
-    `n_rows` is the number of observations that the weights stand for.
+    The present scores are in SLOT_F. `n_rows` is the number of observations that the weights stand
+    for.
     """
-    rows.score()
     gram: Gram | None = None
     constant, total, n_grams, edf = np.empty(0), 0.0, 0, np.inf
     risk, squares = rows.residuals()
-    for _ in range(MAX_STEPS):
+    for _ in range(max_steps):
         gradient, residual_sum = rows.gradient()
         if gram is None or (not loss.linear and n_grams < MAX_GRAMS):
             new_constant, new_total = rows.curvature()
