@@ -153,6 +153,7 @@ def test_the_refit_is_stationary(problem_of, monkeypatch, loss, weighted):
     monkeypatch.setattr(model_refit, "MAX_STEPS", 300)
     monkeypatch.setattr(polish_refit, "CHANGED", 1e-4)
     monkeypatch.setattr(polish_refit, "MAX_GRAMS", 30)
+    monkeypatch.setattr(polish_refit, "STILL", 0.0)
     table, y, _ = make_rows(300, loss)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
     problem, model = problem_of(table, y, loss=loss, learners=FEW, weights=weights)
@@ -225,6 +226,7 @@ def test_few_leading_coordinates_change_little(problem_of, monkeypatch):
     problem, model = problem_of(table, y, learners="auto")
     exact = polish_fit(problem, model, required=True)
     monkeypatch.setattr(polished_rows, "MAX_LEADING", 40)
+    monkeypatch.setattr(polished_rows, "FEW", 40)
     rough = polish_fit(problem, model, required=True)
     a, b = exact.predict(table), rough.predict(table)
     assert np.std(a - b) < 0.1 * np.std(a - truth)

@@ -73,7 +73,7 @@ def _choose_weight(
         problem, model = bagged.pose(number), bags[number].model
         if impossible(problem, model) is not None:
             return None
-        return refit_model(problem, model, TRAINING_PART).held_out_risk()
+        return refit_model(problem, model, TRAINING_PART, rough=True).held_out_risk()
 
     with one_blas_thread():
         jobs = [partial(job, number) for number in numbers]

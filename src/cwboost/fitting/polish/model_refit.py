@@ -50,24 +50,26 @@ class ModelRefit:
             smoothing.rescale(rows.switch_to(part))
         self.part = part
 
-    def run(self) -> None:
-        """Refit all scores, from their present values."""
+    def run(self, *, rough: bool = False) -> None:
+        """Refit all scores, from their present values; `rough` as in `refit`."""
         self.score()
         if len(self.rows) == 1:
-            self.found = [self._refit(0, MAX_STEPS)]
+            self.found = [self._refit(0, MAX_STEPS, rough=rough)]
             return
         risk = np.inf
         for _ in range(MAX_SWEEPS):
             before = risk
-            self.found = [self._refit(k, SWEEP_STEPS) for k in range(len(self.rows))]
+            self.found = [self._refit(k, SWEEP_STEPS, rough=rough) for k in range(len(self.rows))]
             risk = self.rows[-1].residuals()[0]
             edf = sum(float(found.edf.sum()) for found in self.found)
             if abs(before - risk) * self.rows[0].weight < SETTLED * self.dispersion * edf:
                 break
 
-    def _refit(self, k: int, max_steps: int) -> Refit:
-        n_rows = self.problem.prepared.n_observations(self.part)
-        return refit(self.rows[k], self.boosted.loss, n_rows, self.smoothing[k], max_steps)
+    def _refit(self, k: int, max_steps: int, *, rough: bool) -> Refit:
+        n_rows, loss = self.problem.prepared.n_observations(self.part), self.boosted.loss
+        return refit(
+            self.rows[k], loss, n_rows, self.smoothing[k], rough=rough, max_steps=max_steps
+        )
 
     def score(self) -> None:
         """Write the scores of the present coordinates."""

@@ -37,10 +37,12 @@ N_FOLDS = 5
 MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
 
 
-def refit_model(problem: FitProblem[Any], model: Model, part: int) -> ModelRefit:
-    """Refit the terms of a model to the rows of a part."""
+def refit_model(
+    problem: FitProblem[Any], model: Model, part: int, *, rough: bool = False
+) -> ModelRefit:
+    """Refit the terms of a model to the rows of a part; see `refit`."""
     out = ModelRefit(problem, model, part)
-    out.run()
+    out.run(rough=rough)
     return out
 
 
@@ -67,7 +69,7 @@ def polish_fit(
     with one_blas_thread():
         part = ModelRefit(problem, model, TRAINING_PART)
         if weight is None and prepared.has_validation:
-            part.run()
+            part.run(rough=True)
             weight = choose_weight(part.held_out_risk())
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
@@ -183,7 +185,8 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
         boosted = part.fit(model.best_iteration)
         boosted = boosted.at(boosted.n_iter)  # not the best iterate: these rows must not choose it
         if impossible(part, boosted) is None:
-            found.append(refit_model(part, boosted, TRAINING_PART).held_out_risk())
+            refitted = refit_model(part, boosted, TRAINING_PART, rough=True)
+            found.append(refitted.held_out_risk())
     return HeldOutRisk.total(found)
 
 

@@ -22,6 +22,7 @@ from .hessian import Gram, GramBlocks, Layout
 
 SLOT_STEP, SLOT_CURVATURE = 8, 9  # slots that boosting does not use
 MAX_LEADING = 500  # coordinates of the dense matrix
+FEW = 600  # coordinates of a model that all enter the dense matrix
 MAX_PENDING = 1 << 22  # numbers of cross-Grams that are held at a time: 32 MB
 
 
@@ -49,6 +50,7 @@ class PolishedRows:
         self.bases = [
             prepared.core_rows[k].matrix(problem.plans[k].basis.n_coef) for k in self.terms
         ]
+        self._turned_bases = [basis.T.tocsr() for basis in self.bases]
         self.weight = self.rows.weight(part)
         plans = [problem.plans[k] for k in self.terms]
         sums = self.weighted_sums(_core.ONES_SLOT).terms
@@ -70,7 +72,8 @@ class PolishedRows:
             key = plan.columns if len(plan.columns) == 1 else (plan.name, i)
             groups.setdefault(key, []).append(i)
         self.groups = list(groups.values())
-        self.layout = Layout.make([[self.places[i] for i in g] for g in self.groups], MAX_LEADING)
+        leading = FEW if len(self.u) <= FEW else MAX_LEADING
+        self.layout = Layout.make([[self.places[i] for i in g] for g in self.groups], leading)
 
     def switch_to(self, part: int) -> float:
         """Use the rows of another part; return the ratio of the weights of the two parts."""
@@ -135,10 +138,10 @@ class PolishedRows:
         if slot != _core.ONES_SLOT:
             sums = [of_all.reshape(self.n_outputs, -1)[self.output] for of_all in sums]
         of_set = dict(zip(distinct, sums, strict=True))
-        parts = zip(self.bases, self.sets, strict=True)
+        parts = zip(self._turned_bases, self.sets, strict=True)
         total = self.problem.prepared.shared_bins.sets[distinct[0]].total(sums[0])
         return WeightedSums(
-            [np.asarray(basis.T @ of_set[number]) for basis, number in parts], total
+            [np.asarray(turned @ of_set[number]) for turned, number in parts], total
         )
 
     def gradient(self) -> tuple[Floats, float]:
