@@ -20,6 +20,7 @@ STEPS, GRAMS, LINEAR_GRAMS = 15, 6, 2
 # Of boosting: per row and column; per row, per term and per coefficient in an iteration. Choosing
 # pairs means several fits.
 READ, RESIDUAL, TERM, COEF, FITS_OF_PAIRS = 180.0, 20.0, 5e3, 60.0, 3
+SWEEPS = 1.3  # cost of sweeps over several scores, per score, relative to a model of one score
 MIN_ROWS = 50  # with fewer, REML has too little to go by
 ALLOWED = 1e9  # nanoseconds that polish may always take
 
@@ -29,8 +30,8 @@ def impossible(problem: FitProblem[Any], model: Model) -> str | None:
     loss = model.loss
     if not loss.has_curvature:
         return f"the {loss.name} loss does not have a second derivative"
-    if model.n_outputs > 1:
-        return f"the {loss.name} loss has several scores per row"
+    if model.n_outputs > 1 and loss.core_name is None:
+        return f"the {loss.name} loss is written in Python and has several scores per row"
     if problem.prepared.n_observations(ALL_PART) < MIN_ROWS:
         return f"there are fewer than {MIN_ROWS} rows"
     if not any(term.chosen for term in model.terms.values()):
@@ -58,7 +59,8 @@ def polish_cost(problem: FitProblem[Any], model: Model) -> float:
     dense = min(sum(groups.values()), MAX_LEADING) ** 3 + sum(d**3 for d in groups.values())
     grams = LINEAR_GRAMS if model.loss.linear else GRAMS
     step = PASS * n * t + GROUP * len(groups) + CUBE * dense
-    return grams * (CROSS * n + BLOCK) * t * (t + 1) / 2 + STEPS * step
+    several = SWEEPS * model.n_outputs if model.n_outputs > 1 else 1.0
+    return several * (grams * (CROSS * n + BLOCK) * t * (t + 1) / 2 + STEPS * step)
 
 
 def boosted_cost(problem: FitProblem[Any], model: Model) -> float:
@@ -67,4 +69,4 @@ def boosted_cost(problem: FitProblem[Any], model: Model) -> float:
     fits = FITS_OF_PAIRS if any(len(term.columns) > 1 for term in terms) else 1
     search = TERM * len(terms) + COEF * sum(len(term.beta) for term in terms)
     read = READ * n * len(problem.prepared.columns)
-    return read + fits * max(model.n_iter, 1) * (RESIDUAL * n + search)
+    return read + fits * max(model.n_iter, 1) * (RESIDUAL * n + search) * model.n_outputs

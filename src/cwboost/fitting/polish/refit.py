@@ -109,19 +109,19 @@ def refit(
     smoothing: Smoothing,
     *,
     rough: bool = False,
+    max_steps: int = MAX_STEPS,
 ) -> Refit:
     """Refit the coordinates of `rows` and the smoothing, both starting at their present values.
 
-    `n_rows` is the number of observations that the weights stand for. `rough` is for a refit that
-    is only compared.
+    The present scores are in SLOT_F. `n_rows` is the number of observations that the weights stand
+    for. `rough` is for a refit that is only compared.
     """
-    rows.score()
     tolerance = ROUGH if rough else TOLERANCE
     gram: Gram | None = None
     constant, total, n_grams, edf = np.empty(0), 0.0, 0, np.inf
     risk, squares = rows.residuals()
     still = False  # the scores hardly move any more
-    for _ in range(MAX_STEPS):
+    for _ in range(max_steps):
         gradient, residual_sum = rows.gradient()
         if gram is None or not (loss.linear or still or n_grams == MAX_GRAMS):
             new_constant, new_total = rows.curvature()
