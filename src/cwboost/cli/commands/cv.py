@@ -35,7 +35,7 @@ from cwboost.selection.cv import cv
 from cwboost.selection.folds import KINDS, Folds
 from cwboost.selection.metrics import METRICS
 
-POLISH = {"auto": "auto", "always": True, "none": None}
+POLISH: dict[str, str | bool | None] = {"auto": "auto", "always": True, "none": None}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
