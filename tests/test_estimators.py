@@ -249,22 +249,26 @@ def test_classes_that_are_refused():
 
 
 def test_small_tables_are_fitted_without_validation_rows():
-    small = cb.CWBRegressor().fit(TABLE, Y)
+    small = cb.CWBRegressor(polish=None).fit(TABLE, Y)
     assert small.model_.validation_risk is None
     assert isinstance(small.model_.optimizer, cb.Plain)
 
 
 def test_cross_validation_chooses_the_iterations_of_small_tables():
-    small = cb.CWBRegressor().fit(TABLE, Y)
+    small = cb.CWBRegressor(polish=None).fit(TABLE, Y)
     by_cv = cb.CWBRegressorCV(cv=5).fit(TABLE, Y)
     assert small.n_iter_ == by_cv.n_iter_ != 200
-    assert cb.CWBRegressor(n_iter=30).fit(TABLE, Y).n_iter_ == 30
-    other = cb.CWBRegressor(random_state=1).fit(TABLE, Y).n_iter_
-    assert other == cb.CWBRegressor(random_state=1).fit(TABLE, Y).n_iter_  # deterministic
-    warm = cb.CWBRegressor(warm_start=True).fit(TABLE, Y)
+    assert cb.CWBRegressor(**SHORT).fit(TABLE, Y).n_iter_ == 30
+    other = cb.CWBRegressor(random_state=1, polish=None).fit(TABLE, Y).n_iter_
+    assert (
+        other == cb.CWBRegressor(random_state=1, polish=None).fit(TABLE, Y).n_iter_
+    )  # deterministic
+    warm = cb.CWBRegressor(warm_start=True, polish=None).fit(TABLE, Y)
     assert warm.fit(TABLE, Y).n_iter_ == small.n_iter_
     groups = np.arange(N) // 20
-    weighted = cb.CWBRegressor().fit(TABLE, Y, sample_weight=np.arange(1.0, N + 1), groups=groups)
+    weighted = cb.CWBRegressor(polish=None).fit(
+        TABLE, Y, sample_weight=np.arange(1.0, N + 1), groups=groups
+    )
     assert weighted.n_iter_ >= 1
 
 
@@ -296,21 +300,21 @@ def test_a_fit_that_reaches_the_default_cap_warns(monkeypatch):
 
 
 def test_large_tables_are_fitted_with_validation_rows():
-    large = cb.CWBRegressor().fit(BIG, BIG_Y)
+    large = cb.CWBRegressor(polish=None).fit(BIG, BIG_Y)
     assert large.model_.settings.fraction == 0.2
     assert isinstance(large.model_.optimizer, cb.Hybrid)
-    off = cb.CWBRegressor(validation=None).fit(BIG, BIG_Y)
+    off = cb.CWBRegressor(validation=None, polish=None).fit(BIG, BIG_Y)
     assert isinstance(off.model_.optimizer, cb.Plain)
     assert off.n_iter_ == 200
     weights = np.r_[np.ones(900), np.zeros(LARGE - 900)]  # rows of weight zero are ignored
-    absent = cb.CWBRegressor().fit(BIG, BIG_Y, sample_weight=weights)
-    whole = cb.CWBRegressor().fit(BIG[:900], BIG_Y[:900])
+    absent = cb.CWBRegressor(polish=None).fit(BIG, BIG_Y, sample_weight=weights)
+    whole = cb.CWBRegressor(polish=None).fit(BIG[:900], BIG_Y[:900])
     np.testing.assert_allclose(absent.predict(BIG), whole.predict(BIG), rtol=1e-9)
 
 
 def test_hybrid_without_validation_rows():
     assert isinstance(
-        cb.CWBRegressor(optimizer=cb.Hybrid(0.05)).fit(TABLE, Y).model_.optimizer, cb.Plain
+        cb.CWBRegressor(optimizer=cb.Hybrid(0.05), **SHORT).fit(TABLE, Y).model_.optimizer, cb.Plain
     )
     with pytest.raises(ValueError, match="Hybrid needs validation rows"):
         cb.CWBRegressor(optimizer=cb.Hybrid(), validation=None).fit(TABLE, Y)
@@ -461,7 +465,7 @@ def test_score_of_a_constant_target():
 
 @pytest.mark.parametrize("labels", [LABEL, KIND])
 def test_probabilities(labels):
-    fitted = cb.CWBClassifier(**SHORT).fit(TABLE, labels)
+    fitted = cb.CWBClassifier(n_iter=100, polish=None).fit(TABLE, labels)
     p = fitted.predict_proba(TABLE)
     response = fitted.model_.predict(TABLE)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -473,7 +477,7 @@ def test_probabilities(labels):
 
 @pytest.mark.parametrize("labels", [LABEL, KIND])
 def test_contributions_sum_to_the_score(labels):
-    fitted = cb.CWBClassifier(**SHORT).fit(TABLE, labels)
+    fitted = cb.CWBClassifier(n_iter=100, polish=None).fit(TABLE, labels)
     parts, names = fitted.transform(TABLE), fitted.get_feature_names_out()
     q = 1 if len(fitted.classes_) == 2 else 3
     assert parts.shape == (N, len(names))
