@@ -11,6 +11,7 @@ import pytest
 
 import cwboost as cb
 from cwboost.export.model_file import ModelFileError, from_dict, to_dict
+from cwboost.fitting import bag_polish
 from cwboost.fitting.bags import BaggedFit
 from cwboost.fitting.input_data import Split
 from cwboost.fitting.preparation import prepare
@@ -429,3 +430,110 @@ def test_main_effects_and_pairs_share_the_time_limit(monkeypatch):
     table, y = make_table()
     cb.fit(table, y, n_iter=3, bags=2, interactions=[("x", "z")], time_limit=100.0, n_threads=1)
     assert limits == [50.0, 50.0]
+
+
+# --- polish ---------------------------------------------------------------------------------------
+
+
+def polished_rows(n=800, seed=0, loss="squared"):
+    rng = np.random.default_rng(seed)
+    table = {name: rng.uniform(-2, 2, n) for name in "abcd"}
+    f = np.sin(2 * table["a"]) + table["b"]
+    if loss == "binomial":
+        return table, (rng.random(n) < 1 / (1 + np.exp(-f))).astype(int), f
+    return table, f + rng.normal(size=n), f
+
+
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_a_polished_average_is_refitted_to_all_rows(loss):
+    errors = []
+    for seed in range(3):
+        table, y, truth = polished_rows(seed=seed, loss=loss)
+        options = {"loss": loss, "bags": 4, "n_iter": 300}
+        plain = cb.fit(table, y, **options)
+        model = cb.fit(table, y, polish="auto", **options)
+        assert model.polish.weight > 0.0
+        assert plain.polish is None
+        np.testing.assert_allclose(
+            model.boosted.predict(table, "score"), plain.predict(table, "score"), atol=1e-12
+        )
+        errors.append([np.std(m.predict(table, "score") - truth) for m in (plain, model)])
+    before, after = np.mean(errors, axis=0)
+    assert after < 0.95 * before
+
+
+def test_the_weight_of_a_polished_average(monkeypatch):
+    """At weight 1 it is the polished fit of all rows with the same terms."""
+    table, y, _ = polished_rows()
+    monkeypatch.setattr(bag_polish, "choose_weight", lambda risk: 1.0)
+    model = cb.fit(table, y, bags=4, n_iter=300, polish=True)
+    whole = cb.polish(cb.fit(table, y, n_iter=300), table, y, weight=1.0)
+    assert model.polish.weight == 1.0
+    difference = np.std(model.predict(table) - whole.predict(table))
+    assert difference < 0.05 * np.std(y)
+    assert sum(model.polish.edf.values()) == pytest.approx(sum(whole.polish.edf.values()), rel=0.1)
+    monkeypatch.setattr(bag_polish, "choose_weight", lambda risk: 0.0)
+    kept = cb.fit(table, y, bags=4, n_iter=300, polish=True)
+    assert "prefer the boosted model" in kept.polish.reason
+    np.testing.assert_array_equal(kept.predict(table), model.boosted.predict(table))
+
+
+def test_few_bags_choose_the_weight_of_many_rows(monkeypatch):
+    table, y, _ = polished_rows()
+    used = []
+    held_out_risk = bag_polish.held_out_risk
+
+    def remember(*arguments):
+        used.append(arguments)
+        return held_out_risk(*arguments)
+
+    monkeypatch.setattr(bag_polish, "held_out_risk", remember)
+    monkeypatch.setattr(bag_polish, "ENOUGH_ROWS", 400)  # a bag leaves out 160
+    cb.fit(table, y, bags=5, n_iter=50, polish="auto")
+    assert len(used) == 3
+
+
+def test_what_a_polished_average_can_do(tmp_path):
+    table, y, _ = polished_rows()
+    model = cb.fit(table, y, bags=4, n_iter=300, polish=True)
+    model.save(tmp_path / "m.json")
+    for other in (cb.load(tmp_path / "m.json"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other.predict(table), model.predict(table))
+        np.testing.assert_array_equal(other.boosted.predict(table), model.boosted.predict(table))
+        assert other.polish.edf == model.polish.edf
+    band = model.band("a", kind="simultaneous")
+    assert np.all(band["lower"] < band["upper"])
+    assert np.all(
+        model.band("a", source="bags")["lower"] <= model.band("a", source="bags")["upper"]
+    )
+    draws = model.with_bands(table, y, n_boot=10)
+    assert max(draws.bands.n_iter) > 10
+    assert np.all(draws.band("a")["lower"] < draws.band("a")["upper"])
+    intervals = model.intervals(table, y, kind="bags")
+    found = intervals.predict(table)
+    assert 0.85 < np.mean((found["lower"] <= y) & (y <= found["upper"])) < 0.95
+    edited = model.edit("zero", "b")
+    assert edited.predict(table).std() < model.predict(table).std()
+    np.testing.assert_allclose(unedited(edited).predict(table), model.boosted.predict(table))
+    scores = model.intercept + sum(model.contributions(table).values())
+    np.testing.assert_allclose(scores, model.predict(table), atol=1e-10)
+    assert "refitted together" in model.summary()
+    drop = model.importance("drop", table=table, y=y, folds=3)
+    assert set(list(drop["column"])[:2]) == {"a", "b"}
+    for call in (lambda: model.at(3), lambda: model.extend(3, table, y)):
+        with pytest.raises(ValueError, match="average of 4 bags"):
+            call()
+    with pytest.raises(ValueError, match="fit again with bags= and polish='auto'"):
+        cb.polish(model, table, y)
+
+
+def test_averages_that_cannot_be_polished_say_why():
+    table, y, _ = polished_rows(200)
+    model = cb.fit(table, y, loss="absolute", bags=3, polish="auto")
+    assert "second derivative" in model.polish.reason
+    with pytest.raises(ValueError, match="second derivative"):
+        cb.fit(table, y, loss="absolute", bags=3, polish=True)
+    pairs = cb.fit(table, y, bags=3, interactions=2, polish=True)
+    assert len(pairs.polish.edf) > 4
+    estimator = cb.CWBRegressor(bags=3, n_jobs=1).fit(table, y)
+    assert estimator.model_.polish is not None

@@ -145,9 +145,7 @@ class BaggedFit:
     def fit(self, before: Mapping[int, FittedBag]) -> tuple[Model, FittedBags]:
         """Return the average and the bags; each continues from what it was before."""
         done: FittedBags = {}
-        data, options = self.prepared.data, self.options
-        begin = StartingPoint.of(data, data.split, options.start, options.scale)
-        all_rows = FitProblem.make(self.prepared, options.optimizer, begin)
+        all_rows, options = self.pose_all(), self.options
         try:
             jobs = [self._job(k, before.get(k)) for k in range(len(self.draw.held))]
             run_all(jobs, self.n_threads, self.bar, "bag", done.__setitem__)
@@ -157,14 +155,31 @@ class BaggedFit:
             raise Interrupted(_average(all_rows, self.draw, done, options.patience)) from None
         return _average(all_rows, self.draw, done, options.patience), done
 
+    def pose_all(self) -> FitProblem[PreparedRows]:
+        """Return the fit to all rows, on which the average is judged."""
+        data, options = self.prepared.data, self.options
+        begin = StartingPoint.of(data, data.split, options.start, options.scale)
+        return FitProblem.make(self.prepared, options.optimizer, begin)
+
     def _job(self, number: int, before: FittedBag | None) -> Callable[[Halt], FittedBag]:
         n_bags, threads = len(self.draw.held), self.n_threads
         rounds = -(-n_bags // threads)
         options = self.options.within(1 / rounds)
-        alone = replace(self.prepared, n_threads=1)
         held, inner = self.draw.held[number], max(1, threads // n_bags)
         main = None if before is None else before.model
-        return lambda halt: _fit_bag(alone, held, options, main, inner, halt)
+        return lambda halt: _fit_bag(self.pose(number, inner), held, options, main, halt)
+
+    def pose(self, number: int, n_threads: int = 1) -> FitProblem[PreparedRows]:
+        """Return the fit of one bag; the rows that it leaves out are its validation rows."""
+        held, w, options = self.draw.held[number], self.prepared.data.weights, self.options
+        return FitProblem.pose(
+            replace(self.prepared, n_threads=1),
+            Split(np.where(held, 0.0, w), np.where(held, w, 0.0), w),
+            options.optimizer,
+            start=options.start,
+            scale=options.scale,
+            n_threads=n_threads,
+        )
 
 
 def fit_bags(
@@ -178,30 +193,45 @@ def fit_bags(
     """Return the average of fits, each without the rows that its bag leaves out.
 
     Pairs are ranked on the average of main effects, from which every bag then continues. All bags
-    have the same pairs.
+    have the same pairs. The average is polished if the options ask for it.
     """
-    threads = threads_for(n_threads)
+    bagged = BaggedFit(prepared, draw, options, threads_for(n_threads), bar)
+    model, bagged, bags = _boost_bags(bagged, interactions)
+    if not options.polish:
+        return model
+    from .bag_polish import polish_average
 
-    def fit(terms: PreparedRows, before: FittedBags) -> tuple[Model, FittedBags]:
-        return BaggedFit(terms, draw, options, threads, bar).fit(before)
+    try:
+        return polish_average(bagged, bags, model)
+    except KeyboardInterrupt:
+        raise Interrupted(model) from None
 
+
+def _boost_bags(
+    bagged: BaggedFit, interactions: int | str | Pairs | None
+) -> tuple[Model, BaggedFit, FittedBags]:
+    """Return the average, the fit whose terms it has, and its bags."""
+    prepared, bar, options = bagged.prepared, bagged.bar, bagged.options
     if interactions is None:
-        return fit(prepared, {})[0]
+        model, bags = bagged.fit({})
+        return model, bagged, bags
     interactions = usable_rule(interactions, not options.optimizer.ends_on_all_rows)
-    options = options.within(1 / n_stages(interactions))
-    main, main_bags = fit(prepared, {})
+    bagged = replace(bagged, options=options.within(1 / n_stages(interactions)))
+    main, main_bags = bagged.fit({})
     with_all, ranking = with_pairs(prepared, main, interactions, bar)
     if len(with_all.plans) == len(main.terms):
-        return replace(main, interactions=ranking)
-    model, bags = fit(with_all, main_bags)
+        return replace(main, interactions=ranking), bagged, main_bags
+    full = replace(bagged, prepared=with_all)
+    model, bags = full.fit(main_bags)
     if interactions != "auto" or ranking is None:
-        return replace(model, interactions=ranking)
-    kept = _choose_pairs(with_all, draw, (main, main_bags), (model, bags))
+        return replace(model, interactions=ranking), full, bags
+    kept = _choose_pairs(with_all, bagged.draw, (main, main_bags), (model, bags))
     if 0 < len(kept) < len(model.terms) - len(main.terms):
-        model, _ = fit(with_pairs(prepared, main, kept, bar)[0], main_bags)
+        full = replace(bagged, prepared=with_pairs(prepared, main, kept, bar)[0])
+        model, bags = full.fit(main_bags)
     if kept and lowest_risk(model) < lowest_risk(main):
-        return replace(model, interactions=ranking.with_pairs(kept))
-    return without_pairs(main, ranking)
+        return replace(model, interactions=ranking.with_pairs(kept)), full, bags
+    return without_pairs(main, ranking), bagged, main_bags
 
 
 def _choose_pairs(
@@ -238,24 +268,13 @@ def _choose_pairs(
 
 
 def _fit_bag(
-    prepared: PreparedRows,
+    problem: FitProblem[PreparedRows],
     held: NDArray[np.bool_],
     options: FitOptions,
     main: Model | None,
-    n_threads: int,
     halt: Halt,
 ) -> FittedBag:
     context = RunContext(HaltCallback(halt))
-    w = prepared.data.weights
-    split = Split(np.where(held, 0.0, w), np.where(held, w, 0.0), w)
-    problem = FitProblem.pose(
-        prepared,
-        split,
-        options.optimizer,
-        start=options.start,
-        scale=options.scale,
-        n_threads=n_threads,
-    )
     model, history = problem.template(options.patience), _core.Path()
     if main is not None:
         model, history = problem.continue_from(model, main)

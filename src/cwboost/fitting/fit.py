@@ -175,8 +175,6 @@ def fit(
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
-        if polish is True:
-            raise ValueError("polish: an average of bags cannot be polished; leave out one of them")
         fit_input, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
         with reading(table, bar):
             checked = read_rows(fit_input, learners, as_loss(loss), 0)

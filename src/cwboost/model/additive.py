@@ -23,7 +23,7 @@ from .path_checks import check_not_averaged, check_not_edited
 from .records import Bags, Bands, ColumnFacts, Edit, Polish, Ranking, Sizes
 from .scoring import predict_rows, warn_of, write_effects
 from .settings import Settings
-from .term import Term, with_coefficients, with_means
+from .term import Term, averaged, with_coefficients, with_means
 
 if TYPE_CHECKING:
     from .prediction import Predictor
@@ -114,7 +114,7 @@ class AdditiveModel:
 
     @property
     def boosted(self) -> Self:
-        """The model before polish: the best iterate of the boosted fit."""
+        """The model before polish: the best iterate of the boosted fit, or the average of bags."""
         if self.polish is None:
             return self
         return self._at(self.best_iteration, self.path)
@@ -132,7 +132,7 @@ class AdditiveModel:
         same = m == self.best_iteration and (self.polish is None or self.polish.weight == 0.0)
         return replace(
             boosted,
-            terms=with_coefficients(boosted, path, m),
+            terms=with_coefficients(boosted, path, m) if self.bags is None else averaged(boosted),
             path=path,
             best_iteration=m,
             shares=self.shares if same else None,

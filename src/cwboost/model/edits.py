@@ -15,7 +15,7 @@ done to a basis is asked of the basis (terms/bases/base.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -34,7 +34,7 @@ from cwboost.terms.encoders import level_text
 
 from .model import Model
 from .records import Edit, Sizes
-from .term import Term, column_groups, find_terms, with_coefficients
+from .term import Term, averaged, column_groups, find_terms, with_coefficients
 
 LEAST_SHARE = 1e-9  # of the largest mass; coefficients without rows follow their neighbours
 
@@ -295,7 +295,8 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
 def unedited(model: Model) -> Model:
     """Return the model as it was fitted, without its importance.
 
-    Its coefficients are replayed from the path, or averaged again from its bags.
+    Its coefficients are replayed from the path, or averaged again from its bags. A polished model
+    returns to its boosted fit; `cb.polish` polishes it again.
 
     Examples
     --------
@@ -307,12 +308,12 @@ def unedited(model: Model) -> Model:
     if not model.edits:
         return model
     start = model.start_vector - np.sum([edit.shift for edit in model.edits], axis=0)
-    if model.bags is not None:
-        means = {name: coef.mean(axis=0) for name, coef in model.bags.coef.items()}
-        averaged = {name: replace(model.terms[name], beta=beta) for name, beta in means.items()}
-        terms: Mapping[str, Term] = MappingProxyType({**model.terms, **averaged})
-    else:
+    if model.polish is not None and model.polish.weight > 0.0:
+        return replace(model, edits=()).boosted
+    if model.bags is None:
         terms = with_coefficients(model, model.path, model.best_iteration)
+    else:
+        terms = averaged(model)
     return replace(model, terms=terms, start_vector=start, edits=())
 
 

@@ -131,6 +131,14 @@ def with_coefficients(model: AdditiveModel, path: Path, m: int) -> Mapping[str, 
     return MappingProxyType(out)
 
 
+def averaged(model: AdditiveModel) -> Mapping[str, Term]:
+    """Return the terms of an average of bags with the mean coefficients of its bags."""
+    assert model.bags is not None
+    means = {name: coef.mean(axis=0) for name, coef in model.bags.coef.items()}
+    new = {name: replace(model.terms[name], beta=beta) for name, beta in means.items()}
+    return MappingProxyType({**model.terms, **new})
+
+
 def with_means(terms: Mapping[str, Term], means: Mapping[str, Floats]) -> Mapping[str, Term]:
     """Return the terms with other mean rows of their bases, (n_coef,) by the name of the term."""
     out = dict(terms)

@@ -119,14 +119,18 @@ def _with_draws(
 def _with_polished_bands(
     model: Model, binned: PreparedRows, n_boot: int, seed: int, n_threads: int, bar: Progress
 ) -> Model:
-    """Return a polished model with bands whose draws were boosted and polished as it was."""
+    """Return a polished model with bands whose draws were boosted and polished as it was.
+
+    A draw of an average of bags is a single fit.
+    """
+    n_iter = model.n_iter if model.bags is None else max(model.bags.n_iter)
 
     def fit_draw(draw_seed: int, halt: Halt) -> BootstrapFit:
         counts, w = draw_counts(binned.data, draw_seed), binned.data.weights
         held = None if model.settings.validation == "none" else np.where(counts == 0, w, 0.0)
         problem = FitProblem.pose(binned, Split(counts * w, held, counts * w), model.optimizer)
         patience = None if held is None else model.settings.patience
-        fitted = problem.fit(model.n_iter, patience=patience, halt=halt)
+        fitted = problem.fit(n_iter, patience=patience, halt=halt)
         fitted = polish_like(problem, fitted, model)
         coef = {name: term.beta for name, term in fitted.terms.items() if term.chosen}
         ratio = _residual_ratio(problem.residuals(fitted), w, counts)

@@ -303,8 +303,11 @@ def _training_rows(fits: IntervalFits, kind: Kind, folds: Any) -> list[Marks]:
 
 
 def _calibrate_bags(fits: IntervalFits) -> CalibratedModels:
-    """Return the bagged model, calibrated with each row's mean score over the bags without it."""
-    model, data = fits.model, fits.binned.data
+    """Return the bagged model, calibrated with each row's mean score over the bags without it.
+
+    It is the model before polish, because the refit has used all rows.
+    """
+    model, data = fits.model.boosted, fits.binned.data
     assert model.bags is not None
     old = model.settings
     held = draw_bags(len(model.bags), old.fraction, data, old.seed).held

@@ -26,7 +26,7 @@ from cwboost.fitting.scores import score_batch
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
-from cwboost.model.path_checks import check_has_path, check_not_edited
+from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import GONE, Polish
 
 from .cost import impossible, too_slow
@@ -35,6 +35,7 @@ from .posterior import posterior_factors
 from .refit import Refit, Smoothing, refit
 from .weight import HeldOutRisk, choose_weight, combine
 
+PREFERS_BOOSTED = "held-out rows prefer the boosted model"  # why a model is not polished
 N_FOLDS = 5
 MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
 
@@ -89,8 +90,7 @@ def polish_fit(
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
         if weight == 0.0:
-            words = "held-out rows prefer the boosted model"
-            return replace(model, polish=Polish.skipped(words, model.start_vector))
+            return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
         if prepared.has_validation:
             smoothing.rescale(rows.switch_to(ALL_PART))
         found = refit(rows, loss, prepared.n_observations(rows.part), smoothing)
@@ -160,7 +160,11 @@ def polish(
         )
     if weight is not None and not (is_number(weight) and 0.0 < weight <= 1.0):
         raise ValueError(f"weight: expected a number above 0 and up to 1, got {weight!r}")
-    check_has_path(model, "polish")
+    if model.bags is not None:
+        raise ValueError(
+            "polish: the model is an average of bags, whose rows are not known any more; fit again "
+            "with bags= and polish='auto'"
+        )
     check_not_edited(model, "polish")
     boosted = model.boosted
     fit_input = FitInput.of(

@@ -1,0 +1,82 @@
+"""Polish an average of bags: its terms are refitted once, to all rows.
+
+The rows that bags left out choose the weight of the refit: some bags are refitted to their own rows
+for that. Averaging refits of all bags predicts no better and takes several times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cwboost._core import TRAINING_PART
+from cwboost.model.model import Model
+from cwboost.model.records import Polish
+
+from .bags import BaggedFit, FittedBag
+from .parallel_fits import Halt, run_all
+from .polish.cost import ALLOWED, boosted_cost, impossible, polish_cost
+from .polish.polish import PREFERS_BOOSTED, PolishedPart, held_out_risk
+from .polish.weight import HeldOutRisk, choose_weight
+from .problem import FitProblem
+from .smoothing import one_blas_thread
+
+ENOUGH_ROWS = 5000  # left-out rows that choose the weight; a row counts in every bag without it
+MIN_BAGS = 2
+
+
+def polish_average(bagged: BaggedFit, bags: Mapping[int, FittedBag], model: Model) -> Model:
+    """Return the polished average of bags; a model that cannot be polished says why."""
+    required, problem = bagged.options.polish is True, bagged.pose_all()
+    numbers = _bags_for_weight(bagged, sorted(bags))
+    reason = impossible(problem, model)
+    if reason is None and not required:
+        reason = _too_slow(problem, model, [bag.model for bag in bags.values()], len(numbers))
+    if reason is not None and required:
+        raise ValueError(f"polish: {reason}")
+    if reason is not None:
+        return replace(model, polish=Polish.skipped(reason, model.start_vector))
+    weight = _choose_weight(bagged, bags, numbers)
+    if weight == 0.0:
+        return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
+    with one_blas_thread():
+        return PolishedPart.of(problem, model, TRAINING_PART).model(weight)
+
+
+def _bags_for_weight(bagged: BaggedFit, numbers: Sequence[int]) -> list[int]:
+    """Return the first bags that left out enough rows together, or all."""
+    left_out = np.cumsum(np.count_nonzero(bagged.draw.held[numbers], axis=1))
+    n = max(MIN_BAGS, int(np.searchsorted(left_out, ENOUGH_ROWS)) + 1)
+    return list(numbers[:n])
+
+
+def _too_slow(
+    problem: FitProblem[Any], average: Model, models: Sequence[Model], n_refits: int
+) -> str | None:
+    """Return how long polish would take if that is too long, else None."""
+    cost = (n_refits + 1) * polish_cost(problem, average)
+    if cost > max(sum(boosted_cost(problem, model) for model in models), ALLOWED):
+        return f"it would take about {cost / 1e9:.2g} s, longer than boosting"
+    return None
+
+
+def _choose_weight(
+    bagged: BaggedFit, bags: Mapping[int, FittedBag], numbers: Sequence[int]
+) -> float:
+    """Return the weight of the refit that the rows which some bags left out choose."""
+
+    def job(number: int, _halt: Halt) -> HeldOutRisk | None:
+        problem, model = bagged.pose(number), bags[number].model
+        if impossible(problem, model) is not None:
+            return None
+        part = PolishedPart.of(problem, model, TRAINING_PART)
+        return held_out_risk(part.rows, problem, model, part.found.dispersion)
+
+    with one_blas_thread():
+        jobs = [partial(job, number) for number in numbers]
+        found = run_all(jobs, bagged.n_threads, bagged.bar, "polished bag")
+    return choose_weight(HeldOutRisk.total([risk for risk in found if risk is not None]))
