@@ -392,18 +392,19 @@ void bind_loop(nb::module_& m) {
   nb::class_<PythonOptions>(m, "RunOptions", "How far a run goes, and what it calls on its way.")
       .def(
           "__init__",
-          [](PythonOptions* self, int n_iter, int patience, std::optional<int> n_given,
-             std::optional<double> time_limit, decltype(PythonOptions::after) after,
-             double after_every, decltype(PythonOptions::save) save) {
-            new (self) PythonOptions{{n_iter, patience, n_given},
+          [](PythonOptions* self, int n_iter, int patience, double tolerance,
+             std::optional<int> n_given, std::optional<double> time_limit,
+             decltype(PythonOptions::after) after, double after_every,
+             decltype(PythonOptions::save) save) {
+            new (self) PythonOptions{{n_iter, patience, tolerance, n_given},
                                      time_limit,
                                      std::move(after),
                                      after_every,
                                      std::move(save)};
           },
-          "n_iter"_a, nb::kw_only(), "patience"_a = 0, "n_given"_a = nb::none(),
-          "time_limit"_a = nb::none(), "after"_a = nb::none(), "after_every"_a = 0.0,
-          "save"_a = nb::none());
+          "n_iter"_a, nb::kw_only(), "patience"_a = 0, "tolerance"_a = 0.0,
+          "n_given"_a = nb::none(), "time_limit"_a = nb::none(), "after"_a = nb::none(),
+          "after_every"_a = 0.0, "save"_a = nb::none());
   nb::class_<ReplayProblem>(m, "ReplayProblem", "What a path needs to be replayed without rows.")
       .def("__init__", &make_replay, "optimizer"_a, "n_coef"_a, "n_outputs"_a = 1, nb::kw_only(),
            "scale"_a = 1.0, "has_validation"_a = false);

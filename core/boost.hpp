@@ -43,7 +43,8 @@ struct BoostProblem {
 
 struct RunOptions {
   int n_iter;
-  int patience = 0;  // iterations without a new best validation risk; 0: never stop early
+  int patience = 0;      // iterations without a better validation risk; 0: never stop early
+  Real tolerance = 0.0;  // a better risk is lower by this share of the reduction since the start
   // The history may be a checkpoint of an interrupted run: its first n_given iterations were given
   // to that run, which made the others itself and must end with the same bits as without the
   // interruption. None: the whole history was given.
@@ -100,6 +101,7 @@ class Boost {
         if (!live) compare(history, m);
         if (path.risks.back().validation < path.risks[static_cast<Size>(best_)].validation)
           best_ = m;
+        if (is_better(path.risks, m, better_, options.tolerance)) better_ = m;
         if (!live && options.recorded) options.recorded(m);
         if (m <= given) continue;
         if (options.after) options.after(m, path.risks.back(), path.moves.back());
@@ -197,11 +199,12 @@ class Boost {
 
   bool must_stop(int patience, int patient_from) const {
     if (!problem_.parts.validation || patience <= 0 || !optimizer_->may_stop_early()) return false;
-    const int since = std::max({best_, path.switched_after, patient_from});
+    const int since = std::max({better_, path.switched_after, patient_from});
     return out_of_patience(path.n_iter(), since, patience);
   }
 
-  int best_ = 0;  // iterate with the lowest validation risk so far, the first of equals
+  int best_ = 0;    // iterate with the lowest validation risk so far, the first of equals
+  int better_ = 0;  // last iterate that was better than those before by more than the tolerance
   BoostProblem problem_;
   std::unique_ptr<Optimizer> optimizer_;
   Point point_;

@@ -18,6 +18,14 @@ inline int best_iteration(std::span<const Risks> risks) {
   return static_cast<int>(best);
 }
 
+// Whether the validation risk of iterate m is lower than that of iterate `than` by more than a
+// share of what has been gained until then.
+inline bool is_better(std::span<const Risks> risks, int m, int than, Real tolerance) {
+  const Real risk = risks[static_cast<Size>(m)].validation;
+  const Real old = risks[static_cast<Size>(than)].validation;
+  return old - risk > tolerance * (risks[0].validation - old);
+}
+
 // Whether `patience` iterations have passed since iteration `since`, the best one so far.
 inline bool out_of_patience(int n_iter, int since, int patience) {
   return n_iter - since >= patience;

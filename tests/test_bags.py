@@ -481,16 +481,16 @@ def test_the_weight_of_a_polished_average(monkeypatch):
 def test_few_bags_choose_the_weight_of_many_rows(monkeypatch):
     table, y, _ = polished_rows()
     used = []
-    held_out_risk = bag_polish.held_out_risk
+    pose = BaggedFit.pose
 
-    def remember(*arguments):
-        used.append(arguments)
-        return held_out_risk(*arguments)
+    def remember(self, number, n_threads=1):
+        used.append(number)
+        return pose(self, number, n_threads)
 
-    monkeypatch.setattr(bag_polish, "held_out_risk", remember)
+    monkeypatch.setattr(BaggedFit, "pose", remember)
     monkeypatch.setattr(bag_polish, "ENOUGH_ROWS", 400)  # a bag leaves out 160
     cb.fit(table, y, bags=5, n_iter=50, polish="auto")
-    assert len(used) == 3
+    assert sorted(used) == [0, 0, 1, 1, 2, 2, 3, 4]  # boosted, and the first three refitted
 
 
 def test_what_a_polished_average_can_do(tmp_path):

@@ -302,9 +302,9 @@ def test_a_fit_that_reaches_the_default_cap_warns(monkeypatch):
 def test_large_tables_are_fitted_with_validation_rows():
     large = cb.CWBRegressor(polish=None).fit(BIG, BIG_Y)
     assert large.model_.settings.fraction == 0.2
-    assert isinstance(large.model_.optimizer, cb.Hybrid)
+    assert large.model_.optimizer == cb.Plain(rate=0.5)
     off = cb.CWBRegressor(validation=None, polish=None).fit(BIG, BIG_Y)
-    assert isinstance(off.model_.optimizer, cb.Plain)
+    assert off.model_.optimizer == cb.Plain()
     assert off.n_iter_ == 200
     weights = np.r_[np.ones(900), np.zeros(LARGE - 900)]  # rows of weight zero are ignored
     absent = cb.CWBRegressor(polish=None).fit(BIG, BIG_Y, sample_weight=weights)

@@ -16,11 +16,10 @@ import cwboost as cb
 import sharding
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
-from cwboost.fitting.polish import polished_rows
+from cwboost.fitting.polish import model_refit, polished_rows
 from cwboost.fitting.polish import refit as polish_refit
+from cwboost.fitting.polish.model_refit import ModelRefit
 from cwboost.fitting.polish.polish import polish_fit
-from cwboost.fitting.polish.polished_rows import PolishedRows
-from cwboost.fitting.polish.refit import Smoothing, refit
 from cwboost.fitting.polish.weight import HeldOutRisk, choose_weight
 from cwboost.fitting.problem import FitProblem
 from cwboost.losses import as_loss
@@ -151,16 +150,16 @@ def test_cross_grams_are_weighted_by_a_slot(problem_of):
 def test_the_refit_is_stationary(problem_of, monkeypatch, loss, weighted):
     """At the end the penalised gradient is zero and REML does not want other smoothing."""
     monkeypatch.setattr(polish_refit, "TOLERANCE", 1e-7)
-    monkeypatch.setattr(polish_refit, "MAX_STEPS", 300)
+    monkeypatch.setattr(model_refit, "MAX_STEPS", 300)
     monkeypatch.setattr(polish_refit, "CHANGED", 1e-4)
     monkeypatch.setattr(polish_refit, "MAX_GRAMS", 30)
+    monkeypatch.setattr(polish_refit, "STILL", 0.0)
     table, y, _ = make_rows(300, loss)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
     problem, model = problem_of(table, y, loss=loss, learners=FEW, weights=weights)
-    rows = PolishedRows(problem, model, TRAINING_PART)
-    smoothing = Smoothing(rows)
-    n_rows = problem.prepared.n_observations(TRAINING_PART)
-    found = refit(rows, model.loss, n_rows, smoothing)
+    part = ModelRefit(problem, model, TRAINING_PART)
+    part.run()
+    [rows], [smoothing], [found] = part.rows, part.smoothing, part.found
     x, w = design(rows), np.ones(len(y)) if weights is None else weights
     eta = found.intercept + x @ found.u
     np.testing.assert_allclose(eta, problem.local_rows.read(SLOT_F)[0], atol=1e-8)
@@ -204,10 +203,11 @@ def _loss_of(name, y, score):
 def test_known_smoothing_gives_penalised_least_squares(problem_of):
     table, y, _ = make_rows()
     problem, model = problem_of(table, y, learners=FEW)
-    rows = PolishedRows(problem, model, TRAINING_PART)
+    part = ModelRefit(problem, model, TRAINING_PART)
+    [rows], [smoothing] = part.rows, part.smoothing
     x = design(rows)
-    penalty = Smoothing(rows).diagonal()
-    rows.score()
+    penalty = smoothing.diagonal()
+    part.score()
     rows.residuals()
     constant, total = rows.curvature()
     factor = rows.gram(constant, total).factor(penalty)
@@ -226,6 +226,7 @@ def test_few_leading_coordinates_change_little(problem_of, monkeypatch):
     problem, model = problem_of(table, y, learners="auto")
     exact = polish_fit(problem, model, required=True)
     monkeypatch.setattr(polished_rows, "MAX_LEADING", 40)
+    monkeypatch.setattr(polished_rows, "FEW", 40)
     rough = polish_fit(problem, model, required=True)
     a, b = exact.predict(table), rough.predict(table)
     assert np.std(a - b) < 0.1 * np.std(a - truth)
@@ -453,9 +454,9 @@ def test_bands_follow_the_posterior(problem_of):
     polished = polish_fit(problem, model, required=True)
     band = polished.band("a", 50)
     width = np.asarray(band["upper"] - band["lower"]) / (2 * 1.959964)
-    rows = PolishedRows(problem, model, TRAINING_PART)
-    smoothing = Smoothing(rows)
-    found = refit(rows, model.loss, float(len(y)), smoothing)
+    part = ModelRefit(problem, model, TRAINING_PART)
+    part.run()
+    [rows], [smoothing], [found] = part.rows, part.smoothing, part.found
     x = design(rows)
     xc = x - x.mean(axis=0)
     inverse = np.linalg.inv(xc.T @ xc + np.diag(smoothing.diagonal()))
@@ -497,3 +498,79 @@ def test_tiny_tables_never_fail(seed, n, loss):
         return
     model = cb.fit(table, y, loss=loss, learners=[*FEW, ...], n_iter=50, polish="auto")
     assert np.isfinite(model.predict(table)).all()
+
+
+# --- several scores -------------------------------------------------------------------------------
+
+
+def make_classes(n=1500, seed=0):
+    """Return a table, labels of three classes and their true scores."""
+    rng = np.random.default_rng(seed)
+    table = {name: rng.uniform(-2, 2, n) for name in "abc"}
+    scores = np.column_stack([np.sin(2 * table["a"]), table["b"], np.zeros(n)])
+    labels = np.array(["u", "v", "w"])[np.argmax(scores + rng.gumbel(size=(n, 3)), axis=1)]
+    return table, labels, scores
+
+
+def test_scores_of_classes_are_refitted_in_turn(tmp_path):
+    errors = []
+    for seed in range(3):
+        table, labels, scores = make_classes(seed=seed)
+        options = {"loss": "multinomial", "n_iter": 400, "validation": 0.2}
+        boosted = cb.fit(table, labels, **options)
+        model = cb.fit(table, labels, polish=True, **options)
+        assert model.polish.weight > 0.0
+        np.testing.assert_array_equal(model.boosted.predict(table), boosted.predict(table))
+        truth = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        errors.append([np.mean((m.predict(table) - truth) ** 2) for m in (boosted, model)])
+    before, after = np.mean(errors, axis=0)
+    assert after < 0.9 * before
+    assert sum(model.polish.edf.values()) > 5.0
+    assert not model.polish.factors
+    with pytest.raises(ValueError, match="does not have bands of source 'bayesian'"):
+        model.band("a", source="bayesian")
+    model.save(tmp_path / "m.json")
+    other = cb.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(other.predict(table), model.predict(table))
+    np.testing.assert_array_equal(other.boosted.predict(table), boosted.predict(table))
+
+
+def test_two_scores_are_close_to_one():
+    """Two classes as multinomial: the difference of the scores is nearly the binomial refit."""
+    table, y, _ = make_rows(1000, "binomial")
+    one, two = (
+        cb.polish(cb.fit(table, y, FEW, loss=loss, n_iter=300), table, y, weight=1.0)
+        for loss in ("binomial", "multinomial")
+    )
+    p, q = one.predict(table), np.asarray(two.predict(table))[:, 1]
+    assert np.mean(np.abs(p - q)) < 0.02
+
+
+def test_the_sweeps_lower_the_penalised_risk(problem_of, monkeypatch):
+    """At the end the gradient of every score is that of its penalty."""
+    monkeypatch.setattr(model_refit, "MAX_SWEEPS", 60)
+    monkeypatch.setattr(model_refit, "SETTLED", 1e-7)
+    table, labels, _ = make_classes(600)
+    learners = [cb.Spline("a"), cb.Spline("b")]
+    problem, model = problem_of(table, labels, learners, loss="multinomial", n_iter=200)
+    part = ModelRefit(problem, model, TRAINING_PART)
+    part.run()
+    scores = problem.local_rows.read(SLOT_F)
+    p = np.exp(scores) / np.exp(scores).sum(axis=0)
+    own = problem.prepared.data.y
+    for rows, smoothing, found in zip(part.rows, part.smoothing, part.found, strict=True):
+        x = design(rows)
+        residual = (own == rows.output) - p[rows.output]
+        gradient = x.T @ residual - smoothing.diagonal() * found.u
+        gradient -= rows.tails(found.u) * np.mean(p[rows.output] * (1 - p[rows.output]))
+        assert np.abs(gradient).max() < 0.02 * (np.abs(x.T) @ np.abs(residual)).max()
+
+
+def test_cross_validation_and_bags_of_several_scores():
+    table, labels, _ = make_classes(600)
+    found = cb.cv(table, labels, loss="multinomial", n_iter=200, folds=3, polish=True)
+    assert found.polished.risk.shape == (3,)
+    model = cb.fit(table, labels, loss="multinomial", n_iter=100, bags=3, polish=True)
+    assert model.polish is not None
+    with pytest.raises(ValueError, match="no posterior covariance"):
+        cb.wald_tests(cb.polish(cb.fit(table, labels, loss="multinomial"), table, labels))

@@ -62,6 +62,7 @@ PUBLIC_NAMES = {
         "Category", "Centered", "Linear", "Missing", "Polynomial", "Spline", "Step", "Tensor",
     ),
     "uncertainty.information": ("Information", "aic"),
+    "uncertainty.wald": ("WaldTests", "wald_tests"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in PUBLIC_NAMES.items() for name in names}
 __all__ = sorted(_MODULE_OF)

@@ -67,6 +67,8 @@ from cwboost.terms.learners import Step as Step
 from cwboost.terms.learners import Tensor as Tensor
 from cwboost.uncertainty.information import Information as Information
 from cwboost.uncertainty.information import aic as aic
+from cwboost.uncertainty.wald import WaldTests as WaldTests
+from cwboost.uncertainty.wald import wald_tests as wald_tests
 
 PUBLIC_NAMES: dict[str, tuple[str, ...]]
 __version__: str

@@ -427,7 +427,7 @@ class BoostProblem:
 class RunOptions:
     """How far a run goes, and what it calls on its way."""
 
-    def __init__(self, n_iter: int, *, patience: int = 0, n_given: int | None = None, time_limit: float | None = None, after: Callable[[int, float, float, int], bool] | None = None, after_every: float = 0.0, save: Callable[[Path], float] | None = None) -> None: ...
+    def __init__(self, n_iter: int, *, patience: int = 0, tolerance: float = 0.0, n_given: int | None = None, time_limit: float | None = None, after: Callable[[int, float, float, int], bool] | None = None, after_every: float = 0.0, save: Callable[[Path], float] | None = None) -> None: ...
 
 class ReplayProblem:
     """What a path needs to be replayed without rows."""

@@ -14,7 +14,7 @@ from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import Pairs, check_pairs
 from cwboost.fitting.options import FitOptions
 from cwboost.fitting.preparation import has_formula
-from cwboost.fitting.stages import boost_stages, polish_stage
+from cwboost.fitting.stages import boost_stages, last_stage
 from cwboost.fitting.starting_point import StartingPoint
 from cwboost.fitting.term_plans import check_learners, plan_terms, summarize_columns
 from cwboost.frames.table import Table
@@ -77,7 +77,7 @@ def fit_shards(
     plans = plan_terms(learners, table, sample, summaries)
     prepared = ShardedPreparedRows.make(data, plans, summaries)
     model, problem = boost_stages(prepared, begin, options, terms.interactions, context)
-    return polish_stage(model, problem, options.polish)
+    return last_stage(model, problem, options, context)
 
 
 def _make_learners(

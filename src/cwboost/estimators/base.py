@@ -50,6 +50,7 @@ from .defaults import (
     N_ITER_WITH_VALIDATION,
     N_ITER_WITHOUT_VALIDATION,
     choose_hold_out,
+    choose_tolerance,
     find_n_iter,
     n_present,
     named_optimizer,
@@ -162,6 +163,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 interactions=self._check_interactions(),
                 checkpoint=checkpoint,
                 polish=self._polish(),
+                tolerance=self._choose_tolerance(n_present(len(codes), weights)),
             )
         except Interrupted as stop:
             raise Interrupted(self._label_classes(stop.model)) from None
@@ -413,6 +415,12 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if self._n_iter_is_auto:
             return N_ITER_WITH_VALIDATION if has_validation else N_ITER_WITHOUT_VALIDATION
         return self.n_iter
+
+    def _choose_tolerance(self, n: int) -> float:
+        """Return the `tolerance` of `cwboost.fit` for n rows."""
+        if not self._n_iter_is_auto or self.bags is not None or self.interactions is not None:
+            return 0.0
+        return choose_tolerance(n, self.polish, self._loss())
 
     def _cross_validates(self, n: int, weights: Floats | None) -> bool:
         """Return whether cross-validation chooses the iterations of a fit to all n rows."""

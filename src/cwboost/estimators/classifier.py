@@ -61,7 +61,7 @@ time_limit, random_state, n_jobs, verbose
         learners: Any = None,
         exclude: Any = None,
         interactions: Any = None,
-        optimizer: Any = "hybrid",
+        optimizer: Any = "auto",
         n_iter: int | str = "auto",
         bins: Any = "auto",
         validation: Any = "auto",

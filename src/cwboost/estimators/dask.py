@@ -93,7 +93,7 @@ class DaskEstimator(CWBEstimator):
             check_counts(n_iter, self.patience, self.time_limit, None)
             options = FitOptions.checked(
                 self._optimizer(has_validation), n_iter, self.patience, None, "auto",
-                self.time_limit, "auto", self.polish,
+                self.time_limit, "auto", self.polish, self._choose_tolerance(rows),
             )  # fmt: skip
             terms = TermOptions(
                 loss, self.learners, self.terms, self._excluded, pairs,

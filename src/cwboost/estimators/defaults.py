@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cwboost.fitting.fit import fit
 from cwboost.frames.columns import Floats
+from cwboost.losses import Loss
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
-from cwboost.optimizers import Hybrid, Optimizer, as_optimizer
+from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
 from cwboost.selection.cv import cv
 from cwboost.terms.learners import Learner
 
@@ -28,7 +29,10 @@ FOLDS_FROM = 50  # rows, from which on cross-validation chooses the number if no
 FOLDS, MOST_EXTENSION = 5, 16
 TRIAL_ITER = 1000  # of fits that only compare two sets of terms
 NEGLIGIBLE = 1e-4  # share of the reduction of the risk that is not worth a warning
-RATE, MOMENTUM = 0.5, 0.037  # of optimizer="hybrid"
+RATE = 0.5  # of optimizer="auto" and "hybrid" with validation rows
+MOMENTUM = 0.037
+# With many rows, iterations are slow and polish is exact: boosting then only chooses the terms.
+MANY_ROWS, TOLERANCE = 50_000, 0.1
 
 
 def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:
@@ -99,14 +103,22 @@ def spikes_that_help(
 
 
 def named_optimizer(name: str, *, has_validation: bool) -> Optimizer:
-    """Return the optimizer that a name means, such as "hybrid".
+    """Return the optimizer that a name means, such as "auto".
 
     Without validation rows, an optimizer that needs them is replaced.
     """
+    if name.lower() == "auto":
+        return Plain(RATE) if has_validation else Plain()
     if name.lower() == "hybrid" and has_validation:
         return Hybrid(RATE, MOMENTUM, then="training")
     optimizer = as_optimizer(name)
     return optimizer if has_validation else optimizer.without_validation()
+
+
+def choose_tolerance(n: int, polish: Any, loss: Loss) -> float:
+    """Return the `tolerance` of `cwboost.fit` for n rows."""
+    polishes = bool(polish) and polish != "repeat" and loss.has_curvature
+    return TOLERANCE if polishes and n >= MANY_ROWS else 0.0
 
 
 def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:

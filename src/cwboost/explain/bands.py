@@ -137,16 +137,16 @@ def _posterior_band(
 ) -> Ends:
     """Return the band of a polished model: the effect and multiples of its standard deviation."""
     center = total_effect(model, terms, grid)
-    spread = _posterior_effects(model, terms, grid)
+    spread = posterior_effects(model, terms, grid)
     sd = np.sqrt(np.sum(spread**2, axis=1, keepdims=True) + _between(model, terms, grid) ** 2)
     reach = float(ndtri(0.5 + level / 2))
     if kind == "simultaneous":
         points = effect_grid(model, terms, REACH_POINTS)
-        reach = max(reach, _largest_deviation(_posterior_effects(model, terms, points), level))
+        reach = max(reach, _largest_deviation(posterior_effects(model, terms, points), level))
     return Ends(center - reach * sd, center + reach * sd)
 
 
-def _posterior_effects(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats:
+def posterior_effects(model: Model, terms: Sequence[Term], grid: Sequence[Any]) -> Floats:
     """Return (n, r) the effects at values of the columns, as combinations of r standard normals."""
     assert model.polish is not None
     names = {term.name for term in terms}

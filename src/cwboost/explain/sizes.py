@@ -118,14 +118,21 @@ def _approximate(model: Model, members: Sequence[Term]) -> float:
         values, weights = term_points(model, members[0])
         effect = members[0].effect_at(values)
     else:
-        axes = [_column_points(model, members, name) for name in members[0].columns]
-        grid = [axis.values for axis in axes]
-        weights = axes[0].shares
-        if len(axes) == 2:
-            grid = cross(*grid)
-            weights = np.outer(weights, axes[1].shares).ravel()
+        grid, weights = support(model, members)
         effect = total_effect(model, members, grid)
     return float(weights @ np.abs(effect).mean(axis=1))
+
+
+def support(model: Model, members: Sequence[Term]) -> tuple[list[Any], Floats]:
+    """Return values of the columns of some terms that stand for the training rows, and shares.
+
+    Two columns are taken as independent.
+    """
+    axes = [_column_points(model, members, name) for name in members[0].columns]
+    grid = [axis.values for axis in axes]
+    if len(axes) == 1:
+        return grid, axes[0].shares
+    return list(cross(*grid)), np.outer(axes[0].shares, axes[1].shares).ravel()
 
 
 class _ColumnPoints(NamedTuple):

@@ -69,8 +69,8 @@ def _path_lines(model: Model) -> list[str]:
         since = path.switched_after
         trained = model.optimizer.ends_on_all_rows and 0 <= since < m
         note = f" (these rows are trained on since iteration {since})" if trained else ""
-        if model.polish is not None and model.polish.weight > 0.0:
-            note = " (of the boosted fit; polish has used these rows since)"
+        if model.polish is not None and model.polish.on_all_rows:
+            note = " (of the boosted fit; the model has used these rows since)"
         lines.append(f"validation risk {risk[0]:.6g} -> {risk[m]:.6g}{note}")
     return lines
 

@@ -164,6 +164,7 @@ def _plain_polish(polish: Polish) -> dict[str, Any]:
     return {
         "weight": polish.weight,
         "reason": polish.reason,
+        "repeated": polish.repeated,
         "boosted_start": plain(polish.boosted_start),
         "boosted_means": {name: pack(mean) for name, mean in polish.boosted_means.items()},
         "differences": {name: pack(coef) for name, coef in polish.differences.items()},

@@ -114,6 +114,7 @@ def read_polish(data: Any, terms: dict[str, Term], q: int) -> Polish:
         dispersion=read(float, data["dispersion"], "polish.dispersion"),
         factors=MappingProxyType(factors),
         reason=read(str, data["reason"], "polish.reason"),
+        repeated=read(int, data["repeated"], "polish.repeated"),
     )
 
 

@@ -20,7 +20,7 @@ from cwboost.model.records import Polish
 from .bags import BaggedFit, FittedBag
 from .parallel_fits import Halt, run_all
 from .polish.cost import ALLOWED, boosted_cost, impossible, polish_cost
-from .polish.polish import PREFERS_BOOSTED, PolishedPart, held_out_risk
+from .polish.polish import PREFERS_BOOSTED, polished_model, refit_model
 from .polish.weight import HeldOutRisk, choose_weight
 from .problem import FitProblem
 from .smoothing import one_blas_thread
@@ -44,7 +44,7 @@ def polish_average(bagged: BaggedFit, bags: Mapping[int, FittedBag], model: Mode
     if weight == 0.0:
         return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
     with one_blas_thread():
-        return PolishedPart.of(problem, model, TRAINING_PART).model(weight)
+        return polished_model(refit_model(problem, model, TRAINING_PART), weight)
 
 
 def _bags_for_weight(bagged: BaggedFit, numbers: Sequence[int]) -> list[int]:
@@ -73,8 +73,7 @@ def _choose_weight(
         problem, model = bagged.pose(number), bags[number].model
         if impossible(problem, model) is not None:
             return None
-        part = PolishedPart.of(problem, model, TRAINING_PART)
-        return held_out_risk(part.rows, problem, model, part.found.dispersion)
+        return refit_model(problem, model, TRAINING_PART, rough=True).held_out_risk()
 
     with one_blas_thread():
         jobs = [partial(job, number) for number in numbers]

@@ -25,7 +25,7 @@ from .interactions import check_interactions, check_pairs
 from .options import FitOptions, PolishWeight, as_seed, check_counts, check_min_rows
 from .preparation import read_formula, read_rows, reading
 from .repeat import pose_again
-from .stages import boost_stages, polish_stage
+from .stages import boost_stages, last_stage
 from .starting_point import StartingPoint
 
 
@@ -57,6 +57,7 @@ def fit(
     min_rows_per_bin: int | None = None,
     sites: str | None = None,
     polish: str | bool | PolishWeight | None = None,
+    tolerance: float = 0.0,
 ) -> Model:
     """Fit a sum of terms by componentwise gradient boosting.
 
@@ -137,11 +138,16 @@ def fit(
     sites : name of a column, optional
         The site of every row. A bin then needs `min_rows_per_bin` rows in every site that has rows
         in it, as on the workers of a cluster. The column is not a feature.
-    polish : None, "auto" or True
+    polish : None, "auto", "repeat" or True
         Refit the chosen terms after boosting, all together and on all rows, validation rows
         included, with one smoothing parameter per term that REML chooses (docs/polish.md). "auto"
-        skips it where it is impossible or would take longer than boosting and a second;
-        `model.polish` says why. True raises where it is impossible.
+        skips this where it is impossible, would take longer than boosting and a second, or is not
+        better on held-out rows; `model.polish` says why. The iterations of boosting are then
+        repeated on all rows; "repeat" does only that. True raises where polish is impossible.
+    tolerance : float
+        With patience: a validation risk counts as lower only if it is lower by this share of what
+        the fit has gained so far. Polish needs no more than the right terms, so a fit that is to be
+        polished may stop early. If polish is then skipped, boosting goes on without tolerance.
 
     Returns
     -------
@@ -167,7 +173,7 @@ def fit(
     check_counts(n_iter, patience, time_limit, n_threads)
     check_min_rows(min_rows_per_bin, sites)
     options = FitOptions.checked(
-        optimizer, n_iter, patience, start, scale, time_limit, search, polish
+        optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance
     )
     roles = {"offset": offset, "exposure": exposure, "rule": as_bins(bins)}
     seed, interactions = as_seed(random_state), check_interactions(interactions)
@@ -175,6 +181,10 @@ def fit(
         from .bags import check_bags, draw_bags, fit_bags
 
         check_bags(bags, validation, callback, checkpoint, min_rows_per_bin)
+        if polish == "repeat":
+            raise ValueError(
+                "polish: 'repeat' is not for bags, each of which holds out other rows; use 'auto'"
+            )
         fit_input, learners = read_formula(FitInput.of(table, y, weights, **roles), learners)
         with reading(table, bar):
             checked = read_rows(fit_input, learners, as_loss(loss), 0)
@@ -196,7 +206,7 @@ def fit(
         begin = StartingPoint.of(data, data.split, start, scale)
         prepared = checked.bin(threads_for(n_threads, len(data.y)))
     model, problem = boost_stages(prepared, begin, options, interactions, context)
-    return polish_stage(model, problem, polish)
+    return last_stage(model, problem, options, context)
 
 
 def extend(
@@ -220,10 +230,12 @@ def extend(
     fit_input = FitInput.of(
         table, y, weights, offset=offset, exposure=exposure, validation=validation
     )
-    polished, model = model.polish is not None, model.boosted
+    polish = None if model.polish is None else model.polish.argument
+    model = model.boosted
     problem = pose_again(model, fit_input, "extend", n_threads)
     options = FitOptions(
-        model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit
-    )
+        model.optimizer, model.n_iter + n, model.settings.patience, time_limit=time_limit,
+        polish=polish,
+    )  # fmt: skip
     extended = problem.boost(model, problem.history(model), options, context)
-    return polish_stage(extended, problem, "auto" if polished else None)
+    return last_stage(extended, problem, options, context)

@@ -40,6 +40,7 @@ class FitOptions(NamedTuple):
     time_limit: float | None = None
     search: str = "auto"
     polish: str | bool | PolishWeight | None = None
+    tolerance: float = 0.0
 
     @classmethod
     def checked(
@@ -52,6 +53,7 @@ class FitOptions(NamedTuple):
         time_limit: float | None,
         search: str,
         polish: str | bool | PolishWeight | None = None,
+        tolerance: float = 0.0,
     ) -> FitOptions:
         """Return the user's arguments with a copy of the optimizer, checked as far as possible.
 
@@ -62,9 +64,11 @@ class FitOptions(NamedTuple):
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
             )
-        if not isinstance(polish, PolishWeight):
+        if not isinstance(polish, PolishWeight) and polish != "repeat":
             check_polish(polish)
-        return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish)
+        if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
+            raise ValueError(f"tolerance: expected a number from 0 to below 1, got {tolerance!r}")
+        return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance)
 
     def within(self, share: float) -> FitOptions:
         """Return the options of a fit that ends within this share of the time limit."""

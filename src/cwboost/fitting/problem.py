@@ -225,7 +225,7 @@ class FitProblem(Generic[P]):
         checkpoint, n_iter = context.checkpoint, options.n_iter
         known = None if checkpoint is None else self._known_path(model, checkpoint)
         if known is not None:
-            path = self._cut(model, known, n_iter)
+            path = self._cut(model, known, options)
             if path is not None:
                 return self.finish(model, path)
             history = self._core_path(known, model.n_outputs)
@@ -238,6 +238,7 @@ class FitProblem(Generic[P]):
         run = _core.RunOptions(
             n_iter,
             patience=patience,
+            tolerance=options.tolerance,
             n_given=None if known is None else model.n_iter,
             time_limit=time_limit,
             after=after,
@@ -309,14 +310,15 @@ class FitProblem(Generic[P]):
             )
         return path
 
-    def _cut(self, model: Model, known: Path, n_iter: int) -> Path | None:
-        """Return the path of n_iter iterations if a known path has all of it, else None."""
+    def _cut(self, model: Model, known: Path, wanted: FitOptions) -> Path | None:
+        """Return the path of a fit with these options if a known path has all of it, else None."""
+        n_iter, patience = wanted.n_iter, model.settings.patience or 0
         sizes, q = [p.basis.n_coef for p in self.plans], model.n_outputs
         problem = _core.ReplayProblem(
             self.optimizer.core(), sizes, q, has_validation=self.prepared.has_validation
         )
         options = _core.RunOptions(
-            n_iter, patience=model.settings.patience or 0, n_given=model.n_iter
+            n_iter, patience=patience, tolerance=wanted.tolerance, n_given=model.n_iter
         )
         path = Path.from_core(_core.cut(problem, self._core_path(known, q), options))
         if path.n_iter == n_iter or path.stopped == StopReason.no_better_validation_risk:

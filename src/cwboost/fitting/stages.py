@@ -12,6 +12,7 @@ from cwboost.model.model import Model
 from cwboost.model.records import Ranking
 from cwboost.progress import Progress
 
+from .all_rows import repeat_on_all_rows
 from .callbacks import Interrupted, RunContext
 from .interactions import Pairs, count_candidates, pair_learners, rank, usable_rule
 from .options import FitOptions, PolishWeight
@@ -24,17 +25,26 @@ from .term_plans import plan_terms, summarize_columns
 P = TypeVar("P", bound=PreparedTerms)
 
 
-def polish_stage(
-    model: Model, problem: FitProblem[Any], polish: str | bool | PolishWeight | None
+def last_stage(
+    model: Model, problem: FitProblem[Any], options: FitOptions, context: RunContext
 ) -> Model:
-    """Return the polished model, or the boosted one if `polish` is not wanted."""
-    if not polish:
+    """Return the model fitted to all rows, polished or by a repetition, if this is wanted."""
+    if not options.polish:
         return model
     from .polish.polish import polish_fit
 
-    weight = polish.weight if isinstance(polish, PolishWeight) else None
+    wanted = options.polish
+    weight = wanted.weight if isinstance(wanted, PolishWeight) else None
     try:
-        return polish_fit(problem, model, required=polish is True, weight=weight)
+        if wanted != "repeat":
+            polished = polish_fit(problem, model, required=wanted is True, weight=weight)
+            if polished.polish is not None and polished.polish.weight > 0.0:
+                return polished
+            if options.tolerance > 0.0:
+                options = options._replace(tolerance=0.0)
+                model = problem.boost(model, problem.history(model), options, context)
+            model = replace(model, polish=polished.polish)
+        return repeat_on_all_rows(problem, model, options)
     except KeyboardInterrupt:
         raise Interrupted(model) from None
 

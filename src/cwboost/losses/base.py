@@ -140,8 +140,8 @@ class Loss:
         calibration_level*    the level of a quantile loss; None (default) if observed means are
                               compared with predictions.
         default_metric*       the metric of cross-validation and tuning (default "risk").
-        curvature(y, score)*  (n,) second derivative of the loss at scores (n,), for losses with
-                              one output; not defined by default.
+        curvature(y, score)*  second derivative of the loss by each score, in the shape of the
+                              scores: (n,), or (n, q); not defined by default.
         dispersion_of(estimate)*
                               the dispersion, given its estimate from squared residuals: the
                               estimate itself (default), or 1 where the loss fixes it.
@@ -352,7 +352,7 @@ class Loss:
         return type(self).curvature is not Loss.curvature
 
     def curvature(self, y: Floats, score: Floats) -> Floats:
-        """(n,) second derivative of the loss by the score; y and score are (n,)."""
+        """Second derivative of the loss by each score, in the shape of the scores."""
         raise NotImplementedError(f"{type(self).__name__} does not define curvature")
 
     def dispersion_of(self, estimate: float) -> float:

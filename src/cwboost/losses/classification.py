@@ -125,6 +125,14 @@ class Multinomial(Loss):
         """
         return 2.0
 
+    def curvature(self, y: Floats, score: Floats) -> Floats:  # noqa: ARG002
+        """(n, q) second derivatives by each score; score is (n, q)."""
+        p = softmax(score, axis=-1)
+        return np.asarray(p * (1.0 - p))
+
+    def dispersion_of(self, estimate: float) -> float:  # noqa: ARG002
+        return 1.0
+
 
 def _probabilities(start: Floats, y: Floats, w: Floats, offset: Floats) -> Any:  # noqa: ARG001
     """Return weighted sums of class probabilities, (q,), and of their products, (q, q)."""

@@ -129,7 +129,7 @@ class AdditiveModel:
                 start_vector=self.polish.boosted_start,
                 polish=None,
             )
-        same = m == self.best_iteration and (self.polish is None or self.polish.weight == 0.0)
+        same = m == self.best_iteration and not (self.polish and self.polish.on_all_rows)
         return replace(
             boosted,
             terms=with_coefficients(boosted, path, m) if self.bags is None else averaged(boosted),

@@ -308,7 +308,7 @@ def unedited(model: Model) -> Model:
     if not model.edits:
         return model
     start = model.start_vector - np.sum([edit.shift for edit in model.edits], axis=0)
-    if model.polish is not None and model.polish.weight > 0.0:
+    if model.polish is not None and model.polish.on_all_rows:
         return replace(model, edits=()).boosted
     if model.bags is None:
         terms = with_coefficients(model, model.path, model.best_iteration)

@@ -14,6 +14,7 @@ from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
 
 Literals = bool | int | float | str | None
+NOT_ASKED = "it was not asked for"  # reason of a model whose iterations were only repeated
 GONE = 0.05  # effective df of a term of the refit below which it is dropped
 RULE_WORDS = {  # how a fit chooses pairs (Ranking.rule), in words
     "number": "those with the largest gains",
@@ -253,6 +254,9 @@ class Polish:
         terms of a column.
     reason : str
         Why the model was not polished.
+    repeated : int
+        If the model was not polished: the number of iterations that were repeated on all rows,
+        validation rows included. The model is the result of these.
     """
 
     weight: float
@@ -264,6 +268,7 @@ class Polish:
     dispersion: float
     factors: Mapping[str, Mapping[str, NDArray[np.float32]]]
     reason: str = ""
+    repeated: int = 0
 
     @classmethod
     def skipped(cls, reason: str, start: Floats) -> Polish:
@@ -274,7 +279,8 @@ class Polish:
     def words(self) -> str:
         """What polish did, in a sentence."""
         if not self.weight:
-            return f"the terms were not refitted together: {self.reason}"
+            repeated = f"; {self.repeated} iterations repeated on all rows" if self.repeated else ""
+            return f"the terms were not refitted together: {self.reason}{repeated}"
         out = "the terms were refitted together on all rows"
         if self.weight < 1.0:
             out += f", weight {self.weight:.2f}; the boosted fit has the rest"
@@ -284,13 +290,24 @@ class Polish:
         return out
 
     @property
+    def argument(self) -> str:
+        """The argument `polish` that repeats this."""
+        return "repeat" if self.reason == NOT_ASKED else "auto"
+
+    @property
+    def on_all_rows(self) -> bool:
+        """Whether the model was fitted to all rows after boosting, in one way or the other."""
+        return self.weight > 0.0 or self.repeated > 0
+
+    @property
     def dropped(self) -> tuple[str, ...]:
         """Terms that the refit shrank to nothing."""
         return tuple(name for name, edf in self.edf.items() if edf < GONE and self.weight == 1.0)
 
     def __repr__(self) -> str:
         if not self.weight:
-            return f"<Polish: none, {self.reason}>"
+            repeated = f"; {self.repeated} iterations on all rows" if self.repeated else ""
+            return f"<Polish: none, {self.reason}{repeated}>"
         return f"<Polish: weight {self.weight:.2g}, {sum(self.edf.values()):.1f} effective df>"
 
     def __reduce__(self) -> Any:  # mapping proxies cannot be pickled

@@ -94,7 +94,7 @@ def _summary(model: Model) -> str:
     facts.append(f"training risk {number(before, 4)} → {number(model.risk[m], 4)}")
     if model.polish is not None:
         facts.append(_text(model.polish.words, 200))
-        held = held if model.polish.weight == 0.0 else None  # polish has used these rows
+        held = None if model.polish.on_all_rows else held  # these rows have been used
     if model.bags is not None:
         facts.append(f"out-of-bag risk {number(path.validation_risk[0], 4)}")
     if held is not None:

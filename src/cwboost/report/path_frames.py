@@ -36,7 +36,7 @@ def path_frames(model: Model, terms: list[PackedTerm], room: int) -> dict[str, A
     fitted = unedited(model)
     size = sum(p.n_coef * model.n_outputs for p in terms)
     bytes_each = max(1, size * 8 // 3)  # two bytes per number, in base64
-    if model.polish is not None and model.polish.weight > 0.0:  # the path does not lead to it
+    if model.polish is not None and model.polish.on_all_rows:  # the path does not lead to it
         at = np.array([fitted.best_iteration])
         beta = {name: term.beta[None] for name, term in fitted.terms.items()}
     elif model.bags is None:

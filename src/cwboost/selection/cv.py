@@ -23,6 +23,7 @@ from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.parallel_fits import Halt, run_all
+from cwboost.fitting.polish.polish import polished_model
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
@@ -563,7 +564,9 @@ class FoldPolisher:
         found = summarize_folds(folds, self.iteration, alone.metrics, distinct)
         pairs = zip(folds, models, strict=True)
         return found, [
-            model if fold.refit is None or not found.weight else fold.refit.model(found.weight)
+            model
+            if fold.refit is None or not found.weight
+            else polished_model(fold.refit, found.weight)
             for fold, model in pairs
         ]
 

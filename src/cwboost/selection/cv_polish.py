@@ -13,7 +13,8 @@ import numpy as np
 
 from cwboost._core import SLOT_F
 from cwboost.fitting.polish.cost import impossible, too_slow
-from cwboost.fitting.polish.polish import PolishedPart
+from cwboost.fitting.polish.model_refit import ModelRefit
+from cwboost.fitting.polish.polish import refit_model
 from cwboost.fitting.polish.weight import HeldOutRisk, choose_weight
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
@@ -105,7 +106,7 @@ class PolishedFold(NamedTuple):
     polished: Floats
     dispersion: float
     reason: str
-    refit: PolishedPart | None  # None unless the model is wanted
+    refit: ModelRefit | None  # None unless the model is wanted
 
     @classmethod
     def of(
@@ -127,9 +128,9 @@ class PolishedFold(NamedTuple):
         if reason is not None:
             return cls(rows, boosted, boosted, 1.0, reason, None)
         with one_blas_thread():
-            refit = PolishedPart.of(problem, model, part)
+            refit = refit_model(problem, model, part)
         polished = np.asarray(problem.local_rows.read(SLOT_F)).T[numbers]
-        dispersion = refit.found.dispersion
+        dispersion = refit.dispersion
         return cls(rows, boosted, polished, dispersion, "", refit if keep else None)
 
     def scores(self, weight: float) -> Floats:

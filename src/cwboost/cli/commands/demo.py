@@ -19,7 +19,7 @@ from cwboost.datasets import adult
 from cwboost.fitting.fit import fit
 from cwboost.losses import auc
 from cwboost.model.model import Model
-from cwboost.optimizers import Hybrid
+from cwboost.optimizers import Plain
 from cwboost.progress import Progress
 
 TITLE = "Who earns more than 50,000 a year?"
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         "class",
         "auto",
         "binomial",
-        Hybrid(rate=0.5, momentum=0.037, then="training"),
+        Plain(rate=0.5),
         args.iterations,
         validation=held_out,
     )
@@ -97,7 +97,7 @@ def _write_csv(file: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) 
 DEMO_COMMAND = Command(
     "demo",
     "fit the bundled Adult table and show the results",
-    "Fit who earns more than 50,000 a year (Adult, UCI) with the hybrid optimizer, print what\n"
+    "Fit who earns more than 50,000 a year (Adult, UCI), print what\n"
     "it chose, and write the model, its tables and a report.",
     ("cwboost demo --output adult --iterations 2000",),
     add_arguments,

@@ -40,6 +40,7 @@ from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress, ProgressLog
 
 SPLITS = {"auto": "auto", "last": "last", "none": None}  # --validation as the estimators take it
+POLISH = {"auto": "auto", "always": True, "repeat": "repeat", "none": None}  # likewise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_terms_and_roles(parser)
     add = parser.add_argument_group("how it is fitted").add_argument
     add("--optimizer", choices=optimizer_names(),
-        help="default hybrid; plain without validation rows")  # fmt: skip
+        help="default auto: plain with rate 0.5, 0.1 without validation rows")  # fmt: skip
     add("--rate", type=positive, help=RATE)
     add("--iterations", type=whole, metavar="N",
-        help="at most N; default 200, or 2,000 with validation rows")  # fmt: skip
+        help="at most N; default 200, or 10,000 with validation rows")  # fmt: skip
     add("--validation", metavar="ROWS", default="auto",
         help="validation rows, which find the best iteration: a share such as 0.2, a column that "
         "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
@@ -65,9 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--interactions", metavar="WHICH", nargs="+", action="extend",
         help="pairs of columns that interact: auto (as few as validation rows ask for), all (as "
         "many as gain more than noise does), a number, or age:job ...")  # fmt: skip
-    add("--polish", choices=("auto", "always", "none"),
+    add("--polish", choices=("auto", "always", "repeat", "none"),
         help="refit the chosen terms together after boosting, on all rows (default auto: unless it "
-        "takes longer than boosting)")  # fmt: skip
+        "takes longer than boosting); repeat: repeat the iterations on all rows "
+        "instead")  # fmt: skip
     add("--bags", type=whole_positive, metavar="K",
         help="average K fits, each without a share of the rows (that of --validation, or "
         "0.2)")  # fmt: skip
@@ -167,7 +169,7 @@ def _make_estimator(
         "optimizer": args.optimizer,
     }
     if args.polish is not None:
-        options["polish"] = {"auto": "auto", "always": True, "none": None}[args.polish]
+        options["polish"] = POLISH[args.polish]
     if args.rate is not None:
         optional["optimizer"] = _optimizer_with_rate(args)
     options |= {name: value for name, value in optional.items() if value is not None}
@@ -180,9 +182,7 @@ def _optimizer_with_rate(args: argparse.Namespace) -> Optimizer:
     """Return the optimizer that the estimator would choose, with the rate of --rate."""
     from cwboost.estimators.defaults import named_optimizer
 
-    optimizer = named_optimizer(
-        args.optimizer or "hybrid", has_validation=args.validation != "none"
-    )
+    optimizer = named_optimizer(args.optimizer or "auto", has_validation=args.validation != "none")
     optimizer.set_params(rate=args.rate)
     return optimizer
 

@@ -13,10 +13,14 @@ from cwboost.model.model import Model
 
 from .polished_rows import MAX_LEADING
 
-# Nanoseconds on a machine of 2024: per row and pair of terms, per row and term, per cube.
-CROSS, PASS, CUBE = 1.5, 1.5, 0.1
-STEPS, GRAMS = 20, 2
-BOOSTED = 6.0  # nanoseconds per row and iteration
+# Nanoseconds on a machine of 2024. Of polish: per row and pair of terms, per pair of terms, per row
+# and term, per column or pair, per multiplication of a factorisation.
+CROSS, BLOCK, PASS, GROUP, CUBE = 1.5, 1e5, 1.5, 5e5, 0.1
+STEPS, GRAMS, LINEAR_GRAMS = 20, 6, 2
+# Of boosting: per row and column, per row and iteration, per term and iteration. Choosing pairs
+# means several fits.
+READ, RESIDUAL, SEARCH, FITS_OF_PAIRS = 180.0, 20.0, 1e4, 3
+SWEEPS = 1.3  # cost of sweeps over several scores, per score, relative to a model of one score
 MIN_ROWS = 50  # with fewer, REML has too little to go by
 ALLOWED = 1e9  # nanoseconds that polish may always take
 
@@ -26,8 +30,8 @@ def impossible(problem: FitProblem[Any], model: Model) -> str | None:
     loss = model.loss
     if not loss.has_curvature:
         return f"the {loss.name} loss does not have a second derivative"
-    if model.n_outputs > 1:
-        return f"the {loss.name} loss has several scores per row"
+    if model.n_outputs > 1 and loss.core_name is None:
+        return f"the {loss.name} loss is written in Python and has several scores per row"
     if problem.prepared.n_observations(ALL_PART) < MIN_ROWS:
         return f"there are fewer than {MIN_ROWS} rows"
     if not any(term.chosen for term in model.terms.values()):
@@ -53,10 +57,16 @@ def polish_cost(problem: FitProblem[Any], model: Model) -> float:
     for term in chosen:
         groups[term.columns] = groups.get(term.columns, 0) + len(term.beta)
     dense = min(sum(groups.values()), MAX_LEADING) ** 3 + sum(d**3 for d in groups.values())
-    passes = GRAMS * CROSS * n * t * (t + 1) / 2 + STEPS * PASS * n * t
-    return passes + STEPS * CUBE * dense
+    grams = LINEAR_GRAMS if model.loss.linear else GRAMS
+    step = PASS * n * t + GROUP * len(groups) + CUBE * dense
+    several = SWEEPS * model.n_outputs if model.n_outputs > 1 else 1.0
+    return several * (grams * (CROSS * n + BLOCK) * t * (t + 1) / 2 + STEPS * step)
 
 
 def boosted_cost(problem: FitProblem[Any], model: Model) -> float:
     """Return the estimated nanoseconds of the boosted fit."""
-    return BOOSTED * problem.rows.n_rows() * max(model.n_iter, 1)
+    n, k = problem.rows.n_rows(), len(model.terms)
+    has_pairs = any(len(term.columns) > 1 for term in model.terms.values())
+    fits = FITS_OF_PAIRS if has_pairs else 1
+    read = READ * n * len(problem.prepared.columns)
+    return read + fits * max(model.n_iter, 1) * (RESIDUAL * n + SEARCH * k) * model.n_outputs

@@ -20,7 +20,9 @@ from scipy.linalg.lapack import dpotri
 
 from cwboost.frames.columns import Floats
 
-RIDGES = (1e-9, 1e-7, 1e-5)  # relative sizes of what is added to the diagonal, one after another
+# Relative sizes of what is added to the diagonal, one after another. What the layout neglects can
+# make the rest indefinite, unless further coordinates are not connected with leading ones.
+ATTEMPTS = tuple((ridge, connected) for ridge in (1e-9, 1e-7, 1e-5) for connected in (True, False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ def _largest_share(sizes: Sequence[int], total: int) -> int:
     return low
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Gram:
     """G in the blocks that a layout keeps."""
 
@@ -79,16 +81,15 @@ class Gram:
     leading: Floats  # (m, m)
     across: Sequence[Floats]  # of each group (further, leading ones of the group)
     further: Sequence[Floats]  # of each group (further, further)
+    _attempt: int = 0  # the first of ATTEMPTS that may succeed
 
     def factor(self, penalty: Floats) -> Factor:
         """Return the factor of G + Lambda, given the diagonal of Lambda (all coordinates)."""
-        for ridge in RIDGES:
-            # What the layout neglects can make the rest indefinite, unless all is independent.
-            for connected in (True, False):
-                try:
-                    return Factor.make(self, penalty, ridge, connected=connected)
-                except LinAlgError:
-                    continue
+        for ridge, connected in ATTEMPTS[self._attempt :]:
+            try:
+                return Factor.make(self, penalty, ridge, connected=connected)
+            except LinAlgError:
+                self._attempt += 1
         raise ValueError("polish: the terms are singular beyond repair; check their columns")
 
     @property
@@ -109,25 +110,30 @@ class GramBlocks:
         self._group, self._within = np.empty(layout.size, int), np.empty(layout.size, int)
         for g, members in enumerate(self._members):
             self._group[members], self._within[members] = g, np.arange(len(members))
+        places = [place for group in groups for place in group]
+        leads = self._of_leading >= 0
+        self._n_leading = {p.start: int(np.count_nonzero(leads[p])) for p in places}
 
     def leading_part(self, place: slice) -> slice:
         """Return the place of the leading coordinates of a term."""
-        n = int(np.count_nonzero(self._of_leading[place] >= 0))
+        n = min(self._n_leading[place.start], place.stop - place.start)
         return slice(place.start, place.start + n)
 
     def set(self, rows: slice, columns: slice, block: Floats) -> None:
         """Set the block of two terms, and its transpose."""
-        a, b = self._of_leading[rows], self._of_leading[columns]
-        part = block[np.ix_(a >= 0, b >= 0)]
-        a, b = a[a >= 0], b[b >= 0]
-        self._leading[np.ix_(a, b)] = part
-        self._leading[np.ix_(b, a)] = part.T
-        if rows.stop > rows.start and columns.stop > columns.start:
-            group = self._group[rows.start]
-            if group == self._group[columns.start]:
-                i, j = self._within[rows], self._within[columns]
-                self._whole[group][np.ix_(i, j)] = block
-                self._whole[group][np.ix_(j, i)] = block.T
+        if not block.size:
+            return
+        # The coordinates of a term are neighbours in both matrices, its leading ones come first.
+        a, b = self._in_leading(rows), self._in_leading(columns)
+        part = block[: a.stop - a.start, : b.stop - b.start]
+        self._leading[a, b], self._leading[b, a] = part, part.T
+        group = self._group[rows.start]
+        if group == self._group[columns.start]:
+            i, j = (_moved(place, self._within[place.start]) for place in (rows, columns))
+            self._whole[group][i, j], self._whole[group][j, i] = block, block.T
+
+    def _in_leading(self, place: slice) -> slice:
+        return _moved(self.leading_part(place), self._of_leading[place.start])
 
     def gram(self) -> Gram:
         """Return the Gram matrix."""
@@ -137,6 +143,20 @@ class GramBlocks:
             across.append(whole[np.ix_(~leads, leads)])
             further.append(whole[np.ix_(~leads, ~leads)])
         return Gram(self.layout, self._leading, across, further)
+
+
+def _on_diagonal(matrix: Floats, values: Floats) -> Floats:
+    out = matrix.copy()
+    out[np.diag_indices_from(out)] += values
+    return out
+
+
+def _solve(lower: Floats, right: Floats) -> Floats:
+    return np.asarray(cho_solve((lower, True), right, check_finite=False))
+
+
+def _moved(place: slice, start: int) -> slice:
+    return slice(start, start + place.stop - place.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,13 +183,15 @@ class Factor:
                 lowers.append(np.empty((0, 0)))
                 solved.append(np.empty((0, len(lead))))
                 continue
-            lower = cholesky(further + np.diag(penalty[rest] + ridge), lower=True)
-            x = cho_solve((lower, True), across) if connected else np.zeros_like(across)
+            lower = cholesky(
+                _on_diagonal(further, penalty[rest] + ridge), lower=True, check_finite=False
+            )
+            x = _solve(lower, across) if connected else np.zeros_like(across)
             if connected:
                 schur[np.ix_(lead, lead)] -= across.T @ x
             lowers.append(lower)
             solved.append(x)
-        lower = cholesky(schur, lower=True)
+        lower = cholesky(schur, lower=True, check_finite=False)
         inverse = dpotri(lower, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         return cls(gram, lower, inverse, lowers, solved)
@@ -182,10 +204,10 @@ class Factor:
         for (lead, rest), lower, x in zip(
             layout.groups, self.group_lower, self.group_solved, strict=True
         ):
-            parts.append(cho_solve((lower, True), right[rest]) if len(rest) else right[rest])
+            parts.append(_solve(lower, right[rest]) if len(rest) else right[rest])
             if len(rest):
                 top[lead] -= x.T @ right[rest]
-        leading = cho_solve((self.lower, True), top)
+        leading = _solve(self.lower, top)
         out[layout.leading] = leading
         for (lead, rest), part, x in zip(layout.groups, parts, self.group_solved, strict=True):
             out[rest] = part - x @ leading[lead]
@@ -199,7 +221,7 @@ class Factor:
             layout.groups, self.group_lower, self.group_solved, strict=True
         ):
             if len(rest):
-                half = solve_triangular(lower, np.eye(len(rest)), lower=True)
+                half = solve_triangular(lower, np.eye(len(rest)), lower=True, check_finite=False)
                 out[rest] = np.sum(half * half, axis=0)
                 out[rest] += np.sum((x @ self.inverse[np.ix_(lead, lead)]) * x, axis=1)
         return out
@@ -214,7 +236,7 @@ class Factor:
         if len(rest):
             out[m:, :m] = -x @ top
             out[:m, m:] = out[m:, :m].T
-            own = cho_solve((self.group_lower[group], True), np.eye(len(rest)))
+            own = _solve(self.group_lower[group], np.eye(len(rest)))
             out[m:, m:] = own - out[m:, :m] @ x.T
         order = np.argsort(at)
         return at[order], out[np.ix_(order, order)]

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from cwboost import _core
-from cwboost._core import ALL_PART, SLOT_F, SLOT_H, TRAINING_PART, VALIDATION_PART
+from cwboost._core import ALL_PART, TRAINING_PART
 from cwboost._utils.checks import is_number
 from cwboost.fitting.effect_sizes import effect_sizes
 from cwboost.fitting.input_data import FitInput, Split
@@ -22,7 +21,6 @@ from cwboost.fitting.integral_importance import integral_shares
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
-from cwboost.fitting.scores import score_batch
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
@@ -30,9 +28,8 @@ from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import GONE, Polish
 
 from .cost import impossible, too_slow
-from .polished_rows import SLOT_STEP, PolishedRows
+from .model_refit import ModelRefit
 from .posterior import posterior_factors
-from .refit import Refit, Smoothing, refit
 from .weight import HeldOutRisk, choose_weight, combine
 
 PREFERS_BOOSTED = "held-out rows prefer the boosted model"  # why a model is not polished
@@ -40,25 +37,13 @@ N_FOLDS = 5
 MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
 
 
-class PolishedPart(NamedTuple):
-    """The refit of a boosted model to one part of the rows."""
-
-    boosted: Model
-    rows: PolishedRows
-    found: Refit
-    smoothing: Smoothing
-
-    @classmethod
-    def of(cls, problem: FitProblem[Any], model: Model, part: int) -> PolishedPart:
-        """Refit the terms of a model."""
-        rows = PolishedRows(problem, model, part)
-        smoothing = Smoothing(rows)
-        found = refit(rows, model.loss, problem.prepared.n_observations(part), smoothing)
-        return cls(model, rows, found, smoothing)
-
-    def model(self, weight: float) -> Model:
-        """Return the model that gives the refit a weight above 0."""
-        return polished_model(self.boosted, self.rows, self.found, self.smoothing, weight)
+def refit_model(
+    problem: FitProblem[Any], model: Model, part: int, *, rough: bool = False
+) -> ModelRefit:
+    """Refit the terms of a model to the rows of a part; see `refit`."""
+    out = ModelRefit(problem, model, part)
+    out.run(rough=rough)
+    return out
 
 
 def polish_fit(
@@ -80,21 +65,20 @@ def polish_fit(
         raise ValueError(f"polish: {reason}")
     if reason is not None:
         return replace(model, polish=Polish.skipped(reason, model.start_vector))
-    prepared, loss = problem.prepared, model.loss
+    prepared = problem.prepared
     with one_blas_thread():
-        rows = PolishedRows(problem, model, TRAINING_PART)
-        smoothing = Smoothing(rows)
+        part = ModelRefit(problem, model, TRAINING_PART)
         if weight is None and prepared.has_validation:
-            first = refit(rows, loss, prepared.n_observations(TRAINING_PART), smoothing)
-            weight = choose_weight(held_out_risk(rows, problem, model, first.dispersion))
+            part.run(rough=True)
+            weight = choose_weight(part.held_out_risk())
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
         if weight == 0.0:
             return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
         if prepared.has_validation:
-            smoothing.rescale(rows.switch_to(ALL_PART))
-        found = refit(rows, loss, prepared.n_observations(rows.part), smoothing)
-        return polished_model(model, rows, found, smoothing, weight)
+            part.switch_to(ALL_PART)
+        part.run()
+        return polished_model(part, weight)
 
 
 def polish_like(problem: FitProblem[Any], fitted: Model, like: Model) -> Model:
@@ -201,8 +185,8 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
         boosted = part.fit(model.best_iteration)
         boosted = boosted.at(boosted.n_iter)  # not the best iterate: these rows must not choose it
         if impossible(part, boosted) is None:
-            refitted = PolishedPart.of(part, boosted, TRAINING_PART)
-            found.append(held_out_risk(refitted.rows, part, boosted, refitted.found.dispersion))
+            refitted = refit_model(part, boosted, TRAINING_PART, rough=True)
+            found.append(refitted.held_out_risk())
     return HeldOutRisk.total(found)
 
 
@@ -218,43 +202,20 @@ def _draw_folds(y: Floats, w: Floats, seed: int) -> Floats:
     return out
 
 
-def held_out_risk(
-    rows: PolishedRows, problem: FitProblem[Any], model: Model, dispersion: float
-) -> HeldOutRisk:
-    """Return the losses of the validation rows between the boosted and the polished scores."""
-    rows.rows.run(
-        [*score_batch(model, problem.prepared), _core.Mix(SLOT_H, 1.0, SLOT_F, 0.0, SLOT_F)]
-    )
-    rows.score()
-    total = rows.rows.weight(VALIDATION_PART)
-    losses = []
-    for share in (0.0, 0.5, 1.0):
-        batch: list[Any] = [
-            _core.Mix(SLOT_STEP, 1.0 - share, SLOT_H, share, SLOT_F),
-            _core.Residual(SLOT_STEP, _core.NO_SLOT, [VALIDATION_PART]),
-        ]
-        losses.append(total * float(rows.rows.run(batch)[-1].risk[0]))
-    return HeldOutRisk((losses[0], losses[1], losses[2]), dispersion)
-
-
-def polished_model(
-    model: Model, rows: PolishedRows, found: Refit, smoothing: Smoothing, weight: float
-) -> Model:
+def polished_model(part: ModelRefit, weight: float) -> Model:
     """Return the weighted mean of a boosted model and its refit, with the record of the refit."""
-    terms, names, start = dict(model.terms), list(model.terms), found.intercept
-    edf: dict[str, float] = {}
+    model = part.boosted
+    terms, names, start = dict(model.terms), list(model.terms), part.start()
+    coef, means, of_terms = part.coefficients(), part.means(), part.edf()
     differences: dict[str, Floats] = {}
-    means: dict[str, Floats] = {}
-    sums = rows.weighted_sums(_core.ONES_SLOT).terms
-    for i, k in enumerate(rows.terms):
-        term = terms[names[k]]
-        basis, mean = term.plan.basis, sums[i] / rows.weight
+    boosted_means: dict[str, Floats] = {}
+    for k, polished in coef.items():
+        term, mean = terms[names[k]], means[k]
+        basis = term.plan.basis
         assert basis.mean is not None
-        means[term.name] = basis.mean
-        edf[term.name] = float(found.edf[rows.places[i]].sum())
-        polished = rows.coef(i, found.u)[:, None]
-        if weight == 1.0 and edf[term.name] < GONE:  # its mean moves to the start
-            start += float((mean @ polished)[0])
+        boosted_means[term.name] = basis.mean
+        if weight == 1.0 and of_terms[k] < GONE:  # its mean moves to the start
+            start = start + mean @ polished
             polished = np.zeros_like(polished)
         if weight < 1.0:
             differences[term.name] = polished - term.beta
@@ -263,19 +224,20 @@ def polished_model(
     record = Polish(
         weight=weight,
         boosted_start=model.start_vector,
-        boosted_means=MappingProxyType(means),
+        boosted_means=MappingProxyType(boosted_means),
         differences=MappingProxyType(differences),
-        edf=MappingProxyType(edf),
-        smoothing=MappingProxyType(smoothing.by_term([names[k] for k in rows.terms])),
-        dispersion=found.dispersion,
-        factors=MappingProxyType(posterior_factors(rows, found, smoothing, names)),
+        edf=MappingProxyType({names[k]: of_terms[k] for k in coef}),
+        smoothing=MappingProxyType(
+            {names[k]: values for k, values in part.smoothing_of_terms().items()}
+        ),
+        dispersion=part.dispersion,
+        factors=MappingProxyType(posterior_factors(part, names)),
     )
     out = replace(
         model,
         terms=MappingProxyType(terms),
-        start_vector=combine(weight, model.start_vector, np.array([start])),
+        start_vector=combine(weight, model.start_vector, start),
         polish=record,
     )
-    problem = rows.problem
-    shares = integral_shares(problem, out, rows.terms, rows.part)
-    return replace(out, shares=shares, sizes=effect_sizes(problem, out, rows.part))
+    shares = integral_shares(part.problem, out, list(coef), part.part)
+    return replace(out, shares=shares, sizes=effect_sizes(part.problem, out, part.part))

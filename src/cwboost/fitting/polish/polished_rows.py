@@ -22,6 +22,7 @@ from .hessian import Gram, GramBlocks, Layout
 
 SLOT_STEP, SLOT_CURVATURE = 8, 9  # slots that boosting does not use
 MAX_LEADING = 500  # coordinates of the dense matrix
+FEW = 600  # coordinates of a model that all enter the dense matrix
 MAX_PENDING = 1 << 22  # numbers of cross-Grams that are held at a time: 32 MB
 
 
@@ -33,30 +34,33 @@ class WeightedSums(NamedTuple):
 
 
 class PolishedRows:
-    """The rows of one part, and the chosen terms in their coordinates.
+    """The rows of one part, and the terms that move one score, in their coordinates.
 
-    Scores are in SLOT_F, trial scores in SLOT_H, residuals in SLOT_R.
+    Scores are in SLOT_F, trial scores in SLOT_H, residuals in SLOT_R. If a row has several scores,
+    only the one with the number `output` moves.
     """
 
-    def __init__(self, problem: FitProblem[Any], model: Model, part: int) -> None:
+    def __init__(self, problem: FitProblem[Any], model: Model, part: int, output: int = 0) -> None:
         self.problem, self.part, self.rows = problem, part, problem.rows
+        self.output, self.n_outputs = output, model.n_outputs
         terms = list(model.terms.values())
-        self.terms = [k for k, term in enumerate(terms) if term.chosen]
+        self.terms = [k for k, term in enumerate(terms) if term.beta[:, output].any()]
         prepared = problem.prepared
         self.sets = [prepared.shared_bins.of_term[k] for k in self.terms]
         self.bases = [
             prepared.core_rows[k].matrix(problem.plans[k].basis.n_coef) for k in self.terms
         ]
+        self._turned_bases = [basis.T.tocsr() for basis in self.bases]
         self.weight = self.rows.weight(part)
         plans = [problem.plans[k] for k in self.terms]
         sums = self.weighted_sums(_core.ONES_SLOT).terms
         grams = self._cross([(i, i) for i in range(len(self.terms))], _core.ONES_SLOT)
         self.coordinates: list[Coordinates] = []
-        start, parts = float(model.start_vector[0]), []
+        start, parts = float(model.start_vector[output]), []
         for i, (k, gram) in enumerate(zip(self.terms, grams, strict=True)):
             share, mean = gram / self.weight, sums[i] / self.weight
             own = Coordinates.make(plans[i].basis, problem.systems[k], share, mean)
-            beta = terms[k].beta[:, 0]
+            beta = terms[k].beta[:, output]
             u = own.of(share, mean, beta)
             start += float(mean @ (beta - own.matrix @ u))
             self.coordinates.append(own)
@@ -68,7 +72,8 @@ class PolishedRows:
             key = plan.columns if len(plan.columns) == 1 else (plan.name, i)
             groups.setdefault(key, []).append(i)
         self.groups = list(groups.values())
-        self.layout = Layout.make([[self.places[i] for i in g] for g in self.groups], MAX_LEADING)
+        leading = FEW if len(self.u) <= FEW else MAX_LEADING
+        self.layout = Layout.make([[self.places[i] for i in g] for g in self.groups], leading)
 
     def switch_to(self, part: int) -> float:
         """Use the rows of another part; return the ratio of the weights of the two parts."""
@@ -82,25 +87,26 @@ class PolishedRows:
         """Return the coefficients (d,) of the term at position i."""
         return self.coordinates[i].matrix @ u[self.places[i]]
 
-    def _add(self, slot: int, u: Floats) -> list[Any]:
+    def add(self, slot: int, u: Floats) -> list[Any]:
+        """Return verbs that add the effects with coordinates u to a slot."""
         out = []
         for i, number in enumerate(self.sets):
             part = u[self.places[i]]
             if part.any():
                 values = self.bases[i] @ self.coef(i, u)
-                out.append(_core.Add(slot, number, np.ascontiguousarray(values)))
+                values = np.ascontiguousarray(values)
+                out.append(_core.Add(slot, number, values, output=self.output))
         return out
-
-    def score(self) -> None:
-        """Write the scores of the present coordinates."""
-        self.rows.run([_core.Fill(SLOT_F, [self.intercept]), *self._add(SLOT_F, self.u)])
 
     def direct(self, u: Floats, intercept: float) -> None:
         """Write how scores change along a direction."""
         # Fill adds the offset, which does not change.
-        batch = [_core.Fill(SLOT_STEP, [intercept]), _core.Fill(SLOT_H, [0.0])]
+        start = [0.0] * self.n_outputs
+        batch = [_core.Fill(SLOT_H, list(start))]
+        start[self.output] = intercept
+        batch.append(_core.Fill(SLOT_STEP, start))
         without_offset = _core.Mix(SLOT_STEP, 1.0, SLOT_STEP, -1.0, SLOT_H)
-        self.rows.run([*batch, without_offset, *self._add(SLOT_STEP, u)])
+        self.rows.run([*batch, without_offset, *self.add(SLOT_STEP, u)])
 
     def try_step(self, length: float) -> float:
         """Write trial scores `length` along the direction; return their risk."""
@@ -129,11 +135,13 @@ class PolishedRows:
         """Return the sums of every term, and of all rows, for the values of a slot."""
         distinct = list(dict.fromkeys(self.sets))
         sums = self.rows.run([_core.BinSums([slot], distinct, self.part)])[0].sums
+        if slot != _core.ONES_SLOT:
+            sums = [of_all.reshape(self.n_outputs, -1)[self.output] for of_all in sums]
         of_set = dict(zip(distinct, sums, strict=True))
-        parts = zip(self.bases, self.sets, strict=True)
+        parts = zip(self._turned_bases, self.sets, strict=True)
         total = self.problem.prepared.shared_bins.sets[distinct[0]].total(sums[0])
         return WeightedSums(
-            [np.asarray(basis.T @ of_set[number]) for basis, number in parts], total
+            [np.asarray(turned @ of_set[number]) for turned, number in parts], total
         )
 
     def gradient(self) -> tuple[Floats, float]:
@@ -183,7 +191,8 @@ class PolishedRows:
 
     def _cross(self, pairs: Sequence[tuple[int, int]], by: int) -> list[Floats]:
         numbers = [(self.terms[i], self.terms[j]) for i, j in pairs]
-        cross = _core.cross_of(self.problem.learners, numbers, self.part, by)
+        learners = self.problem.learners
+        cross = _core.cross_of(learners, numbers, self.part, by, self.output)
         sums = self.rows.run([cross])[0].sums
         n_coef = [self.problem.plans[k].basis.n_coef for k in self.terms]
         return [s.reshape(n_coef[i], n_coef[j]) for (i, j), s in zip(pairs, sums, strict=True)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cwboost.frames.columns import Floats
 
-from .polished_rows import PolishedRows
+from .model_refit import ModelRefit
 from .refit import Refit, Smoothing
 
 KEPT = 1.0 - 1e-4  # share of the variance that the factor keeps
@@ -23,13 +23,17 @@ PRIOR_INFORMATION = 0.05  # about the logarithm of a smoothing parameter: a vari
 
 
 def posterior_factors(
-    rows: PolishedRows, found: Refit, smoothing: Smoothing, names: Sequence[str]
+    part: ModelRefit, names: Sequence[str]
 ) -> dict[str, Mapping[str, NDArray[np.float32]]]:
     """Return for every column, or pair, the factors of its terms: covariance = F F'.
 
     The factors of a column's terms have the same number of columns: stacked, they are the factor
-    of the joint covariance.
+    of the joint covariance. With several scores the result is empty: a refit of one score takes
+    the others as given, so the covariance between scores is not known.
     """
+    if part.boosted.n_outputs > 1:
+        return {}
+    rows, found, smoothing = part.rows[0], part.found[0], part.smoothing[0]
     out: dict[str, Mapping[str, NDArray[np.float32]]] = {}
     for g, group in enumerate(rows.groups):
         at, block = found.factor.inverse_block(g)

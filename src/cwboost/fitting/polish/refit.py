@@ -29,6 +29,8 @@ MAX_STEPS = 40
 MAX_GRAMS = 5
 MAX_HALVINGS = 10
 TOLERANCE = 1e-3  # relative change of the effective df at the end
+ROUGH = 1e-2  # the same for a rough refit
+STILL = 1e-3  # change of the deviance per df below which second derivatives stay the same
 CHANGED = 0.05  # relative change of the second derivatives that makes a new Gram matrix
 STRETCH = 30.0  # largest factor of a smoothing parameter in one step
 LARGEST, SMALLEST = 1e8, 1e-8  # smoothing parameters, as multiples of the start
@@ -100,18 +102,28 @@ class Smoothing:
             self.values[j] = np.clip(new, least, max(least, LARGEST * self.start[j]))
 
 
-def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -> Refit:
+def refit(
+    rows: PolishedRows,
+    loss: Loss,
+    n_rows: float,
+    smoothing: Smoothing,
+    *,
+    rough: bool = False,
+    max_steps: int = MAX_STEPS,
+) -> Refit:
     """Refit the coordinates of `rows` and the smoothing, both starting at their present values.
 
-    `n_rows` is the number of observations that the weights stand for.
+    The present scores are in SLOT_F. `n_rows` is the number of observations that the weights stand
+    for. `rough` is for a refit that is only compared.
     """
-    rows.score()
+    tolerance = ROUGH if rough else TOLERANCE
     gram: Gram | None = None
     constant, total, n_grams, edf = np.empty(0), 0.0, 0, np.inf
     risk, squares = rows.residuals()
-    for _ in range(MAX_STEPS):
+    still = False  # the scores hardly move any more
+    for _ in range(max_steps):
         gradient, residual_sum = rows.gradient()
-        if gram is None or (not loss.linear and n_grams < MAX_GRAMS):
+        if gram is None or not (loss.linear or still or n_grams == MAX_GRAMS):
             new_constant, new_total = rows.curvature()
             if gram is None or _changed(constant, total, new_constant, new_total) > CHANGED:
                 constant, total = new_constant, new_total
@@ -131,8 +143,9 @@ def refit(rows: PolishedRows, loss: Loss, n_rows: float, smoothing: Smoothing) -
         before = risk
         penalised = _Penalised(rows, penalty, curvature)
         risk, squares = _move(rows, direction, shift, penalised, risk)
-        settled = abs(before - risk) * rows.weight < 0.1 * phi * max(edf, 1.0)
-        if settled and abs(edf - old) < TOLERANCE * edf:
+        moved = abs(before - risk) * rows.weight / (phi * max(edf, 1.0))
+        still = moved < STILL
+        if moved < 0.1 and abs(edf - old) < tolerance * edf:
             break
         smoothing.update(rows.u, inverse, phi, total / n_rows)
     return Refit(rows.u.copy(), rows.intercept, own_edf, phi, factor)
