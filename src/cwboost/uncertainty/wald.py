@@ -70,8 +70,8 @@ def wald_tests(model: Model) -> WaldTests:
     >>> table = {"a": rng.normal(size=500), "b": rng.normal(size=500)}
     >>> y = table["a"] + rng.normal(size=500)
     >>> tests = cb.wald_tests(cb.fit(table, y, polish=True))
-    >>> dict(zip(tests["column"], (tests["p-value"] < 0.001).tolist()))
-    {'a': True, 'b': False}
+    >>> list(tests["column"]), (tests["p-value"] < 0.001).tolist()
+    (['a', 'b'], [True, False])
     """
     if not isinstance(model, Model):
         raise TypeError(
