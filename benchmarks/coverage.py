@@ -1,6 +1,7 @@
 """Coverage of effect bands and of prediction intervals on simulated data; see docs/uncertainty.md.
 
     python -m benchmarks.coverage bands 1000 squared 100
+    python -m benchmarks.coverage polished 2000 poisson 100
     python -m benchmarks.coverage intervals 500 100
 
 Prints the rows of the tables, updated after every ten data sets.
@@ -83,6 +84,53 @@ def bands(n, loss, sims, nested=False):
                 print(*key, shown, f"width {np.mean(widths[key]):.3f}", flush=True)
 
 
+# The effects of `polished`; seven more columns do not have any.
+EFFECTS = {"x0": lambda x: np.sin(2 * x), "x1": lambda x: x**2 / 2, "x2": lambda x: -x}
+NOISE_COLUMNS = [f"x{j}" for j in range(3, 10)]
+FACTOR = {"squared": 1.0, "binomial": 1.0, "poisson": 0.5}
+
+
+def polished(n, loss, sims):
+    """Print the coverage of Bayesian bands of the default estimators, per true effect, and for the
+    columns without an effect.
+
+    The rows of a table are the points of a band, so that coverage is the average over the function.
+    An effect that was not chosen does not have a band: a miss if it is true.
+    """
+    found = {"pointwise": [], "simultaneous": []}
+    for s in range(sims):
+        rng = np.random.default_rng(10_000 + s)
+        table = {name: rng.uniform(-2, 2, n) for name in [*EFFECTS, *NOISE_COLUMNS]}
+        effects = {name: FACTOR[loss] * f(table[name]) for name, f in EFFECTS.items()}
+        score = sum(effects.values())
+        if loss == "binomial":
+            y = rng.uniform(size=n) < 1 / (1 + np.exp(-score))
+            fitted = cb.CWBClassifier(polish=True, n_jobs=1).fit(table, y)
+        else:
+            y = rng.poisson(np.exp(score)) if loss == "poisson" else score + rng.normal(size=n)
+            fitted = cb.CWBRegressor(loss, polish=True, n_jobs=1).fit(table, y)
+        for kind, rows in found.items():
+            rows.append(_coverage(fitted.model_, table, effects, kind))
+        if s % 10 == 9:
+            print(f"n={n} {loss}, {s + 1} data sets: sine, parabola, line, noise columns")
+            for kind, rows in found.items():
+                print(kind, *(f"{v:.3f}" for v in np.mean(rows, axis=0)), flush=True)
+
+
+def _coverage(model, table, effects, kind):
+    out = []
+    for name, column in table.items():
+        true = effects.get(name, np.zeros(len(column)))
+        if name not in model.polish.factors:
+            out.append(float(name not in effects))
+            continue
+        band = model.band(name, 100, kind=kind)
+        lower, upper = (np.interp(column, band[name], band[end]) for end in ("lower", "upper"))
+        inside = (lower <= true - true.mean()) & (true - true.mean() <= upper)
+        out.append(float(inside.mean() if kind == "pointwise" else inside.all()))
+    return [*out[: len(EFFECTS)], float(np.mean(out[len(EFFECTS) :]))]
+
+
 def intervals(n, sims, level=0.9):
     found = {}
     for s in range(sims):
@@ -113,5 +161,7 @@ def uneven(n, rng):
 if __name__ == "__main__":
     if sys.argv[1] == "bands":
         bands(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), "nested" in sys.argv)
+    elif sys.argv[1] == "polished":
+        polished(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
     else:
         intervals(int(sys.argv[2]), int(sys.argv[3]))

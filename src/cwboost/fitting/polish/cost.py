@@ -16,10 +16,10 @@ from .polished_rows import MAX_LEADING
 # Nanoseconds on a machine of 2024. Of polish: per row and pair of terms, per pair of terms, per row
 # and term, per column or pair, per multiplication of a factorisation.
 CROSS, BLOCK, PASS, GROUP, CUBE = 1.5, 1e5, 1.5, 5e5, 0.1
-STEPS, GRAMS, LINEAR_GRAMS = 20, 6, 2
-# Of boosting: per row and column, per row and iteration, per term and iteration. Choosing pairs
-# means several fits.
-READ, RESIDUAL, SEARCH, FITS_OF_PAIRS = 180.0, 20.0, 1e4, 3
+STEPS, GRAMS, LINEAR_GRAMS = 15, 6, 2
+# Of boosting: per row and column; per row, per term and per coefficient in an iteration. Choosing
+# pairs means several fits.
+READ, RESIDUAL, TERM, COEF, FITS_OF_PAIRS = 180.0, 20.0, 5e3, 60.0, 3
 SWEEPS = 1.3  # cost of sweeps over several scores, per score, relative to a model of one score
 MIN_ROWS = 50  # with fewer, REML has too little to go by
 ALLOWED = 1e9  # nanoseconds that polish may always take
@@ -65,8 +65,8 @@ def polish_cost(problem: FitProblem[Any], model: Model) -> float:
 
 def boosted_cost(problem: FitProblem[Any], model: Model) -> float:
     """Return the estimated nanoseconds of the boosted fit."""
-    n, k = problem.rows.n_rows(), len(model.terms)
-    has_pairs = any(len(term.columns) > 1 for term in model.terms.values())
-    fits = FITS_OF_PAIRS if has_pairs else 1
+    n, terms = problem.rows.n_rows(), model.terms.values()
+    fits = FITS_OF_PAIRS if any(len(term.columns) > 1 for term in terms) else 1
+    search = TERM * len(terms) + COEF * sum(len(term.beta) for term in terms)
     read = READ * n * len(problem.prepared.columns)
-    return read + fits * max(model.n_iter, 1) * (RESIDUAL * n + SEARCH * k) * model.n_outputs
+    return read + fits * max(model.n_iter, 1) * (RESIDUAL * n + search) * model.n_outputs
