@@ -271,6 +271,20 @@ def test_searches_choose_the_same(search, optimizer):
     np.testing.assert_allclose(full.predict(table), other.predict(table), atol=1e-9)
 
 
+def test_columns_with_few_values_keep_them_in_many_pairs():
+    rng = np.random.default_rng(0)
+    table = {f"x{j}": rng.uniform(size=10_000) for j in range(9)}
+    table["hour"] = rng.integers(0, 24, 10_000).astype(float)
+    y = rng.normal(size=10_000)
+    pairs = [(a, b) for a in table for b in table if a < b][-40:]
+    assert pair_bins(10_000, n_pairs=40) == 19
+    model = cb.fit(table, y, "auto", n_iter=1, interactions=pairs)
+    levels = model.terms["hour:x5"].plan.basis
+    assert (levels.a.n_levels, levels.b.n_levels) == (24, 19)
+    smooth = cb.fit(table, y, "smooth", n_iter=1, interactions=pairs)
+    assert smooth.terms["hour:x5"].plan.basis.a.n_levels == 19
+
+
 def test_pair_bins_grow_with_the_rows_and_shrink_with_many_levels():
     table = make_table(9, 3000, missing=False)
     table["many"] = np.random.default_rng(0).integers(0, 90, 3000).astype(str)

@@ -280,21 +280,34 @@ def pair_learners(
     summaries: Mapping[str, ColumnSummary],
     n_rows: int,
 ) -> list[Learner]:
-    """Return learners for the pairs that have no term yet; many pairs have coarser cells."""
+    """Return learners for the pairs that have no term yet.
+
+    Many pairs have coarser cells, but columns with few values, such as hours, keep all of them.
+    """
     have_term = {frozenset(plan.columns) for plan in others if len(plan.columns) == 2}
     names = {plan.name for plan in others}
-    bins = pair_bins(n_rows, n_pairs=len(pairs))
-    coarser = bins < pair_bins(n_rows)
+    bins, most = pair_bins(n_rows, n_pairs=len(pairs)), pair_bins(n_rows)
+    n_bins = {name: max(bins, n) for name, n in _numbers_of_steps(others).items() if n <= most}
     out: list[Learner] = []
     for a, b in pairs:
         if frozenset((a, b)) not in have_term:
             have_term.add(frozenset((a, b)))
             name = None if f"{a}:{b}" not in names else f"({a}):({b})"
             numeric = all(summaries[column].kind == "numbers" for column in (a, b))
-            coarse = coarser and numeric
-            left, right = (Step(column, bins=bins) if coarse else column for column in (a, b))
+            coarse = bins < most and numeric
+            left, right = (
+                Step(column, bins=n_bins.get(column, bins)) if coarse else column
+                for column in (a, b)
+            )
             out.append(Tensor(left, right, orthogonal=True, name=name))
     return out
+
+
+def _numbers_of_steps(plans: Sequence[Plan]) -> dict[str, int]:
+    """Return how many steps the main effects of columns have: one per value if there are few."""
+    encoders = {plan.columns[0]: plan.encoders[0] for plan in plans if len(plan.columns) == 1}
+    codes = {name: e.n_codes for name, e in encoders.items() if e.is_numeric}
+    return {name: n for name, n in codes.items() if n is not None}
 
 
 def usable_rule(interactions: int | str | Pairs, has_validation: bool) -> int | str | Pairs:
