@@ -12,7 +12,6 @@ not tried on the other folds of that table. Results are printed by quality_repor
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import warnings
 from dataclasses import replace
@@ -24,10 +23,10 @@ from sklearn import metrics
 
 from . import quality_report as report
 from . import stored
-from .pages import fill
 from .problems import Rows, seeded_curves
 from .process import MEGABYTE, Outcome, at_most_cpu, call
 from .quality_data import FOLDS, TABLES, load
+from .run_arguments import add_run_arguments, choose_interpreters, publish
 from .variants import QUALITY, installed_by
 
 RESULTS = Path(__file__).parent / "quality.jsonl"
@@ -110,7 +109,7 @@ def record(fit: tuple[str, int, str], version: str, outcome: Outcome) -> dict[st
 
 
 def run_fits(arguments: argparse.Namespace) -> None:
-    interpreters = {True: sys.executable, False: arguments.rivals_python or sys.executable}
+    interpreters = choose_interpreters(arguments)
     versions = installed_by("quality", arguments.who, interpreters)
     for fold in arguments.folds:
         for name in arguments.sets:
@@ -130,20 +129,12 @@ def run_fits(arguments: argparse.Namespace) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, help="folder of the Parquet files")
-    parser.add_argument("--who", nargs="+", choices=QUALITY, default=list(QUALITY))
     parser.add_argument("--sets", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--folds", nargs="+", type=int, choices=FOLDS, default=list(FOLDS))
-    parser.add_argument("--again", action="store_true", help="also run fits that are stored")
-    parser.add_argument("--rivals-python", help="interpreter that has the other libraries")
-    parser.add_argument("--table", action="store_true", help="only print the tables of stored fits")
-    parser.add_argument("--into", type=Path, help="page whose block 'quality' gets the tables")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    add_run_arguments(parser, "quality", QUALITY, RESULTS)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if not arguments.table:
         run_fits(arguments)
-    text = report.page(report.read(arguments.results))
-    print(text)
-    if arguments.into is not None:
-        fill(arguments.into, {"quality": text})
+    publish(arguments, report.page(report.read(arguments.results)))

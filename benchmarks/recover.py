@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -23,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from . import stored
-from .pages import fill
 from .problems import FitProblem, paper_classes, seeded_curves
 from .process import call
 from .quality_report import markdown
 from .results import number
+from .run_arguments import add_run_arguments, choose_interpreters, publish
 from .variants import RECOVER, installed_by
 
 RESULTS = Path(__file__).parent / "recover.jsonl"
@@ -88,7 +87,7 @@ def wanted(problems: list[str], rows: list[int], who: list[str]) -> list[tuple[s
 
 
 def run_fits(arguments: argparse.Namespace) -> None:
-    interpreters = {True: sys.executable, False: arguments.rivals_python or sys.executable}
+    interpreters = choose_interpreters(arguments)
     versions = installed_by("recover", arguments.who, interpreters)
     for seed in range(arguments.seeds):
         for problem, rows, who in wanted(arguments.problems, arguments.rows, list(versions)):
@@ -196,18 +195,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problems", nargs="+", choices=problems, default=problems)
     parser.add_argument("--rows", nargs="+", type=int, choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", type=int, default=5, help="number of data sets (5)")
-    parser.add_argument("--who", nargs="+", choices=RECOVER, default=list(RECOVER))
-    parser.add_argument("--again", action="store_true", help="also run fits that are stored")
-    parser.add_argument("--rivals-python", help="interpreter that has the other libraries")
-    parser.add_argument("--table", action="store_true", help="only print the tables of stored fits")
-    parser.add_argument("--into", type=Path, help="page whose block 'recover' gets the tables")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    add_run_arguments(parser, "recover", RECOVER, RESULTS)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if not arguments.table:
         run_fits(arguments)
-    text = page(stored.read(arguments.results, KEY))
-    print(text)
-    if arguments.into is not None:
-        fill(arguments.into, {"recover": text})
+    publish(arguments, page(stored.read(arguments.results, KEY)))

@@ -89,7 +89,7 @@ PAPER_ANOVA = {  # chi^2, p
     "binning x algorithm": (0.0370, 0.9817),
 }
 SCALES: dict[str, dict[str, Any]] = {  # most: iterations of stopped fits, and of a path
-    "tiny": {"tables": datasets.BUNDLED, "folds": (1, 2), "most": (30, 30), "rows": None},
+    "tiny": {"tables": datasets.BUNDLED, "folds": (1, 2), "most": (30, 30), "rows": 2000},
     "small": {"tables": datasets.PAPER, "folds": (1, 2), "most": (5000, 2000), "rows": 50_000},
     "paper": {"tables": datasets.PAPER, "folds": (1, 2, 3, 4, 5), "most": (5000, 5000),
               "rows": None},

@@ -16,7 +16,7 @@ OPTIONS = {"optimizer": cb.Plain(0.3), "validation": HELD, "n_iter": 600}
 
 
 def skip(monkeypatch, reason="it is a test"):
-    monkeypatch.setattr(polish_module, "too_slow", lambda *_: reason)
+    monkeypatch.setattr(polish_module, "too_slow", lambda *_, **__: reason)
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.3])
@@ -121,7 +121,7 @@ def test_estimators_stop_roughly_with_many_rows(monkeypatch):
     few = cb.CWBRegressor().fit(TABLE, Y)
     monkeypatch.setattr(defaults, "MANY_ROWS", N)
     many = cb.CWBRegressor().fit(TABLE, Y)
-    assert many.n_iter_ < few.n_iter_ < cb.CWBRegressor(polish=None).fit(TABLE, Y).n_iter_
+    assert many.n_iter_ < few.n_iter_
     assert many.model_.polish.weight > 0.0
     truth = np.sin(2 * TABLE["a"]) + TABLE["b"] ** 2 / 2
     errors = [np.std(e.predict(TABLE) - truth) for e in (few, many)]

@@ -538,6 +538,15 @@ def test_the_command_prints_and_writes_the_result_of_cv(file, capsys, tmp_path):
     assert capsys.readouterr().out.startswith("iteration,risk,risk_se,training_risk")
 
 
+def test_the_command_polishes_the_folds(file, capsys):
+    arguments = ["--target", "y", "--folds", "3", "--iterations", "20", *LEFT_OUT]
+    assert main(["cv", file, *arguments, "--polish", "always", "--no-extension"]) == 0
+    found = cb.cv(TABLE, Y, "auto", n_iter=20, folds=3, polish=True, extend=False)
+    output = capsys.readouterr().out
+    assert f"best by risk: --iterations {found.best_iteration}\n" in output
+    assert found.polished.words in output
+
+
 @pytest.mark.parametrize(
     ("more", "options"),
     [

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cwboost
+import cwboost.datasets
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -27,7 +28,7 @@ PAGES = (
     "optimizers",
     "scale",
     "stability",
-    "start",
+    pytest.param("start", marks=pytest.mark.slow),
     "stopping",
     "terms",
     "tuning",
@@ -58,12 +59,34 @@ def test_docstrings(name, tmp_path, monkeypatch):
     assert doctest.testmod(module, optionflags=flags).failed == 0
 
 
-def test_readme(tmp_path, monkeypatch):
-    blocks = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
+@pytest.fixture
+def few_people(monkeypatch):
+    """Shorten the Adult table, for texts whose output is not compared."""
+    few = {name: column[::10] for name, column in cwboost.datasets.adult().items()}
+    monkeypatch.setattr(cwboost.datasets, "adult", lambda: dict(few))
+
+
+def python_blocks(page):
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     assert blocks
+    return [compile(block, str(page), "exec") for block in blocks]
+
+
+@pytest.mark.usefixtures("few_people")
+@pytest.mark.filterwarnings("ignore:levels never seen in training")
+def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for block in blocks:
-        exec(compile(block, str(README), "exec"), {})
+    for block in python_blocks(README):
+        exec(block, {})
+
+
+@pytest.mark.usefixtures("few_people")
+@pytest.mark.filterwarnings("ignore:levels never seen in training")
+def test_the_first_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in python_blocks(ROOT / "docs" / "start.md"):
+        exec(block, names)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, gammaln
 
@@ -205,6 +205,7 @@ def test_df_of_poisson_are_derivatives_of_the_means():
     assert cb.aic(model, table, y).df[-1] == pytest.approx(sum(slopes), rel=0.02)
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(5, 40), st.sampled_from([1.0, 0.5, 0.05]))
 def test_df_of_ties_and_few_rows(seed, n, rate):
     """Columns with few values, one of them twice; never fewer df than 0 or more than rows."""

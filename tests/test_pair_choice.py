@@ -275,7 +275,10 @@ def test_estimators_and_command_line_take_all(tmp_path):
     from cwboost.cli.main import main
 
     table, y = make_rows(n=1200)
-    few, every = (cb.CWBRegressor(interactions=rule).fit(table, y) for rule in ("auto", "all"))
+    few, every = (
+        cb.CWBRegressor(interactions=rule, n_iter=100, polish=None).fit(table, y)
+        for rule in ("auto", "all")
+    )
     assert few.model_.interactions.rule == "auto"
     assert every.model_.interactions.rule == "all"
     assert few.model_.interactions.chosen <= every.model_.interactions.chosen
@@ -284,6 +287,7 @@ def test_estimators_and_command_line_take_all(tmp_path):
     file.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]))
     for rule in ("auto", "all"):
         words = ["fit", str(file), "--target", "y", "-o", str(out), "--quiet"]
+        words += ["--iterations", "100", "--polish", "none"]
         assert main([*words, "--interactions", rule]) == 0
         assert cb.load(out).interactions.rule == rule
 

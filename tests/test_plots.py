@@ -706,7 +706,7 @@ def hostile():
 
 def test_names_of_any_kind(hostile):
     model, table = hostile
-    for name in (*HOSTILE, "levels $\\alpha$", *model.terms):
+    for name in dict.fromkeys([*HOSTILE, "levels $\\alpha$", *model.terms]):
         display = drawn(model.plot(name))
         assert display.series[0].shape.columns[0] in display.data  # not shortened
         plt.close("all")

@@ -286,6 +286,17 @@ def test_y_in_other_units_scales_the_model():
     np.testing.assert_allclose(1000 * a.band("a")["lower"], b.band("a")["lower"], atol=1.0)
 
 
+@pytest.mark.parametrize("loss", ["squared", "binomial"])
+def test_threads_give_the_same_bits(loss):
+    """The rows are more than one task of a thread has."""
+    table, y, _ = make_rows(40_000, loss)
+    options = {"loss": loss, "learners": FEW, "n_iter": 5, "validation": 0.2, "polish": True}
+    one, two = (cb.fit(table, y, n_threads=n, **options) for n in (1, 2))
+    assert one.polish.weight == two.polish.weight > 0.0
+    assert np.array_equal(one.predict(table), two.predict(table))
+    assert np.array_equal(one.band("a")["upper"], two.band("a")["upper"])
+
+
 def test_offsets_are_respected():
     table, y, _ = make_rows(600, "poisson")
     exposure = np.random.default_rng(0).uniform(0.2, 2.0, len(y))

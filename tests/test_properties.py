@@ -281,7 +281,7 @@ def test_threads_give_the_same_bits(loss, name):
     problem = FitProblem(loss, n=40_000)
     learners = [cb.Spline("u", bins=500), cb.Step("v", df=5), cb.Category("g"), cb.Linear("e")]
     one, *more = (
-        problem.fit(OPTIMIZERS[name], 4, learners, bins="auto", n_threads=k) for k in (1, 2, 4)
+        problem.fit(OPTIMIZERS[name], 4, learners, bins="auto", n_threads=k) for k in (1, 3)
     )
     for other in more:
         same_model(one, other)

@@ -492,14 +492,28 @@ def test_summary_says_if_more_iterations_would_help(rows):
 # --- interruption and resuming --------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def whole_tunings(rows, tmp_path_factory):
+    """Return tunings that were not interrupted and the lines of their files, by metric."""
+    table, _, answer = rows
+    found = {}
+    for metric in ("risk", "auc"):
+        file = tmp_path_factory.mktemp("whole") / "whole.jsonl"
+        options = {"space": MIXED, "loss": "binomial", "metric": metric, "schedule": SMALL}
+        whole = cb.tune(table, answer, file=file, n_threads=1, **options)
+        found[metric] = (whole, file.read_bytes().splitlines(keepends=True))
+    return found
+
+
 @pytest.mark.parametrize("metric", ["risk", "auc"])
 @pytest.mark.parametrize("kept", [0, 1, 2, 6, 9, 13, 15])
-def test_resuming_from_a_truncated_file_gives_the_same_result(rows, tmp_path, kept, metric):
+def test_resuming_from_a_truncated_file_gives_the_same_result(
+    rows, whole_tunings, tmp_path, kept, metric
+):
     """The file ends after `kept` lines and the beginning of the next line."""
     table, _, answer = rows
     options = {"space": MIXED, "loss": "binomial", "metric": metric, "schedule": SMALL}
-    whole = cb.tune(table, answer, file=tmp_path / "whole.jsonl", n_threads=1, **options)
-    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    whole, lines = whole_tunings[metric]
     assert len(lines) == 1 + len(whole.trials)
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(b"".join(lines[:kept]) + b"".join(lines[kept:])[:25])

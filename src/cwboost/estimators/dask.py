@@ -269,7 +269,7 @@ class DaskCWBClassifier(DaskEstimator, CWBClassifier):
     >>> client = Client(n_workers=2, threads_per_worker=1, dashboard_address=":0",
     ...                 processes=False)
     >>> X = da.random.default_rng(0).uniform(size=(2000, 2), chunks=(500, 2))
-    >>> classifier = DaskCWBClassifier().fit(X, X[:, 0] > 0.5, client=client)
+    >>> classifier = DaskCWBClassifier(n_iter=50).fit(X, X[:, 0] > 0.5, client=client)
     >>> classifier.predict(np.array([[0.1, 0.5], [0.9, 0.5]]))
     array([False,  True])
     >>> client.close()

@@ -31,9 +31,8 @@ TRIAL_ITER = 1000  # of fits that only compare two sets of terms
 NEGLIGIBLE = 1e-4  # share of the reduction of the risk that is not worth a warning
 RATE = 0.5  # of optimizer="auto" and "hybrid" with validation rows
 MOMENTUM = 0.037
-# Before polish, boosting only has to choose the terms, the more so the more rows there are.
-TOLERANCE = 0.003
-MANY_ROWS, ROUGH = 50_000, 0.1
+# With many rows, iterations are slow and polish is exact: boosting then only chooses the terms.
+MANY_ROWS, TOLERANCE = 50_000, 0.1
 
 
 def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:
@@ -118,9 +117,8 @@ def named_optimizer(name: str, *, has_validation: bool) -> Optimizer:
 
 def choose_tolerance(n: int, polish: Any, loss: Loss) -> float:
     """Return the `tolerance` of `cwboost.fit` for n rows."""
-    if not polish or polish == "repeat" or not loss.has_curvature:
-        return 0.0
-    return ROUGH if n >= MANY_ROWS else TOLERANCE
+    polishes = bool(polish) and polish != "repeat" and loss.has_curvature
+    return TOLERANCE if polishes and n >= MANY_ROWS else 0.0
 
 
 def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:

@@ -57,8 +57,8 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         rows, else None; "last" is the last fifth of the rows (for rows in time order). Your own
         split goes to `fit`.
     patience : int or None
-        Stop after this many iterations without a new best validation risk. If polish follows, the
-        best risk must fall by 0.3% of what the fit has gained so far (10% from 50,000 rows on).
+        Stop after this many iterations without a new best validation risk. From 50,000 rows on, if
+        polish follows, the best risk must fall by a tenth of what the fit has gained so far.
     offset, exposure : name of a column of X, optional
         A fixed part of the score; exposure is exp(offset). The column is then not a feature, and
         `predict(X)` finds it. Arrays go to `fit`, `predict` and `score`.

@@ -37,10 +37,13 @@ def last_stage(
     weight = wanted.weight if isinstance(wanted, PolishWeight) else None
     try:
         if wanted != "repeat":
-            polished = polish_fit(problem, model, required=wanted is True, weight=weight)
+            unfinished = options.tolerance > 0.0
+            polished = polish_fit(
+                problem, model, required=wanted is True, weight=weight, unfinished=unfinished
+            )
             if polished.polish is not None and polished.polish.weight > 0.0:
                 return polished
-            if options.tolerance > 0.0:
+            if unfinished:
                 options = options._replace(tolerance=0.0)
                 model = problem.boost(model, problem.history(model), options, context)
             model = replace(model, polish=polished.polish)

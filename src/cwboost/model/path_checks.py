@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .model import Model
+    from .additive import AdditiveModel
 
 
-def check_has_path(model: Model, method: str) -> None:
+def check_has_path(model: AdditiveModel, method: str) -> None:
     """Raise unless the path of the fit leads to the model: no average of bags, no edits."""
     check_not_averaged(model, method)
     check_not_edited(model, method)
 
 
-def check_not_averaged(model: Model, method: str) -> None:
+def check_not_averaged(model: AdditiveModel, method: str) -> None:
     """Raise if the model is an average of bags."""
     if model.bags is not None:
         raise ValueError(
@@ -26,7 +26,7 @@ def check_not_averaged(model: Model, method: str) -> None:
         )
 
 
-def check_not_edited(model: Model, method: str) -> None:
+def check_not_edited(model: AdditiveModel, method: str) -> None:
     """Raise if the model was edited after its fit."""
     if model.edits:
         raise ValueError(

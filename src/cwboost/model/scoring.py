@@ -19,7 +19,7 @@ from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 
 if TYPE_CHECKING:
-    from .model import Model
+    from .additive import AdditiveModel
     from .prediction import Findings
 
 
@@ -30,14 +30,14 @@ class Predictions(NamedTuple):
     found: Findings  # what to warn of
 
 
-def output_labels(model: Model) -> list[str]:
+def output_labels(model: AdditiveModel) -> list[str]:
     """Return the labels of the outputs: classes, numbers from 0, or one empty label."""
     if model.n_outputs == 1:
         return [""]
     return [str(x) for x in model.classes or range(model.n_outputs)]
 
 
-def read_offsets(model: Model, table: Table, offset: Any, exposure: Any) -> Floats:
+def read_offsets(model: AdditiveModel, table: Table, offset: Any, exposure: Any) -> Floats:
     """Return (n, q) the offset of every row, by default from the columns that the fit named."""
     settings = model.settings
     if settings.needs_offset and offset is None and exposure is None:
@@ -50,14 +50,14 @@ def read_offsets(model: Model, table: Table, offset: Any, exposure: Any) -> Floa
     return read_offset(table, offset, exposure, model.loss)
 
 
-def add_effects(model: Model, table: Table, score: Floats, n_threads: int) -> Findings:
+def add_effects(model: AdditiveModel, table: Table, score: Floats, n_threads: int) -> Findings:
     """Add the intercept and all effects to (n, q) offsets, in place."""
     score += model.intercept_vector
     return model.predictor.add(table, score, n_threads)
 
 
 def predict_rows(
-    model: Model,
+    model: AdditiveModel,
     table: Table,
     kind: str,
     offset: Any = None,
@@ -83,7 +83,7 @@ def predict_rows(
 
 
 def write_effects(
-    model: Model, table: Table, effects: Floats, n_threads: int | None = None
+    model: AdditiveModel, table: Table, effects: Floats, n_threads: int | None = None
 ) -> None:
     """Write the centred effects of the chosen terms to (terms, n, q); warn of what was found.
 

@@ -17,7 +17,7 @@ from cwboost.terms.plan import Plan
 from .path import Path
 
 if TYPE_CHECKING:
-    from .model import Model
+    from .additive import AdditiveModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ def column_groups(terms: Mapping[str, Term]) -> dict[str, str]:
     return {name: names[term.columns] for name, term in terms.items()}
 
 
-def with_coefficients(model: Model, path: Path, m: int) -> Mapping[str, Term]:
+def with_coefficients(model: AdditiveModel, path: Path, m: int) -> Mapping[str, Term]:
     """Return the terms of a model with the coefficients of iteration m of a path."""
     terms, q = model.terms, model.n_outputs
     sizes = [term.plan.basis.n_coef for term in terms.values()]
@@ -131,7 +131,7 @@ def with_coefficients(model: Model, path: Path, m: int) -> Mapping[str, Term]:
     return MappingProxyType(out)
 
 
-def averaged(model: Model) -> Mapping[str, Term]:
+def averaged(model: AdditiveModel) -> Mapping[str, Term]:
     """Return the terms of an average of bags with the mean coefficients of its bags."""
     assert model.bags is not None
     means = {name: coef.mean(axis=0) for name, coef in model.bags.coef.items()}

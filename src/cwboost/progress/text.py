@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate, takewhile
 from typing import IO
 from unicodedata import east_asian_width
 
@@ -131,14 +132,17 @@ def line(
 
 def text_width(text: str) -> int:
     """Return how many columns of a terminal a text takes; some characters take two."""
-    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    return 2 if east_asian_width(character) in "WF" else 1
 
 
 def clip(text: str, width: int) -> str:
     """Return the beginning of a text that fits the width."""
-    while text_width(text) > width:
-        text = text[:-1]
-    return text
+    ends = accumulate(map(_columns, text))
+    return text[: sum(1 for _ in takewhile(lambda end: end <= width, ends))]
 
 
 def printable_text(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from cwboost._utils.atomic_files import STANDARD, write_output
@@ -33,6 +34,8 @@ from cwboost.progress import Progress
 from cwboost.selection.cv import cv
 from cwboost.selection.folds import KINDS, Folds
 from cwboost.selection.metrics import METRICS
+
+POLISH: dict[str, str | bool | None] = {"auto": "auto", "always": True, "none": None}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--iterations", type=whole, default=200, metavar="N",
         help="default 200; more if the best iteration is among the last")  # fmt: skip
     add("--no-extension", action="store_true", help="never run more than --iterations")
+    add("--polish", choices=list(POLISH), default="none",
+        help="also refit the terms of every fold together, and print what that gains (default "
+        "none; auto: unless it takes longer than boosting)")  # fmt: skip
     add("--seed", type=whole, default=0, help="seed for the folds (default 0)")
     add("--threads", type=whole_positive, help=THREADS)
     add_quiet(parser)
@@ -101,6 +107,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         offset=args.offset,
         exposure=args.exposure,
         extend=not args.no_extension,
+        polish=POLISH[args.polish],
         random_state=args.seed,
         n_threads=args.threads,
         progress=progress,
@@ -114,8 +121,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         with write_output(args.plot) as temporary:
             save(result, temporary, form=Path(args.plot).suffix[1:].lower())
     if args.output != STANDARD:
-        in_python = f"cb.fit(..., n_iter={result.best_iteration})"
-        print(result.summary().replace(in_python, f"--iterations {result.best_iteration}"))
+        in_python = re.compile(r"cb\.fit\(\.\.\., n_iter=(\d+).*\)")
+        print(in_python.sub(r"--iterations \1", result.summary()))
     return SUCCESS
 
 

@@ -21,6 +21,7 @@ STEPS, GRAMS, LINEAR_GRAMS = 15, 6, 2
 # pairs means several fits.
 READ, RESIDUAL, TERM, COEF, FITS_OF_PAIRS = 180.0, 20.0, 5e3, 60.0, 3
 SWEEPS = 1.3  # cost of sweeps over several scores, per score, relative to a model of one score
+WHOLE_FIT = 4  # iterations of a whole fit, relative to those until a tolerance stops it
 MIN_ROWS = 50  # with fewer, REML has too little to go by
 ALLOWED = 1e9  # nanoseconds that polish may always take
 
@@ -41,9 +42,14 @@ def impossible(problem: FitProblem[Any], model: Model) -> str | None:
     return None
 
 
-def too_slow(problem: FitProblem[Any], model: Model) -> str | None:
-    """Return how long polish would take if that is too long, else None."""
+def too_slow(problem: FitProblem[Any], model: Model, *, unfinished: bool = False) -> str | None:
+    """Return how long polish would take if that is too long, else None.
+
+    Without polish, an `unfinished` fit would go on.
+    """
     cost, allowed = polish_cost(problem, model), boosted_cost(problem, model)
+    if unfinished:
+        allowed *= WHOLE_FIT
     if cost > max(allowed, ALLOWED):
         return f"it would take about {cost / 1e9:.2g} s, longer than boosting"
     return None

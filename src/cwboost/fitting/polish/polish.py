@@ -52,13 +52,16 @@ def polish_fit(
     *,
     required: bool = False,
     weight: float | None = None,
+    unfinished: bool = False,
 ) -> Model:
     """Return the polished model of a fit; a model that cannot be polished says why.
 
     With `required` it raises instead, and time does not matter. Without a weight, held-out rows
-    choose it.
+    choose it. `unfinished`: a tolerance has stopped the fit, which goes on without polish.
     """
-    reason = impossible(problem, model) or (None if required else too_slow(problem, model))
+    reason = impossible(problem, model)
+    if reason is None and not required:
+        reason = too_slow(problem, model, unfinished=unfinished)
     if reason is None and weight is None and not _can_hold_out(problem):
         reason = "without validation rows its weight cannot be chosen for rows on a cluster"
     if reason is not None and required:

@@ -32,6 +32,7 @@ TOLERANCE = 1e-3  # relative change of the effective df at the end
 ROUGH = 1e-2  # the same for a rough refit
 STILL = 1e-3  # change of the deviance per df below which second derivatives stay the same
 CHANGED = 0.05  # relative change of the second derivatives that makes a new Gram matrix
+ROUGHLY_CHANGED = 0.2  # the same for a rough refit
 STRETCH = 30.0  # largest factor of a smoothing parameter in one step
 LARGEST, SMALLEST = 1e8, 1e-8  # smoothing parameters, as multiples of the start
 
@@ -116,7 +117,7 @@ def refit(
     The present scores are in SLOT_F. `n_rows` is the number of observations that the weights stand
     for. `rough` is for a refit that is only compared.
     """
-    tolerance = ROUGH if rough else TOLERANCE
+    tolerance, changed = (ROUGH, ROUGHLY_CHANGED) if rough else (TOLERANCE, CHANGED)
     gram: Gram | None = None
     constant, total, n_grams, edf = np.empty(0), 0.0, 0, np.inf
     risk, squares = rows.residuals()
@@ -125,7 +126,7 @@ def refit(
         gradient, residual_sum = rows.gradient()
         if gram is None or not (loss.linear or still or n_grams == MAX_GRAMS):
             new_constant, new_total = rows.curvature()
-            if gram is None or _changed(constant, total, new_constant, new_total) > CHANGED:
+            if gram is None or _changed(constant, total, new_constant, new_total) > changed:
                 constant, total = new_constant, new_total
                 gram = rows.gram(constant, total)
                 n_grams += 1
