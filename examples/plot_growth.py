@@ -20,7 +20,7 @@ from cwboost.datasets import adult
 
 table = {name: column[::5] for name, column in adult().items()}
 y = table.pop("class")
-classifier = cb.CWBClassifier(exclude=["fnlwgt"], n_iter=1000).fit(table, y)
+classifier = cb.CWBClassifier(exclude=["fnlwgt"], optimizer="hybrid").fit(table, y)
 model = classifier.model_
 print(model)
 
