@@ -35,7 +35,7 @@ def test_a_few_rows_far_out_do_not_bend_the_curve(terms, seed):
     model = (
         cb.CWBRegressor(learners=[wild], random_state=seed, polish=None).fit(table, price).model_
     )
-    assert model.predict(far)[2] < 0
+    assert model.predict(far)[2] < 100  # less than a third of the price at 3,400
 
 
 def test_smooth_columns_and_gaps_are_not_flattened():

@@ -56,8 +56,9 @@ def suggest_log_link(
             **{**problem, "loss": "gamma"}, n_iter=N_ITER, validation=held, progress=False,
             **options,
         )  # fmt: skip
-    rows, w = table.take(held), weights[held]
-    own, by_log = ((y[held] - fitted.predict(rows)) ** 2 for fitted in (model, other))
+        rows, w = table.take(held), weights[held]
+        # Polish has used these rows, boosting has not.
+        own, by_log = ((y[held] - fitted.predict(rows)) ** 2 for fitted in (model.boosted, other))
     total = float(np.average((y[held] - np.average(y[held], weights=w)) ** 2, weights=w))
     if not _is_clearly_less(by_log, own, w, MIN_GAIN * total):
         return None

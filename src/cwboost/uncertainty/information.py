@@ -203,14 +203,15 @@ def _check_criterion(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
             f"criterion: {criterion!r} applies only to the squared loss, not to the {loss.name} "
             "loss; use 'classical'"
         )
-    if df == "trace" and not loss.has_curvature:
+    has_trace = loss.has_curvature and loss.n_outputs == 1
+    if df == "trace" and not has_trace:
         raise ValueError(
-            f"df: 'trace' needs second derivatives, which the {loss.name} loss does not define; "
-            "use 'active'"
+            f"df: 'trace' needs second derivatives and one score per row, unlike the {loss.name} "
+            "loss; use 'active'"
         )
     return (
         criterion or ("corrected" if normal else "classical"),
-        df or ("trace" if loss.has_curvature else "active"),
+        df or ("trace" if has_trace else "active"),
     )
 
 
