@@ -24,7 +24,7 @@ MANY_LEVELS = 2 * FEW_VALUES  # with more, the target must speak for a term of s
 MAX_SPIKES = 1024  # distinct values
 ROWS_PER_SPIKE = 10
 SPIKE_ERRORS = 5.0  # standard errors by which single values must deviate from a curve
-LEVEL_ERRORS = 2.0  # standard errors by which levels must differ; less strict, because the
+LEVEL_ERRORS = 3.0  # standard errors by which levels must differ; less strict, because the
 # alternative is to ignore the column
 
 
