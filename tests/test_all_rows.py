@@ -135,3 +135,15 @@ def test_estimators_use_all_rows_without_polish(monkeypatch):
     fitted = cb.CWBRegressor().fit(TABLE, Y)
     assert fitted.model_.polish.repeated == fitted.model_.best_iteration > 0
     assert cb.CWBRegressor(polish=None).fit(TABLE, Y).model_.polish is None
+
+
+@pytest.mark.parametrize("polish", [True, "repeat"])
+def test_all_rows_are_in_the_range_of_the_model(polish, recwarn):
+    far = {**TABLE, "a": np.where(np.flatnonzero(HELD)[0] == np.arange(N), 30.0, TABLE["a"])}
+    model = cb.fit(far, Y, polish=polish, **OPTIONS)
+    assert model.columns["a"].high == 30.0
+    assert model.boosted.columns["a"].high == 30.0
+    model.predict(far)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="beyond"):
+        cb.fit(far, Y, **OPTIONS).predict(far)

@@ -15,6 +15,7 @@ import numpy as np
 
 from cwboost._core import ALL_PART, TRAINING_PART
 from cwboost._utils.checks import is_number
+from cwboost.fitting.all_rows import with_ranges_of_all_rows
 from cwboost.fitting.effect_sizes import effect_sizes
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.integral_importance import integral_shares
@@ -239,6 +240,7 @@ def polished_model(part: ModelRefit, weight: float) -> Model:
     out = replace(
         model,
         terms=MappingProxyType(terms),
+        columns=with_ranges_of_all_rows(part.problem, model),
         start_vector=combine(weight, model.start_vector, start),
         polish=record,
     )
