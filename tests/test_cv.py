@@ -529,7 +529,8 @@ def test_the_command_prints_and_writes_the_result_of_cv(file, capsys, tmp_path):
     assert main(["cv", file, *arguments, "-o", "path.csv", "--plot", "cv.svg"]) == 0
     found = cb.cv(TABLE, Y, "auto", n_iter=60, folds=4, optimizer=cb.Plain(0.2))
     output = capsys.readouterr().out
-    assert f"--iterations {found.best_iteration}" in output
+    options = "--optimizer plain --rate 0.2 --validation none"
+    assert f"{options} --iterations {found.best_iteration}" in output
     assert "within one se" in output
     written = np.genfromtxt("path.csv", delimiter=",", names=True)
     np.testing.assert_allclose(written["risk"], found.mean, rtol=1e-12)
@@ -543,7 +544,7 @@ def test_the_command_polishes_the_folds(file, capsys):
     assert main(["cv", file, *arguments, "--polish", "always", "--no-extension"]) == 0
     found = cb.cv(TABLE, Y, "auto", n_iter=20, folds=3, polish=True, extend=False)
     output = capsys.readouterr().out
-    assert f"best by risk: --iterations {found.best_iteration}\n" in output
+    assert f" --iterations {found.best_iteration}\n" in output
     assert found.polished.words in output
 
 

@@ -359,3 +359,16 @@ def test_no_step_of_rate_one_raises_the_risk_even_if_events_are_rare(loss, share
     learners = [cb.Spline("x"), cb.Step("x")]
     model = cb.fit({"x": x}, y, learners, loss=loss, optimizer=cb.Plain(1.0), n_iter=50)
     assert (np.diff(model.risk) < 0).all()
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute", cb.Quantile(0.8)], ids=repr)
+def test_one_wrong_cell_does_not_change_the_steps(loss):
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(size=1500) for name in "abc"}
+    truth = table["a"] + table["b"] ** 2
+    y = truth + rng.normal(size=1500)
+    wrong = np.where(np.arange(1500) == 0, 1e5, y)
+    scales = [cb.fit(table, target, loss=loss, n_iter=1).scale for target in (y, wrong)]
+    assert scales[1] == pytest.approx(scales[0], rel=0.02)
+    fitted = cb.CWBRegressor(loss).fit(table, wrong)
+    assert np.corrcoef(fitted.predict(table), truth)[0, 1] > 0.9

@@ -16,7 +16,7 @@ import cwboost as cb
 import sharding
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
-from cwboost.fitting.polish import model_refit, polished_rows
+from cwboost.fitting.polish import hessian, model_refit, polished_rows
 from cwboost.fitting.polish import refit as polish_refit
 from cwboost.fitting.polish.model_refit import ModelRefit
 from cwboost.fitting.polish.polish import polish_fit
@@ -225,8 +225,8 @@ def test_few_leading_coordinates_change_little(problem_of, monkeypatch):
     table, y, truth = make_rows(3000)
     problem, model = problem_of(table, y, learners="auto")
     exact = polish_fit(problem, model, required=True)
-    monkeypatch.setattr(polished_rows, "MAX_LEADING", 40)
-    monkeypatch.setattr(polished_rows, "FEW", 40)
+    monkeypatch.setattr(polished_rows, "MAX_LEADING", 60)
+    monkeypatch.setattr(polished_rows, "FEW", 60)
     rough = polish_fit(problem, model, required=True)
     a, b = exact.predict(table), rough.predict(table)
     assert np.std(a - b) < 0.1 * np.std(a - truth)
@@ -574,3 +574,55 @@ def test_cross_validation_and_bags_of_several_scores():
     assert model.polish is not None
     with pytest.raises(ValueError, match="no posterior covariance"):
         cb.wald_tests(cb.polish(cb.fit(table, labels, loss="multinomial"), table, labels))
+
+
+@pytest.mark.parametrize("weight", [None, 1.0])
+def test_risk_importance_of_a_polished_model_sums_to_the_fall_of_the_risk(weight):
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(size=2000) for name in "ab"}
+    y = table["a"] + table["b"] ** 2 + rng.normal(size=2000)
+    boosted = cb.fit(table, y, n_iter=200, validation=0.2)
+    model = cb.polish(boosted, table, y, weight=weight)
+    fall = (np.var(y) - np.mean((y - model.predict(table)) ** 2)) / 2
+    for found in (model.importance("risk"), model.importance("risk", table=table, y=y)):
+        assert sum(found.values()) == pytest.approx(fall, rel=0.01)
+        assert found == pytest.approx(boosted.importance("risk"), rel=0.1)
+
+
+@pytest.mark.parametrize("terms", ["smooth", "auto"])
+def test_a_straight_effect_of_a_bell_shaped_column_stays_straight(terms):
+    found = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        table = {name: rng.normal(size=2000) for name in "ab"}
+        y = table["a"] + rng.normal(size=2000)
+        fitted = cb.CWBRegressor(terms=terms, n_jobs=1).fit(table, y)
+        found.append(sum(fitted.model_.polish.edf.values()))
+    assert np.mean(found) < 4.5
+
+
+def test_terms_that_cannot_be_refitted_do_not_end_the_fit(monkeypatch):
+    table, y, _ = make_rows(300)
+
+    def fail(*_, **__):
+        raise hessian.LinAlgError
+
+    monkeypatch.setattr(hessian.Factor, "make", fail)
+    for options in ({"validation": 0.2}, {"bags": 2}, {}):
+        model = cb.fit(table, y, n_iter=20, polish="auto", **options)
+        assert model.polish.weight == 0.0
+        assert "a weight is very large" in model.polish.reason
+        with pytest.raises(ValueError, match="polish: the terms are too nearly collinear"):
+            cb.fit(table, y, n_iter=20, polish=True, **options)
+
+
+def test_a_model_without_bands_says_why():
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=400)}
+    classes = np.digitize(table["a"] + rng.normal(size=400), [-0.5, 0.5])
+    model = cb.fit(table, classes, loss="multinomial", n_iter=30, polish=True)
+    with pytest.raises(ValueError, match=r"bands; for several scores, call model\.with_bands"):
+        model.band("a")
+    skipped = cb.fit(table, table["a"], loss="absolute", n_iter=5, polish="auto")
+    with pytest.raises(ValueError, match=r"it was not polished \(the absolute loss does not have"):
+        skipped.band("a")

@@ -71,9 +71,14 @@ def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> Non
     found = find_source(model, source)
     if found is None:
         wanted = "" if source == "auto" else f" of source {source!r}"
+        remedy = "polish it (cb.polish or polish=), call"
+        if model.polished and model.n_outputs > 1:
+            remedy = "for several scores, call"
+        elif model.polish is not None and not model.polished:
+            remedy = f"it was not polished ({model.polish.reason}); call"
         raise ValueError(
-            f"band: the model does not have bands{wanted}; polish it (cb.polish or polish=), call "
-            "model.with_bands(table, y), or fit with bags="
+            f"band: the model does not have bands{wanted}; {remedy} model.with_bands(table, y), or "
+            "fit with bags="
         )
     if level is not None and not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")

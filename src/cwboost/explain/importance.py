@@ -154,14 +154,16 @@ def _risk_shares_on(model: Model, rows: GivenRows) -> dict[str, float]:
         [each],
         [as_part(rows.weights)],
     )
-    means = {name: model.terms[name].mean for name in model.predictor.terms}
-    effects = {name: e + means[name] for name, e in _effects(model, rows).items()}
+    effects, start = _effects(model, rows), model.intercept_vector
+    if not model.polished:
+        effects = {name: e + model.terms[name].mean for name, e in effects.items()}
+        start = model.start_vector
     score = sum(effects.values(), np.zeros((n, q)))
     first, last = _core.SLOT_H, _core.SLOT_F
     core.run(
         [
-            _core.Fill(first, list(model.start_vector)),
-            _core.Fill(last, list(model.start_vector)),
+            _core.Fill(first, list(start)),
+            _core.Fill(last, list(start)),
             _core.Add(last, 0, np.ascontiguousarray(score.T).ravel()),
             _core.MeanResidual(first, last, _core.SLOT_R),
         ]

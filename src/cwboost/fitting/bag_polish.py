@@ -20,6 +20,7 @@ from cwboost.model.records import Polish
 from .bags import BaggedFit, FittedBag
 from .parallel_fits import Halt, run_all
 from .polish.cost import ALLOWED, boosted_cost, impossible, polish_cost
+from .polish.hessian import SingularError
 from .polish.polish import PREFERS_BOOSTED, polished_model, refit_model
 from .polish.weight import HeldOutRisk, choose_weight
 from .problem import FitProblem
@@ -40,11 +41,16 @@ def polish_average(bagged: BaggedFit, bags: Mapping[int, FittedBag], model: Mode
         raise ValueError(f"polish: {reason}")
     if reason is not None:
         return replace(model, polish=Polish.skipped(reason, model.start_vector))
-    weight = _choose_weight(bagged, bags, numbers)
-    if weight == 0.0:
-        return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
-    with one_blas_thread():
-        return polished_model(refit_model(problem, model, TRAINING_PART), weight)
+    try:
+        weight = _choose_weight(bagged, bags, numbers)
+        if weight == 0.0:
+            return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
+        with one_blas_thread():
+            return polished_model(refit_model(problem, model, TRAINING_PART), weight)
+    except SingularError as error:
+        if required:
+            raise ValueError(f"polish: {error}") from None
+        return replace(model, polish=Polish.skipped(str(error), model.start_vector))
 
 
 def _bags_for_weight(bagged: BaggedFit, numbers: Sequence[int]) -> list[int]:

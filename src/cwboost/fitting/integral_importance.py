@@ -22,11 +22,13 @@ def integral_shares(
     """Return the importance of every term: its share of the fall of the training risk.
 
     The share is the inner product of the term's effect with the residual, averaged along the line
-    from the start to the model. `moved` has the numbers of the terms that are not zero throughout.
+    from the start to the model; the line to a polished model begins at its intercept. `moved` has
+    the numbers of the terms that are not zero throughout.
     """
     prepared, rows = problem.prepared, problem.rows
     q, total = model.n_outputs, rows.weight(part)
-    of_term, start = prepared.shared_bins.of_term, list(model.start_vector)
+    of_term = prepared.shared_bins.of_term
+    start = list(model.intercept_vector if model.polished else model.start_vector)
     # The momentum slot holds the scores at the start: it is free after boosting.
     batch: list[Any] = [_core.Fill(SLOT_F, start), _core.Fill(SLOT_H, start)]
     effects = {}
@@ -34,7 +36,10 @@ def integral_shares(
     for k in moved:
         term = terms[k]
         if term.chosen:
-            effects[k] = np.ascontiguousarray((prepared.core_rows[k] @ term.beta).T)
+            effect = (prepared.core_rows[k] @ term.beta).T
+            if model.polished:
+                effect = effect - term.mean[:, None]
+            effects[k] = np.ascontiguousarray(effect)
             batch.append(_core.Add(SLOT_F, of_term[k], effects[k].ravel()))
     batch.append(_core.MeanResidual(SLOT_H, SLOT_F, SLOT_R, part))
     batch.append(_core.BinSums([SLOT_R], [of_term[k] for k in effects], part))

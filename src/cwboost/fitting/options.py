@@ -88,7 +88,8 @@ class FitOptions(NamedTuple):
 def check_polish(polish: Any) -> None:
     """Raise if the argument `polish` is wrong."""
     if polish not in (None, False, True, "auto"):
-        raise ValueError(f"polish: expected 'auto', True or None, got {polish!r}")
+        also = "" if polish == "repeat" else " ('repeat' in fits)"
+        raise ValueError(f"polish: expected 'auto', True or None{also}, got {polish!r}")
 
 
 def check_validation(optimizer: Optimizer, has_validation: bool) -> None:

@@ -31,11 +31,11 @@ def last_stage(
     """Return the model fitted to all rows, polished or by a repetition, if this is wanted."""
     if not options.polish:
         return model
-    from .polish.polish import polish_fit
-
     wanted = options.polish
     weight = wanted.weight if isinstance(wanted, PolishWeight) else None
     try:
+        from .polish.polish import polish_fit
+
         if wanted != "repeat":
             unfinished = options.tolerance > 0.0
             polished = polish_fit(

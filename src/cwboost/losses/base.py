@@ -32,6 +32,9 @@ from .python_core import python_core
 Target = tuple[Floats, tuple[Any, ...]]  # y as the core takes it, and the classes (or nothing)
 
 
+FAR = 5.0  # interquartile ranges; nothing normal lies beyond
+
+
 class TargetRows:
     """The training rows that a start and a step scale are computed from: y (n,), weights, offsets
     (n, q). Subclasses may keep them elsewhere (see distributed/data.py)."""
@@ -57,9 +60,14 @@ class TargetRows:
         return float(weighted_quantile(y - offset[:, 0], w, share))
 
     def mean_deviation(self) -> float:
-        """Return the weighted mean distance of y - offset from its median, or 1 if it is 0."""
-        median = self.quantile(0.5)
-        found = self.mean(lambda y, o: np.abs(y - o[:, 0] - median))
+        """Return the weighted mean distance of y - offset from its median, or 1 if it is 0.
+
+        Distances count up to FAR times the interquartile range, so that one wrong cell does not
+        matter.
+        """
+        median, width = self.quantile(0.5), self.quantile(0.75) - self.quantile(0.25)
+        most = FAR * width if width > 0.0 else np.inf
+        found = self.mean(lambda y, o: np.minimum(np.abs(y - o[:, 0] - median), most))
         return found if found > 0.0 else 1.0
 
     @property

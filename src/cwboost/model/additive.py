@@ -70,7 +70,8 @@ class AdditiveModel:
     def start(self) -> Any:
         """The constant score from which the fit started: a number, or (q,).
 
-        In an edited model it includes the means of the edited terms.
+        In an edited model it includes the means of the edited terms. In a polished model it is the
+        constant to which the effects, not centred, are added; `boosted.start` is the former start.
         """
         return _plain(self.start_vector)
 
@@ -78,6 +79,11 @@ class AdditiveModel:
     def intercept(self) -> Any:
         """Start plus the means of the effects: a number, or (q,)."""
         return _plain(self.intercept_vector.copy())
+
+    @property
+    def polished(self) -> bool:
+        """Whether the terms were refitted after boosting; the start is then not a best constant."""
+        return self.polish is not None and self.polish.weight > 0.0
 
     @cached_property
     def intercept_vector(self) -> Floats:  # (q,)

@@ -122,7 +122,9 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
             save(result, temporary, form=Path(args.plot).suffix[1:].lower())
     if args.output != STANDARD:
         in_python = re.compile(r"cb\.fit\(\.\.\., n_iter=(\d+).*\)")
-        print(in_python.sub(r"--iterations \1", result.summary()))
+        rate = result.optimizer.rate
+        options = rf"--optimizer {args.optimizer} --rate {rate:g} --validation none --iterations \1"
+        print(in_python.sub(options, result.summary()))
     return SUCCESS
 
 

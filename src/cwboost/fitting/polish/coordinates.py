@@ -24,6 +24,9 @@ from cwboost.terms.bases import Basis
 DECIDED = 1e-5  # eigenvalues below this are directions that the rows hardly decide
 FREE = 1.0 - 1e-6  # eigenvalues above this are directions without penalty
 JITTER = 1e-8  # for directions without rows and penalty, such as the constant
+# Smoothing of thin tails, relative to that of boosting: enough to keep a few rows from bending a
+# curve. More would bend straight lines, and then REML would smooth the whole curve less.
+TAILS = 1e-3
 MISSING_ROWS = 20.0  # n missing rows keep at most a share n / (n + 20) of their own effect
 
 
@@ -71,8 +74,7 @@ class Coordinates(NamedTuple):
         out = cls._without_tails(basis, system, gram, sums)
         if not basis.penalty_needs_rows:
             return out
-        # Tails stay as flat as boosting keeps them, whatever the smoothing of the rest.
-        tails = system.smoothing * (basis.penalty_for(sums) - basis.penalty())
+        tails = TAILS * system.smoothing * (basis.penalty_for(sums) - basis.penalty())
         return out._replace(tails=out.matrix.T @ tails @ out.matrix) if tails.any() else out
 
     @classmethod

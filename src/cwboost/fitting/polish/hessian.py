@@ -25,6 +25,10 @@ from cwboost.frames.columns import Floats
 ATTEMPTS = tuple((ridge, connected) for ridge in (1e-9, 1e-7, 1e-5) for connected in (True, False))
 
 
+class SingularError(ValueError):
+    """The matrix cannot be factorised."""
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Which coordinates are leading ones, and which belong together.
@@ -90,7 +94,7 @@ class Gram:
                 return Factor.make(self, penalty, ridge, connected=connected)
             except LinAlgError:
                 self._attempt += 1
-        raise ValueError("polish: the terms are singular beyond repair; check their columns")
+        raise SingularError("the terms are too nearly collinear, or a weight is very large")
 
     @property
     def trace(self) -> float:

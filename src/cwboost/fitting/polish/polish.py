@@ -29,6 +29,7 @@ from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import GONE, Polish
 
 from .cost import impossible, too_slow
+from .hessian import SingularError
 from .model_refit import ModelRefit
 from .posterior import posterior_factors
 from .weight import HeldOutRisk, choose_weight, combine
@@ -65,10 +66,18 @@ def polish_fit(
         reason = too_slow(problem, model, unfinished=unfinished)
     if reason is None and weight is None and not _can_hold_out(problem):
         reason = "without validation rows its weight cannot be chosen for rows on a cluster"
-    if reason is not None and required:
+    if reason is None:
+        try:
+            return _refit_and_weigh(problem, model, weight)
+        except SingularError as error:
+            reason = str(error)
+    if required:
         raise ValueError(f"polish: {reason}")
-    if reason is not None:
-        return replace(model, polish=Polish.skipped(reason, model.start_vector))
+    return replace(model, polish=Polish.skipped(reason, model.start_vector))
+
+
+def _refit_and_weigh(problem: FitProblem[Any], model: Model, weight: float | None) -> Model:
+    """Return the polished model, or the boosted one if its weight is zero."""
     prepared = problem.prepared
     with one_blas_thread():
         part = ModelRefit(problem, model, TRAINING_PART)
