@@ -58,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default auto: plain with rate 0.5, 0.1 without validation rows")  # fmt: skip
     add("--rate", type=positive, help=RATE)
     add("--iterations", type=whole, metavar="N",
-        help="at most N; default 10,000 with validation rows, 200 or a cross-validated number without")  # fmt: skip
+        help="at most N; default 10,000 with validation rows, else 200 or what cross-validation "
+        "chooses")  # fmt: skip
     add("--validation", metavar="ROWS", default="auto",
         help="validation rows, which find the best iteration: a share such as 0.2, a column that "
         "marks them, last (the last fifth) or none; default: a random fifth if there are at least "
