@@ -126,7 +126,7 @@ def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:
     fit."""
     if model.stopped != StopReason.n_iter_reached or patience is None:
         return
-    if model.polish is not None and model.polish.weight > 0.0:  # the refit goes the rest of the way
+    if model.polished:  # the refit goes the rest of the way
         return
     best = model.best_iteration
     risk = model.path.validation_risk

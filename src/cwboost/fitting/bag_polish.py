@@ -7,23 +7,19 @@ for that. Averaging refits of all bags predicts no better and takes several time
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from cwboost._core import TRAINING_PART
 from cwboost.model.model import Model
-from cwboost.model.records import Polish
 
 from .bags import BaggedFit, FittedBag
 from .parallel_fits import Halt, run_all
-from .polish.cost import ALLOWED, boosted_cost, impossible, polish_cost
+from .polish.cost import boosted_cost, impossible, polish_cost, slower
 from .polish.hessian import SingularError
-from .polish.polish import PREFERS_BOOSTED, polished_model, refit_model
+from .polish.polish import PREFERS_BOOSTED, not_polished, polished_model, refit_model
 from .polish.weight import HeldOutRisk, choose_weight
-from .problem import FitProblem
 from .smoothing import one_blas_thread
 
 ENOUGH_ROWS = 5000  # left-out rows that choose the weight; a row counts in every bag without it
@@ -32,25 +28,22 @@ MIN_BAGS = 2
 
 def polish_average(bagged: BaggedFit, bags: Mapping[int, FittedBag], model: Model) -> Model:
     """Return the polished average of bags; a model that cannot be polished says why."""
-    required, problem = bagged.options.polish is True, bagged.pose_all()
+    required, problem = bagged.options.polish is True, bagged.all_rows
     numbers = _bags_for_weight(bagged, sorted(bags))
     reason = impossible(problem, model)
     if reason is None and not required:
-        reason = _too_slow(problem, model, [bag.model for bag in bags.values()], len(numbers))
-    if reason is not None and required:
-        raise ValueError(f"polish: {reason}")
-    if reason is not None:
-        return replace(model, polish=Polish.skipped(reason, model.start_vector))
-    try:
-        weight = _choose_weight(bagged, bags, numbers)
-        if weight == 0.0:
-            return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
-        with one_blas_thread():
-            return polished_model(refit_model(problem, model, TRAINING_PART), weight)
-    except SingularError as error:
-        if required:
-            raise ValueError(f"polish: {error}") from None
-        return replace(model, polish=Polish.skipped(str(error), model.start_vector))
+        boosted = sum(boosted_cost(problem, bag.model) for bag in bags.values())
+        reason = slower((len(numbers) + 1) * polish_cost(problem, model), boosted)
+    if reason is None:
+        try:
+            weight = _choose_weight(bagged, bags, numbers)
+            if weight == 0.0:
+                return not_polished(model, PREFERS_BOOSTED)
+            with one_blas_thread():
+                return polished_model(refit_model(problem, model, TRAINING_PART), weight)
+        except SingularError as error:
+            reason = str(error)
+    return not_polished(model, reason, required=required)
 
 
 def _bags_for_weight(bagged: BaggedFit, numbers: Sequence[int]) -> list[int]:
@@ -58,16 +51,6 @@ def _bags_for_weight(bagged: BaggedFit, numbers: Sequence[int]) -> list[int]:
     left_out = np.cumsum(np.count_nonzero(bagged.draw.held[numbers], axis=1))
     n = max(MIN_BAGS, int(np.searchsorted(left_out, ENOUGH_ROWS)) + 1)
     return list(numbers[:n])
-
-
-def _too_slow(
-    problem: FitProblem[Any], average: Model, models: Sequence[Model], n_refits: int
-) -> str | None:
-    """Return how long polish would take if that is too long, else None."""
-    cost = (n_refits + 1) * polish_cost(problem, average)
-    if cost > max(sum(boosted_cost(problem, model) for model in models), ALLOWED):
-        return f"it would take about {cost / 1e9:.2g} s, longer than boosting"
-    return None
 
 
 def _choose_weight(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -145,7 +146,7 @@ class BaggedFit:
     def fit(self, before: Mapping[int, FittedBag]) -> tuple[Model, FittedBags]:
         """Return the average and the bags; each continues from what it was before."""
         done: FittedBags = {}
-        all_rows, options = self.pose_all(), self.options
+        all_rows, options = self.all_rows, self.options
         try:
             jobs = [self._job(k, before.get(k)) for k in range(len(self.draw.held))]
             run_all(jobs, self.n_threads, self.bar, "bag", done.__setitem__)
@@ -155,8 +156,9 @@ class BaggedFit:
             raise Interrupted(_average(all_rows, self.draw, done, options.patience)) from None
         return _average(all_rows, self.draw, done, options.patience), done
 
-    def pose_all(self) -> FitProblem[PreparedRows]:
-        """Return the fit to all rows, on which the average is judged."""
+    @cached_property
+    def all_rows(self) -> FitProblem[PreparedRows]:
+        """The fit to all rows, on which the average is judged and polished."""
         data, options = self.prepared.data, self.options
         begin = StartingPoint.of(data, data.split, options.start, options.scale)
         return FitProblem.make(self.prepared, options.optimizer, begin)

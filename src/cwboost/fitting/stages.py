@@ -41,7 +41,7 @@ def last_stage(
             polished = polish_fit(
                 problem, model, required=wanted is True, weight=weight, unfinished=unfinished
             )
-            if polished.polish is not None and polished.polish.weight > 0.0:
+            if polished.polished:
                 return polished
             if unfinished:
                 options = options._replace(tolerance=0.0)

@@ -67,8 +67,7 @@ def with_bands(
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     check_not_edited(model, "with_bands")
-    polished = model.polish is not None and model.polish.weight > 0.0
-    if polished and (longer is not None or nested):
+    if model.polished and (longer is not None or nested):
         raise ValueError(
             "longer and nested apply to boosted models: the draws of a polished model are boosted "
             "and polished as the model was; leave them out"
@@ -76,7 +75,7 @@ def with_bands(
     longer = LONGER if longer is None else float(longer)
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     binned = bin_for_refits(model, fit_input, "with_bands", n_threads)
-    if polished:
+    if model.polished:
         return _with_polished_bands(model, binned, n_boot, seed, threads_for(n_threads), bar)
     optimizer, m = _bootstrap_optimizer(model, nested)
 

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--interactions", metavar="WHICH", nargs="+", action="extend",
         help="pairs of columns that interact: auto (as few as validation rows ask for), all (as "
         "many as gain more than noise does), a number, or age:job ...")  # fmt: skip
-    add("--polish", choices=("auto", "always", "repeat", "none"),
+    add("--polish", choices=list(POLISH),
         help="refit the chosen terms together after boosting, on all rows (default auto: unless it "
         "takes longer than boosting); repeat: repeat the iterations on all rows "
         "instead")  # fmt: skip

@@ -48,9 +48,12 @@ def too_slow(problem: FitProblem[Any], model: Model, *, unfinished: bool = False
     Without polish, an `unfinished` fit would go on.
     """
     cost, allowed = polish_cost(problem, model), boosted_cost(problem, model)
-    if unfinished:
-        allowed *= WHOLE_FIT
-    if cost > max(allowed, ALLOWED):
+    return slower(cost, allowed * WHOLE_FIT if unfinished else allowed)
+
+
+def slower(cost: float, boosted: float) -> str | None:
+    """Return how long polish would take if that is longer than boosting and a second, else None."""
+    if cost > max(boosted, ALLOWED):
         return f"it would take about {cost / 1e9:.2g} s, longer than boosting"
     return None
 

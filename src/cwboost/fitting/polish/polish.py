@@ -71,6 +71,11 @@ def polish_fit(
             return _refit_and_weigh(problem, model, weight)
         except SingularError as error:
             reason = str(error)
+    return not_polished(model, reason, required=required)
+
+
+def not_polished(model: Model, reason: str, *, required: bool = False) -> Model:
+    """Return the boosted model with the reason why it was not polished; raise if it had to be."""
     if required:
         raise ValueError(f"polish: {reason}")
     return replace(model, polish=Polish.skipped(reason, model.start_vector))
@@ -87,7 +92,7 @@ def _refit_and_weigh(problem: FitProblem[Any], model: Model, weight: float | Non
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
         if weight == 0.0:
-            return replace(model, polish=Polish.skipped(PREFERS_BOOSTED, model.start_vector))
+            return not_polished(model, PREFERS_BOOSTED)
         if prepared.has_validation:
             part.switch_to(ALL_PART)
         part.run()
@@ -96,8 +101,9 @@ def _refit_and_weigh(problem: FitProblem[Any], model: Model, weight: float | Non
 
 def polish_like(problem: FitProblem[Any], fitted: Model, like: Model) -> Model:
     """Polish a fit as another model was polished, with the same weight, or not at all."""
-    if like.polish is None or like.polish.weight == 0.0 or impossible(problem, fitted):
+    if not like.polished or impossible(problem, fitted):
         return fitted
+    assert like.polish is not None
     return polish_fit(problem, fitted, required=True, weight=like.polish.weight)
 
 
