@@ -184,7 +184,7 @@ def test_the_refit_is_stationary(problem_of, monkeypatch, loss, weighted):
     assert np.sum(1.0 - penalty * np.diag(inverse)) == pytest.approx(found.edf.sum(), rel=1e-3)
     # REML: phi (rank - lambda tr(A^-1 S)) = lambda u'Su, for penalties that are neither 0 nor huge.
     for p, place, value, start in zip(
-        smoothing.penalties, smoothing.places, smoothing.values, smoothing.start, strict=True
+        smoothing.penalties, smoothing.places, smoothing.values, smoothing.typical, strict=True
     ):
         if 1e-5 < value / start < 1e3:
             wanted = found.dispersion * (p.rank - value * p.size @ np.diag(inverse)[place])
@@ -206,6 +206,7 @@ def test_known_smoothing_gives_penalised_least_squares(problem_of):
     part = ModelRefit(problem, model, TRAINING_PART)
     [rows], [smoothing] = part.rows, part.smoothing
     x = design(rows)
+    smoothing.begin(rows.u, 1.0)
     penalty = smoothing.diagonal()
     part.score()
     rows.residuals()
@@ -219,6 +220,35 @@ def test_known_smoothing_gives_penalised_least_squares(problem_of):
     for g in range(len(rows.groups)):
         at, block = factor.inverse_block(g)
         np.testing.assert_allclose(block, inverse[np.ix_(at, at)], rtol=1e-2, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_leading", [1000, 12])
+def test_strongly_penalised_coordinates_are_treated_as_independent(problem_of, n_leading):
+    table, y, _ = make_rows()
+    problem, model = problem_of(table, y, learners=FEW)
+    [rows] = ModelRefit(problem, model, TRAINING_PART).rows
+    problem.rows.run([_core.Fill(SLOT_F, [0.0])])
+    rows.layout = hessian.Layout.make([[rows.places[i] for i in g] for g in rows.groups], n_leading)
+    rows.residuals()
+    gram = rows.gram(*rows.curvature())
+    n, rng = rows.layout.size, np.random.default_rng(0)
+    penalty = gram.diagonal() * 10.0 ** rng.uniform(0, 6, n)
+    right = rng.normal(size=n) * np.sqrt(gram.diagonal())
+    found = gram.factor(penalty)
+    whole = hessian.BlockFactor.make(gram, penalty, connected=True)
+    assert n // 4 < len(found.kept) < 3 * n // 4
+    size = np.sqrt(whole.inverse_diagonal())
+    np.testing.assert_allclose(found.solve(right) / size, whole.solve(right) / size, atol=0.02)
+    np.testing.assert_allclose(found.inverse_diagonal(), whole.inverse_diagonal(), rtol=2e-3)
+    for group in range(len(rows.groups)):
+        at, block = found.inverse_block(group)
+        own, expected = whole.inverse_block(group)
+        order = np.argsort(own)
+        np.testing.assert_array_equal(at, own[order])
+        scale = np.outer(size[at], size[at])
+        np.testing.assert_allclose(
+            block / scale, expected[np.ix_(order, order)] / scale, atol=0.05
+        )
 
 
 def test_few_leading_coordinates_change_little(problem_of, monkeypatch):
@@ -607,7 +637,7 @@ def test_terms_that_cannot_be_refitted_do_not_end_the_fit(monkeypatch):
     def fail(*_, **__):
         raise hessian.LinAlgError
 
-    monkeypatch.setattr(hessian.Factor, "make", fail)
+    monkeypatch.setattr(hessian.BlockFactor, "make", fail)
     for options in ({"validation": 0.2}, {"bags": 2}, {}):
         model = cb.fit(table, y, n_iter=20, polish="auto", **options)
         assert model.polish.weight == 0.0

@@ -6,6 +6,7 @@ most of them small steps of one column, which are nearly uncorrelated with what 
 So each term has leading coordinates, which enter one dense matrix, and further ones, which are
 connected with the terms of the same column only and are eliminated column by column (Schur
 complements). If there are few coordinates, all are leading ones and nothing is neglected.
+Coordinates whose penalty is very large stay near zero and are treated as independent of all others.
 Does not know about rows or losses.
 """
 
@@ -15,14 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg.lapack import dpotri, dtrtri
 
 from cwboost.frames.columns import Floats
 
 # Relative sizes of what is added to the diagonal, one after another. What the layout neglects can
 # make the rest indefinite, unless further coordinates are not connected with leading ones.
 ATTEMPTS = tuple((ridge, connected) for ridge in (1e-9, 1e-7, 1e-5) for connected in (True, False))
+HELD = 1e3  # penalty of a coordinate, as a multiple of its G, that makes it independent
 
 
 class SingularError(ValueError):
@@ -64,6 +66,13 @@ class Layout:
             count += n
         return cls(sum(sizes), np.concatenate(leading), parts)
 
+    def keep(self, kept: np.ndarray) -> Layout:
+        """Return the layout of some coordinates only, given a flag of every coordinate."""
+        leads = kept[self.leading]
+        new, new_lead = np.cumsum(kept) - 1, np.cumsum(leads) - 1
+        groups = [(new_lead[a[leads[a]]], new[b[kept[b]]]) for a, b in self.groups]
+        return Layout(int(np.count_nonzero(kept)), new[self.leading[leads]], groups)
+
 
 def _largest_share(sizes: Sequence[int], total: int) -> int:
     """Return the largest number m for which the sizes, cut at m, sum to at most `total`."""
@@ -89,16 +98,36 @@ class Gram:
 
     def factor(self, penalty: Floats) -> Factor:
         """Return the factor of G + Lambda, given the diagonal of Lambda (all coordinates)."""
+        diagonal = self.diagonal()
+        kept = penalty < HELD * diagonal
+        gram, size = self.keep(kept), float(diagonal.mean())
+        alone = np.where(kept, 0.0, 1.0 / np.where(kept, 1.0, diagonal + penalty))
         for ridge, connected in ATTEMPTS[self._attempt :]:
             try:
-                return Factor.make(self, penalty, ridge, connected=connected)
+                own = BlockFactor.make(gram, penalty[kept] + ridge * size, connected=connected)
+                return Factor(self.layout, np.flatnonzero(kept), own, alone)
             except LinAlgError:
                 self._attempt += 1
         raise SingularError("the terms are too nearly collinear, or a weight is very large")
 
-    @property
-    def trace(self) -> float:
-        return float(np.trace(self.leading) + sum(np.trace(block) for block in self.further))
+    def diagonal(self) -> Floats:
+        """Return the diagonal of G."""
+        out = np.empty(self.layout.size)
+        out[self.layout.leading] = np.diag(self.leading)
+        for (_, rest), block in zip(self.layout.groups, self.further, strict=True):
+            out[rest] = np.diag(block)
+        return out
+
+    def keep(self, kept: np.ndarray) -> Gram:
+        """Return G of some coordinates only, given a flag of every coordinate."""
+        if kept.all():
+            return self
+        layout, leads = self.layout, kept[self.layout.leading]
+        across = [x[np.ix_(kept[b], leads[a])]
+                  for (a, b), x in zip(layout.groups, self.across, strict=True)]  # fmt: skip
+        further = [x[np.ix_(kept[b], kept[b])]
+                   for (_, b), x in zip(layout.groups, self.further, strict=True)]  # fmt: skip
+        return Gram(layout.keep(kept), self.leading[np.ix_(leads, leads)], across, further)
 
 
 class GramBlocks:
@@ -164,21 +193,20 @@ def _moved(place: slice, start: int) -> slice:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
-    """G + Lambda, factorised."""
+class BlockFactor:
+    """G + Lambda in the blocks of a layout, factorised."""
 
-    gram: Gram
+    layout: Layout
     lower: Floats  # Cholesky factor of the Schur complement of the leading coordinates
     inverse: Floats  # (m, m) its inverse
     group_lower: Sequence[Floats]  # Cholesky factors of the further coordinates
     group_solved: Sequence[Floats]  # (further, leading ones of the group) K^-1 G
 
     @classmethod
-    def make(cls, gram: Gram, penalty: Floats, ridge: float, *, connected: bool) -> Factor:
+    def make(cls, gram: Gram, penalty: Floats, *, connected: bool) -> BlockFactor:
         """Factorise; without `connected`, further coordinates are treated as independent."""
         layout, schur = gram.layout, gram.leading.copy()
-        ridge *= gram.trace / max(layout.size, 1)
-        schur[np.diag_indices_from(schur)] += penalty[layout.leading] + ridge
+        schur[np.diag_indices_from(schur)] += penalty[layout.leading]
         lowers, solved = [], []
         for (lead, rest), across, further in zip(
             layout.groups, gram.across, gram.further, strict=True
@@ -187,9 +215,7 @@ class Factor:
                 lowers.append(np.empty((0, 0)))
                 solved.append(np.empty((0, len(lead))))
                 continue
-            lower = cholesky(
-                _on_diagonal(further, penalty[rest] + ridge), lower=True, check_finite=False
-            )
+            lower = cholesky(_on_diagonal(further, penalty[rest]), lower=True, check_finite=False)
             x = _solve(lower, across) if connected else np.zeros_like(across)
             if connected:
                 schur[np.ix_(lead, lead)] -= across.T @ x
@@ -198,11 +224,11 @@ class Factor:
         lower = cholesky(schur, lower=True, check_finite=False)
         inverse = dpotri(lower, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        return cls(gram, lower, inverse, lowers, solved)
+        return cls(layout, lower, inverse, lowers, solved)
 
     def solve(self, right: Floats) -> Floats:
         """Return (G + Lambda)^-1 right for a vector of all coordinates."""
-        layout, out = self.gram.layout, np.empty(len(right))
+        layout, out = self.layout, np.empty(len(right))
         top = right[layout.leading]
         parts = []
         for (lead, rest), lower, x in zip(
@@ -219,21 +245,21 @@ class Factor:
 
     def inverse_diagonal(self) -> Floats:
         """Return the diagonal of the inverse."""
-        layout, out = self.gram.layout, np.empty(self.gram.layout.size)
+        layout, out = self.layout, np.empty(self.layout.size)
         out[layout.leading] = np.diag(self.inverse)
         for (lead, rest), lower, x in zip(
             layout.groups, self.group_lower, self.group_solved, strict=True
         ):
             if len(rest):
-                half = solve_triangular(lower, np.eye(len(rest)), lower=True, check_finite=False)
+                half = dtrtri(lower, lower=1)[0]
                 out[rest] = np.sum(half * half, axis=0)
                 out[rest] += np.sum((x @ self.inverse[np.ix_(lead, lead)]) * x, axis=1)
         return out
 
     def inverse_block(self, group: int) -> tuple[np.ndarray, Floats]:
         """Return the positions of a group's coordinates, and their block of the inverse."""
-        lead, rest = self.gram.layout.groups[group]
-        at = np.concatenate([self.gram.layout.leading[lead], rest])
+        lead, rest = self.layout.groups[group]
+        at = np.concatenate([self.layout.leading[lead], rest])
         top, x, m = self.inverse[np.ix_(lead, lead)], self.group_solved[group], len(lead)
         out = np.empty((len(at), len(at)))
         out[:m, :m] = top
@@ -242,5 +268,36 @@ class Factor:
             out[:m, m:] = out[m:, :m].T
             own = _solve(self.group_lower[group], np.eye(len(rest)))
             out[m:, m:] = own - out[m:, :m] @ x.T
-        order = np.argsort(at)
-        return at[order], out[np.ix_(order, order)]
+        return at, out
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """G + Lambda of all coordinates, factorised."""
+
+    layout: Layout
+    kept: np.ndarray  # positions of the coordinates of `own`
+    own: BlockFactor
+    alone: Floats  # diagonal of the inverse at the other coordinates, which are independent
+
+    def solve(self, right: Floats) -> Floats:
+        """Return (G + Lambda)^-1 right for a vector of all coordinates."""
+        out = self.alone * right
+        out[self.kept] = self.own.solve(right[self.kept])
+        return out
+
+    def inverse_diagonal(self) -> Floats:
+        """Return the diagonal of the inverse."""
+        out = self.alone.copy()
+        out[self.kept] = self.own.inverse_diagonal()
+        return out
+
+    def inverse_block(self, group: int) -> tuple[np.ndarray, Floats]:
+        """Return the positions of a group's coordinates, and their block of the inverse."""
+        lead, rest = self.layout.groups[group]
+        at = np.sort(np.concatenate([self.layout.leading[lead], rest]))
+        out = np.diag(self.alone[at])
+        own, block = self.own.inverse_block(group)
+        where = np.searchsorted(at, self.kept[own])
+        out[np.ix_(where, where)] = block
+        return at, out

@@ -5,8 +5,9 @@ With A = G + Lambda, lambda_j the smoothing of penalty S_j, and phi the dispersi
     u        <- u + A^-1 (X'W r - Lambda u)
     lambda_j <- lambda_j phi (rank(S_j) / lambda_j - tr(A^-1 S_j)) / (u' S_j u)
 
-(Wood and Fasiolo, 2017). G is made anew only if the second derivatives have changed much: the
-gradient is exact, so an old G costs steps and not accuracy.
+(Wood and Fasiolo, 2017). Both are repeated on the quadratic approximation of the risk, which needs
+no rows, before the scores of the rows are moved. G is made anew only if the second derivatives have
+changed much: the gradient is exact, so an old G costs steps and not accuracy.
 Does not know where the rows are or how the result is used.
 """
 
@@ -26,6 +27,7 @@ from .hessian import Factor, Gram
 from .polished_rows import PolishedRows
 
 MAX_STEPS = 40
+MAX_UPDATES = 8  # of the smoothing in one step
 MAX_GRAMS = 5
 MAX_HALVINGS = 10
 TOLERANCE = 1e-3  # relative change of the effective df at the end
@@ -34,7 +36,8 @@ STILL = 1e-3  # change of the deviance per df below which second derivatives sta
 CHANGED = 0.05  # relative change of the second derivatives that makes a new Gram matrix
 ROUGHLY_CHANGED = 0.2  # the same for a rough refit
 STRETCH = 30.0  # largest factor of a smoothing parameter in one step
-LARGEST, SMALLEST = 1e8, 1e-8  # smoothing parameters, as multiples of the start
+FIRST_DF = 4.0  # effective df of a penalty that the first smoothing parameters assume
+LARGEST, SMALLEST = 1e8, 1e-8  # smoothing parameters, as multiples of a typical size
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class Refit:
 
 
 class Smoothing:
-    """The smoothing parameters of all penalties."""
+    """The smoothing parameters of all penalties; unknown until `begin` is called."""
 
     def __init__(self, rows: PolishedRows) -> None:
         self.penalties: list[Penalty] = []
@@ -59,15 +62,26 @@ class Smoothing:
         self.size = rows.layout.size
         ranks = np.array([p.rank for p in self.penalties], dtype=np.float64)
         sizes = np.array([p.size.sum() for p in self.penalties])
-        self.start = 0.1 * rows.weight * ranks / sizes
+        self.typical = 0.1 * rows.weight * ranks / sizes
         self.least = np.array([p.least for p in self.penalties])
-        self.values = self.start.copy()
+        self.values = np.empty(0)
         self._last = np.zeros(len(ranks))  # last change of the logarithm
         self._speed = np.ones(len(ranks))
 
+    def begin(self, u: Floats, phi: float) -> None:
+        """Start with what the coordinates of the boosted model suggest, unless values are known."""
+        if len(self.values):
+            return
+        ranks = np.array([min(p.rank, FIRST_DF) for p in self.penalties])
+        both = zip(self.penalties, self.places, strict=True)
+        sizes = np.array([p.size @ u[place] ** 2 for p, place in both])
+        largest = LARGEST * self.typical
+        values = phi * ranks / np.maximum(sizes, phi * ranks / largest)
+        self.values = np.maximum(values, self.typical)
+
     def rescale(self, ratio: float) -> None:
         """Multiply all parameters, because the weights of the rows have grown by a ratio."""
-        self.start *= ratio
+        self.typical *= ratio
         self.values *= ratio
 
     def by_term(self, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
@@ -99,8 +113,8 @@ class Smoothing:
             self._last[j] = change
             limit = np.log(STRETCH)
             new = old * np.exp(np.clip(self._speed[j] * change, -limit, limit))
-            least = max(SMALLEST * self.start[j], row * self.least[j])
-            self.values[j] = np.clip(new, least, max(least, LARGEST * self.start[j]))
+            least = max(SMALLEST * self.typical[j], row * self.least[j])
+            self.values[j] = np.clip(new, least, max(least, LARGEST * self.typical[j]))
 
 
 def refit(
@@ -130,25 +144,30 @@ def refit(
                 constant, total = new_constant, new_total
                 gram = rows.gram(constant, total)
                 n_grams += 1
-        penalty = smoothing.diagonal()
-        factor = gram.factor(penalty)
-        inverse = factor.inverse_diagonal()
-        own_edf = 1.0 - penalty * inverse
-        old, edf = edf, float(own_edf.sum())
-        phi = dispersion(loss, squares / total, n_rows, edf) * rows.weight / n_rows
-        curvature = total / rows.weight
-        right = gradient - constant * (residual_sum / total) - penalty * rows.u
-        right -= curvature * rows.tails(rows.u)
-        direction = factor.solve(right)
+        curvature, unit = total / rows.weight, rows.weight / n_rows
+        smoothing.begin(rows.u, dispersion(loss, squares / total, n_rows, 0.0) * unit)
+        right = gradient - constant * (residual_sum / total) - curvature * rows.tails(rows.u)
+        at_last_step, last = edf, np.inf
+        for _ in range(MAX_UPDATES):
+            penalty = smoothing.diagonal()
+            factor = gram.factor(penalty)
+            inverse = factor.inverse_diagonal()
+            own_edf = 1.0 - penalty * inverse
+            edf = float(own_edf.sum())
+            direction = factor.solve(right - penalty * rows.u)
+            phi = dispersion(loss, squares / total, n_rows, edf) * unit
+            if abs(edf - last) < tolerance * edf:
+                break
+            last = edf
+            smoothing.update(rows.u + direction, inverse, phi, total / n_rows)
         shift = (residual_sum - float(constant @ direction)) / total
         before = risk
         penalised = _Penalised(rows, penalty, curvature)
         risk, squares = _move(rows, direction, shift, penalised, risk)
         moved = abs(before - risk) * rows.weight / (phi * max(edf, 1.0))
         still = moved < STILL
-        if moved < 0.1 and abs(edf - old) < tolerance * edf:
+        if moved < 0.1 and abs(edf - at_last_step) < tolerance * edf:
             break
-        smoothing.update(rows.u, inverse, phi, total / n_rows)
     return Refit(rows.u.copy(), rows.intercept, own_edf, phi, factor)
 
 
