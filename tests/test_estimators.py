@@ -272,12 +272,21 @@ def test_cross_validation_chooses_the_iterations_of_small_tables():
     assert weighted.n_iter_ >= 1
 
 
-@pytest.mark.parametrize("case", ["few rows", "few groups", "no events"])
+def test_few_rows_get_few_iterations():
+    x = np.random.default_rng(0).uniform(size=60)
+    weights = np.arange(60) < 49  # rows of weight zero do not count
+    for fitted in (
+        cb.CWBRegressor().fit(x[:49, None], x[:49]),
+        cb.CWBRegressor().fit(x[:, None], x, sample_weight=weights),
+    ):
+        assert fitted.n_iter_ == 30
+    assert cb.CWBRegressor(n_iter=40).fit(x[:49, None], x[:49]).n_iter_ == 40
+
+
+@pytest.mark.parametrize("case", ["few groups", "no events"])
 def test_tables_without_folds_get_200_iterations(case):
     x = np.random.default_rng(0).uniform(size=60)
-    if case == "few rows":
-        fitted = cb.CWBRegressor().fit(x[:10, None], x[:10])
-    elif case == "few groups":
+    if case == "few groups":
         fitted = cb.CWBRegressor().fit(x[:, None], x, groups=np.arange(60) // 30)
     else:  # all counts but one are zero, so the start of a fold would be infinite
         fitted = cb.CWBRegressor("poisson").fit(x[:, None], (x == x.max()).astype(float))

@@ -44,9 +44,7 @@ from cwboost.terms.screening import target_block
 from cwboost.terms.styles import make_learners, spike_candidates
 
 from .defaults import (
-    FOLDS_FROM,
     HOLD_OUT,
-    HOLD_OUT_FROM,
     N_ITER_WITH_VALIDATION,
     N_ITER_WITHOUT_VALIDATION,
     choose_hold_out,
@@ -145,8 +143,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             share = held_out if bags is None else HOLD_OUT
             problem["learners"] += spikes_that_help(problem, spikes, share)
         n_iter = self._choose_n_iter(has_validation)
-        if not has_validation and self._cross_validates(len(codes), weights):
-            n_iter = find_n_iter(**problem, groups=group_of) or n_iter
+        if not has_validation:
+            n_iter = self._find_n_iter(problem, group_of) or n_iter
         callbacks = self._begin_callbacks(
             n_iter, rows, stages=n_stages(check_interactions(self.interactions))
         )
@@ -416,15 +414,15 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             return N_ITER_WITH_VALIDATION if has_validation else N_ITER_WITHOUT_VALIDATION
         return self.n_iter
 
+    def _find_n_iter(self, problem: dict[str, Any], groups: Any) -> int | None:
+        """Return the iterations of a fit without validation rows, if the rows decide them."""
+        return find_n_iter(**problem, groups=groups) if self._n_iter_is_auto else None
+
     def _choose_tolerance(self, n: int) -> float:
         """Return the `tolerance` of `cwboost.fit` for n rows."""
         if not self._n_iter_is_auto or self.bags is not None or self.interactions is not None:
             return 0.0
         return choose_tolerance(n, self.polish, self._loss())
-
-    def _cross_validates(self, n: int, weights: Floats | None) -> bool:
-        """Return whether cross-validation chooses the iterations of a fit to all n rows."""
-        return self._n_iter_is_auto and FOLDS_FROM <= n_present(n, weights) < HOLD_OUT_FROM
 
     def _optimizer(self, has_validation: bool) -> Optimizer:
         """Return the optimizer. One that needs validation rows is replaced if there are none,

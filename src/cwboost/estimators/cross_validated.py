@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 from cwboost.fitting.options import PolishWeight
-from cwboost.frames.columns import Floats
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import CV, cv
 
@@ -95,10 +94,10 @@ class _CrossValidated(CWBEstimator):
         found = self.cv_result_.polished
         return self.polish if found is None or found.reason else PolishWeight(found.weight)
 
-    def _cross_validates(self, n: int, weights: Floats | None) -> bool:
-        """Return False: `fit` has done it already, with the folds of the user."""
-        del n, weights
-        return False
+    def _find_n_iter(self, problem: dict[str, Any], groups: Any) -> int | None:
+        """Return None: the folds of the user have decided."""
+        del problem, groups
+        return None
 
     def _optimizer(self, has_validation: bool) -> Optimizer:
         optimizer = as_optimizer(self.optimizer)

@@ -25,6 +25,7 @@ HOLD_OUT = 0.2  # share of the rows, or of the groups
 N_ITER_WITH_VALIDATION = 10_000  # validation rows stop the fit at the best iteration
 N_ITER_WITHOUT_VALIDATION = 200  # where cross-validation cannot choose the number
 FOLDS_FROM = 50  # rows, from which on cross-validation chooses the number if no rows are held out
+N_ITER_OF_FEW_ROWS = 30  # with fewer rows than that
 # The folds begin with N_ITER_WITHOUT_VALIDATION iterations and go on to MOST_EXTENSION times that.
 FOLDS, MOST_EXTENSION = 5, 16
 TRIAL_ITER = 1000  # of fits that only compare two sets of terms
@@ -65,9 +66,15 @@ def n_present(n: int, weights: Floats | None) -> int:
 
 
 def find_n_iter(**options: Any) -> int | None:
-    """Return the number of iterations that cross-validation chooses; the arguments are those of
-    `cwboost.cv`. None if the rows are too few for folds.
+    """Return the number of iterations for a small table, which cross-validation chooses.
+
+    The arguments are those of `cwboost.cv`. None for a large table, or if folds cannot be fitted.
     """
+    n = n_present(len(options["y"]), options["weights"])
+    if n < FOLDS_FROM:
+        return N_ITER_OF_FEW_ROWS
+    if n >= HOLD_OUT_FROM:
+        return None
     extend = MOST_EXTENSION * N_ITER_WITHOUT_VALIDATION
     try:
         with warnings.catch_warnings():

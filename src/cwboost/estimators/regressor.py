@@ -49,7 +49,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
     n_iter : int or "auto"
         The largest number of iterations. "auto" is 10,000 with validation rows, which stop the fit
         early. Without validation rows it is 200; from 50 to 999 rows, five-fold cross-validation
-        chooses the number (`n_iter_`), up to 3,200.
+        chooses the number (`n_iter_`), up to 3,200; with fewer rows it is 30.
     bins : {"auto", "sqrt", "root4", "exact"}, int or Bins
         How numbers are binned for the fit.
     validation : "auto", float, "last" or None

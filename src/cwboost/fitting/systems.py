@@ -33,7 +33,7 @@ from .smoothing import (
     weighted_gram,
 )
 
-MAX_CORE_COEF = 64  # LAPACK solves larger systems
+MAX_CORE_COEF = 130  # LAPACK solves larger systems
 
 
 class SystemTask(NamedTuple):

@@ -123,11 +123,11 @@ class Gram:
         if kept.all():
             return self
         layout, leads = self.layout, kept[self.layout.leading]
-        across = [x[np.ix_(kept[b], leads[a])]
+        across = [x[kept[b]][:, leads[a]]
                   for (a, b), x in zip(layout.groups, self.across, strict=True)]  # fmt: skip
-        further = [x[np.ix_(kept[b], kept[b])]
+        further = [x[kept[b]][:, kept[b]]
                    for (_, b), x in zip(layout.groups, self.further, strict=True)]  # fmt: skip
-        return Gram(layout.keep(kept), self.leading[np.ix_(leads, leads)], across, further)
+        return Gram(layout.keep(kept), self.leading[leads][:, leads], across, further)
 
 
 class GramBlocks:
@@ -221,9 +221,11 @@ class BlockFactor:
                 schur[np.ix_(lead, lead)] -= across.T @ x
             lowers.append(lower)
             solved.append(x)
-        lower = cholesky(schur, lower=True, check_finite=False)
-        inverse = dpotri(lower, lower=1)[0]
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        lower = inverse = schur
+        if len(schur):  # LAPACK takes no empty matrix
+            lower = cholesky(schur, lower=True, check_finite=False)
+            inverse = dpotri(lower, lower=1)[0]
+            inverse = np.tril(inverse) + np.tril(inverse, -1).T
         return cls(layout, lower, inverse, lowers, solved)
 
     def solve(self, right: Floats) -> Floats:
@@ -237,7 +239,7 @@ class BlockFactor:
             parts.append(_solve(lower, right[rest]) if len(rest) else right[rest])
             if len(rest):
                 top[lead] -= x.T @ right[rest]
-        leading = _solve(self.lower, top)
+        leading = _solve(self.lower, top) if len(top) else top
         out[layout.leading] = leading
         for (lead, rest), part, x in zip(layout.groups, parts, self.group_solved, strict=True):
             out[rest] = part - x @ leading[lead]
