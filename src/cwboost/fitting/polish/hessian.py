@@ -282,6 +282,11 @@ class Factor:
     own: BlockFactor
     alone: Floats  # diagonal of the inverse at the other coordinates, which are independent
 
+    @property
+    def exact(self) -> bool:
+        """Whether the layout neglects nothing, apart from what the penalty makes independent."""
+        return len(self.own.layout.leading) == self.own.layout.size
+
     def solve(self, right: Floats) -> Floats:
         """Return (G + Lambda)^-1 right for a vector of all coordinates."""
         out = self.alone * right

@@ -156,7 +156,7 @@ def refit(
             edf = float(own_edf.sum())
             direction = factor.solve(right - penalty * rows.u)
             phi = dispersion(loss, squares / total, n_rows, edf) * unit
-            if abs(edf - last) < tolerance * edf:
+            if not factor.exact or abs(edf - last) < tolerance * edf:
                 break
             last = edf
             smoothing.update(rows.u + direction, inverse, phi, total / n_rows)
@@ -168,6 +168,8 @@ def refit(
         still = moved < STILL
         if moved < 0.1 and abs(edf - at_last_step) < tolerance * edf:
             break
+        if not factor.exact:
+            smoothing.update(rows.u, inverse, phi, total / n_rows)
     return Refit(rows.u.copy(), rows.intercept, own_edf, phi, factor)
 
 
