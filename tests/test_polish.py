@@ -246,9 +246,7 @@ def test_strongly_penalised_coordinates_are_treated_as_independent(problem_of, n
         order = np.argsort(own)
         np.testing.assert_array_equal(at, own[order])
         scale = np.outer(size[at], size[at])
-        np.testing.assert_allclose(
-            block / scale, expected[np.ix_(order, order)] / scale, atol=0.05
-        )
+        np.testing.assert_allclose(block / scale, expected[np.ix_(order, order)] / scale, atol=0.05)
 
 
 def test_few_leading_coordinates_change_little(problem_of, monkeypatch):
@@ -644,6 +642,10 @@ def test_terms_that_cannot_be_refitted_do_not_end_the_fit(monkeypatch):
         assert "a weight is very large" in model.polish.reason
         with pytest.raises(ValueError, match="polish: the terms are too nearly collinear"):
             cb.fit(table, y, n_iter=20, polish=True, **options)
+    found = cb.cv(table, y, n_iter=20, folds=3, polish="auto", extend=False)
+    assert "a weight is very large" in found.polished.words
+    with pytest.raises(ValueError, match="polish: the terms are too nearly collinear"):
+        cb.cv(table, y, n_iter=20, folds=3, polish=True, extend=False)
 
 
 def test_a_model_without_bands_says_why():

@@ -40,8 +40,8 @@ from cwboost.plotting.risk import RiskDisplay as RiskDisplay
 from cwboost.plotting.stability import StabilityDisplay as StabilityDisplay
 from cwboost.plotting.traces import TracesDisplay as TracesDisplay
 from cwboost.plotting.tuning import TuningDisplay as TuningDisplay
-from cwboost.selection.cv import CV as CV
 from cwboost.selection.cv import cv as cv
+from cwboost.selection.cv_result import CV as CV
 from cwboost.selection.deselect import deselect as deselect
 from cwboost.selection.folds import Folds as Folds
 from cwboost.selection.probe import Probe as Probe

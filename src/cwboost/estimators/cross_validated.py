@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from cwboost.fitting.options import PolishWeight
 from cwboost.optimizers import Optimizer, as_optimizer
-from cwboost.selection.cv import CV, cv
+from cwboost.selection.cv import cv
+from cwboost.selection.cv_result import CV
 
 from .base import CWBEstimator
 from .classifier import CWBClassifier

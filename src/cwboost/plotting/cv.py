@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from cwboost.frames.result_table import ResultTable
-from cwboost.selection.cv import CV
+from cwboost.selection.cv_result import CV
 from cwboost.selection.metrics import RISK
 
 from .display import DEFERRED, Display

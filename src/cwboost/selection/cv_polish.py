@@ -1,6 +1,6 @@
 """Polish in a cross-validation: the model of every fold is polished and tested on held-out rows.
 
-Does not know how folds are drawn and boosted (see cv.py).
+Does not know how folds are drawn and boosted (see fold_fits.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from cwboost._core import SLOT_F
 from cwboost.fitting.polish.cost import impossible, too_slow
+from cwboost.fitting.polish.hessian import SingularError
 from cwboost.fitting.polish.model_refit import ModelRefit
 from cwboost.fitting.polish.polish import refit_model
 from cwboost.fitting.polish.weight import HeldOutRisk, choose_weight
@@ -123,12 +124,16 @@ class PolishedFold(NamedTuple):
         rows, numbers = HeldOutRows.select(problem.prepared.data, test_weights)
         boosted = problem.scores(model).T[numbers]
         reason = impossible(problem, model) or (None if required else too_slow(problem, model))
+        if reason is None:
+            try:
+                with one_blas_thread():
+                    refit = refit_model(problem, model, part)
+            except SingularError as error:
+                reason = str(error)
         if reason is not None and required:
             raise ValueError(f"polish: {reason}")
         if reason is not None:
             return cls(rows, boosted, boosted, 1.0, reason, None)
-        with one_blas_thread():
-            refit = refit_model(problem, model, part)
         polished = np.asarray(problem.local_rows.read(SLOT_F)).T[numbers]
         dispersion = refit.dispersion
         return cls(rows, boosted, polished, dispersion, "", refit if keep else None)

@@ -1,5 +1,5 @@
 """The result of a cross-validation as text and as HTML for notebooks. Does not know about folds and
-fits (see cv.py).
+fits (see fold_fits.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cwboost.frames.columns import Floats
 from .metrics import RISK
 
 if TYPE_CHECKING:
-    from .cv import CV
     from .cv_polish import PolishedFolds
+    from .cv_result import CV
 
 WIDTH, HEIGHT = 420, 150  # size of the small chart in pixels
 LEFT, FOOT = 48, 16  # margins of the chart, for numbers
@@ -24,8 +24,9 @@ POINTS = 160  # points of a line in the chart
 BLUE, RED = "#3a8fcd", "#d55e00"
 
 
-def summary(found: CV) -> str:
-    """Return the text of CV.summary."""
+def summary(found: CV, final_fit: str | None = None) -> str:
+    """Return the text of CV.summary; `final_fit` says how to fit the final model, by default in
+    Python."""
     rows = _rows(found)
     columns = {name: [_dash_if_nan(row[name]) for row in rows] for name in rows[0]}
     asked = f" (asked: {found.asked})" if found.n_iter != found.asked else ""
@@ -33,7 +34,7 @@ def summary(found: CV) -> str:
     lines = [
         f"cross-validation: {folds}, {iterations}{asked}",
         f"{found.loss!r} loss, {found.optimizer!r}",
-        f"best by {found.chosen_by}: {_final_fit(found)}",
+        f"best by {found.chosen_by}: {final_fit or _final_fit(found)}",
         *([] if found.polished is None else [f"polish: {found.polished.words}"]),
         "",
         *format_table(columns),

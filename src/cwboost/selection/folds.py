@@ -1,7 +1,7 @@
 """Folds: which rows a fit is trained on and which it is tested on.
 
 A fold is a pair of factors of the row weights, never a copy of rows. Folds are drawn from units,
-which are the rows, or the groups if `groups` is given. Does not know about fits (see cv.py).
+which are the rows, or the groups if `groups` is given. Does not know about fits (see fold_fits.py).
 """
 
 from __future__ import annotations

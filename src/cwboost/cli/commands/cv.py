@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from cwboost._utils.atomic_files import STANDARD, write_output
@@ -32,6 +31,8 @@ from cwboost.frames.files import check_output, write_table
 from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress
 from cwboost.selection.cv import cv
+from cwboost.selection.cv_result import CV
+from cwboost.selection.cv_text import summary
 from cwboost.selection.folds import KINDS, Folds
 from cwboost.selection.metrics import METRICS
 
@@ -121,11 +122,14 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         with write_output(args.plot) as temporary:
             save(result, temporary, form=Path(args.plot).suffix[1:].lower())
     if args.output != STANDARD:
-        in_python = re.compile(r"cb\.fit\(\.\.\., n_iter=(\d+).*\)")
-        rate = result.optimizer.rate
-        options = rf"--optimizer {args.optimizer} --rate {rate:g} --validation none --iterations \1"
-        print(in_python.sub(options, result.summary()))
+        print(summary(result, _final_fit(args, result)))
     return SUCCESS
+
+
+def _final_fit(args: argparse.Namespace, result: CV) -> str:
+    """Return the options of `cwboost fit` that fit the final model."""
+    optimizer = f"--optimizer {args.optimizer} --rate {result.optimizer.rate:g}"
+    return f"{optimizer} --validation none --iterations {result.best_iteration}"
 
 
 def _make_folds(args: argparse.Namespace) -> Folds:
