@@ -146,6 +146,7 @@ def test_a_table_that_took_too_long_is_not_tried_on_other_folds():
     assert quality.needed(late, ("adult", 2, "ebm"), "1", again=False)
 
 
+@pytest.mark.slow
 def test_quality_runs_and_resumes(folder, capsys, monkeypatch):
     stored = folder / "stored.jsonl"
     arguments = ["quality", str(folder), "--who", "cwboost", "--sets", "wage", "freMTPL2"]
@@ -241,6 +242,7 @@ def test_the_truth_has_no_error(problem):
     assert recover.error(0 * task.truth, task) == pytest.approx(task.truth.std())
 
 
+@pytest.mark.slow
 def test_recover_runs_and_prints_verdicts(tmp_path, capsys):
     stored = tmp_path / "stored.jsonl"
     fit = {"problem": "squared", "rows": 1000, "seed": 0, "who": "superglm", "version": "1"}

@@ -196,6 +196,7 @@ def test_r_reads_rows_and_writes_scores(tmp_path, monkeypatch):
 # --- the comparison -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_comparison_makes_table_and_figure_and_resumes(tmp_path, capsys, monkeypatch):
     arguments = ["--problems", "counts", "--rivals", "histgb", "cwboost", "--rows", "300"]
     arguments += ["-o", str(tmp_path / "out")]
@@ -393,6 +394,7 @@ def test_scripts_run_on_their_own():
 # --- cross-validation -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cross_validation_is_compared_with_single_fits(capsys):
     main(["cv", "--rows", "300", "--iterations", "5", "--repeats", "1"])
     printed = capsys.readouterr().out
@@ -440,6 +442,7 @@ def test_a_fit_on_a_cluster_is_reported_and_equals_a_local_fit(monkeypatch, caps
         assert [t.count(f"| {loss} | 4 |") for t in tables].count(1) == 3
 
 
+@pytest.mark.slow
 def test_passes_reports_the_cost_of_a_row(capsys):
     main(["passes", "--rows", "400", "--iterations", "4"])
     lines = [line for line in capsys.readouterr().out.splitlines() if " 400 |" in line]
