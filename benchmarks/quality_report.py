@@ -92,6 +92,7 @@ class Comparison:
     name: str
     metric: str
     difference: float  # of the means of the metric; positive if the model is better
+    error: float  # standard error of the difference, over the folds; NaN for one fold
     time: float  # CPU seconds as a share of the rival's
     folds: int
 
@@ -102,8 +103,10 @@ class Comparison:
         return "win" if self.difference > 0 else "loss"
 
     def __str__(self) -> str:
-        some = "" if self.folds == len(FOLDS) else f" ({self.folds})"
-        return f"{self.name} {self.difference:+.4f}{some}"
+        notes = [] if np.isnan(self.error) else [f"se {self.error:.4f}"]
+        if self.folds < len(FOLDS):
+            notes.append(f"{self.folds} of {len(FOLDS)} folds")
+        return f"{self.name} {self.difference:+.4f} ({', '.join(notes)})"
 
 
 PAIRS = [
@@ -121,10 +124,12 @@ def compare(found: Results, who: str, rival: str) -> list[Comparison]:
         both = [(found.get((name, f, who), {}), found.get((name, f, rival), {})) for f in FOLDS]
         both = [(a, b) for a, b in both if metric in a and metric in b]
         if both:
-            difference = np.mean([a[metric] - b[metric] for a, b in both])
+            apart = [a[metric] - b[metric] for a, b in both]
+            n = len(both)
+            error = np.std(apart, ddof=1) / np.sqrt(n) if n > 1 else np.nan
             seconds = np.sum([(a["cpu_seconds"], b["cpu_seconds"]) for a, b in both], axis=0)
             time = float(seconds[0] / max(seconds[1], 0.01))  # times have two decimals
-            out.append(Comparison(name, metric, float(difference), time, len(both)))
+            out.append(Comparison(name, metric, float(np.mean(apart)), float(error), time, n))
     return out
 
 

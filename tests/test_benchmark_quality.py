@@ -191,14 +191,14 @@ def test_only_common_folds_are_compared():
     found["spam", 1, "ebm-main"] = {"late": 600.0}
     found["spam", 2, "cwboost"] = {"auc": 0.8, "cpu_seconds": 1.0}
     (line,) = quality_report.compare(found, "cwboost", "ebm-main")
-    assert (line.folds, str(line)) == (4, "spam -0.0250 (4)")
+    assert (line.folds, str(line)) == (4, "spam -0.0250 (se 0.0250, 4 of 5 folds)")
 
 
 def test_targets_are_met_or_missed():
     found = results(cwboost=0.9, ebm_main=0.9, cwboost_pairs=0.95, ebm=0.96)
     mains, pairs, time = quality_report.targets(found).splitlines()[2:]
     assert mains.endswith("| 1 | met |")
-    assert pairs.endswith("| 1 | missed: spam -0.0100 |")
+    assert pairs.endswith("| 1 | missed: spam -0.0100 (se 0.0000) |")
     assert time.endswith("| 1 | missed: spam 1/5 |")
     assert quality_report.targets({}).count("not measured") == 3
 
