@@ -272,6 +272,24 @@ def test_cross_validation_chooses_the_iterations_of_small_tables():
     assert weighted.n_iter_ >= 1
 
 
+@pytest.mark.parametrize("dtype", [object, str])
+def test_text_as_y_of_a_regressor_is_refused(dtype):
+    y = np.array(["low", "high"] * (N // 2), dtype=dtype)
+    with pytest.raises(ValueError, match="needs numbers, but y has the text 'low'; for classes"):
+        cb.CWBRegressor().fit(TABLE, y)
+    texts = np.array(["1", "2.5"] * (N // 2), dtype=dtype)  # numbers, as scikit-learn reads them
+    assert cb.CWBRegressor(**SHORT).fit(TABLE, texts).model_.start == pytest.approx(1.75)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize("estimator", [cb.CWBRegressor, cb.CWBClassifier])
+def test_missing_cells_of_y_are_refused(missing, estimator):
+    y = np.array(["no", "yes"] * (N // 2), dtype=object)
+    y[3] = missing
+    with pytest.raises(ValueError, match=r"y: row 3 is missing \(.*\); remove rows without y"):
+        estimator().fit(TABLE, y)
+
+
 def test_few_rows_get_few_iterations():
     x = np.random.default_rng(0).uniform(size=60)
     weights = np.arange(60) < 49  # rows of weight zero do not count

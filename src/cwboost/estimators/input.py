@@ -63,7 +63,29 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    return np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
+    cells = np.asarray(y).ravel().tolist() if np.asarray(y).dtype.kind in "OUS" else []
+    absent = next((i for i, cell in enumerate(cells) if _is_missing(cell)), None)
+    if absent is not None:
+        raise ValueError(f"y: row {absent} is missing ({cells[absent]}); remove rows without y")
+    try:
+        out = np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
+        return np.asarray(out, dtype=np.float64) if y_numeric else out
+    except ValueError:
+        text = next((cell for cell in cells if isinstance(cell, str)), None)
+        if not y_numeric or text is None:
+            raise
+        raise ValueError(
+            f"y: {type(estimator).__name__} needs numbers, but y has the text {text!r}; for "
+            "classes use CWBClassifier"
+        ) from None
+
+
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN or pandas' NA."""
+    try:
+        return cell is None or bool(cell != cell)
+    except TypeError:  # NA is neither equal nor unequal
+        return True
 
 
 def draw_whole_groups(groups: NDArray[np.int64], times: int, share: Any, seed: int) -> Any:

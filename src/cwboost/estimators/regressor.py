@@ -157,7 +157,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         return replace(model, suggestion=found)
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
-        return np.asarray(check_y(self, y, y_numeric=True), dtype=np.float64)
+        return check_y(self, y, y_numeric=True)
 
     def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> Floats:
         """Return the (n_samples,) predictions in the units of y.
