@@ -290,6 +290,19 @@ def test_missing_cells_of_y_are_refused(missing, estimator):
         estimator().fit(TABLE, y)
 
 
+def test_rare_classes_hold_out_no_rows():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(1200, 1))
+    for n_rare, held_out in ((199, False), (200, True)):
+        y = np.arange(1200) < n_rare
+        fitted = cb.CWBClassifier(polish=None).fit(x, y)
+        assert (fitted.model_.validation_risk is not None) == held_out
+    # In a large table the folds would take long.
+    many = rng.uniform(size=(10_000, 1))
+    rare = cb.CWBClassifier(polish=None).fit(many, np.arange(10_000) < 150)
+    assert rare.model_.validation_risk is not None
+
+
 def test_few_rows_get_few_iterations():
     x = np.random.default_rng(0).uniform(size=60)
     weights = np.arange(60) < 49  # rows of weight zero do not count
@@ -371,7 +384,8 @@ def test_user_defined_validation_rows():
 def test_groups_are_held_out_together():
     groups = np.arange(LARGE) // 10
     fitted = cb.CWBRegressor(n_iter=50, polish=None).fit(BIG, BIG_Y, groups=groups)
-    mask = fitted._choose_validation(None, groups, LARGE, None, fitted.model_.settings.seed)
+    seed = fitted.model_.settings.seed
+    mask = fitted._choose_validation(None, groups, LARGE, seed, enough=True)
     assert mask.mean() == pytest.approx(0.2)
     assert all(len(set(mask[groups == g])) == 1 for g in set(groups))
     by_mask = cb.CWBRegressor(n_iter=50, polish=None).fit(BIG, BIG_Y, validation=mask)

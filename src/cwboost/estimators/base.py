@@ -49,6 +49,7 @@ from .defaults import (
     N_ITER_WITHOUT_VALIDATION,
     choose_hold_out,
     choose_tolerance,
+    enough_to_hold_out,
     find_n_iter,
     n_present,
     named_optimizer,
@@ -126,7 +127,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         seed, bags = as_seed(self.random_state), None
         group_of = None if groups is None else group_numbers(groups, table)
         if self.bags is None:
-            held_out = self._choose_validation(validation, group_of, len(codes), weights, seed)
+            enough = enough_to_hold_out(codes, weights, self._loss())
+            held_out = self._choose_validation(
+                validation, group_of, len(codes), seed, enough=enough
+            )
         else:
             bags, held_out = self._choose_bags(validation, group_of, seed)
         has_validation = held_out is not None or bags is not None
@@ -237,7 +241,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if old.settings.validation == "rows":
             group_of = None if groups is None else group_numbers(groups, table)
             validation = self._choose_validation(
-                validation, group_of, len(codes), weights, old.settings.seed
+                validation, group_of, len(codes), old.settings.seed, enough=True
             )
         offset, exposure = self._with_defaults(rows.offset, rows.exposure)
         callbacks = self._begin_callbacks(n, rows)
@@ -372,11 +376,12 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         return weights
 
     def _choose_validation(
-        self, given: Any, groups: Any, n: int, weights: Floats | None, seed: int
+        self, given: Any, groups: Any, n: int, seed: int, *, enough: bool
     ) -> Any:
         """Return the `validation` of `cwboost.fit`; None if no rows are held out.
 
-        `given` is the argument of this estimator's `fit`, `groups` the number of every row's group.
+        `given` is the argument of this estimator's `fit`, `groups` the number of every row's group,
+        `enough` whether there are enough rows to hold some out.
         """
         if isinstance(given, tuple) and len(given) > 1:
             X, y, *rest = given
@@ -385,7 +390,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             return self.as_table(X), codes, self._weigh_validation(own, codes), *rest[1:]
         if given is not None:
             return given
-        held_out = choose_hold_out(self.validation, n, weights)
+        held_out = choose_hold_out(self.validation, n, enough=enough)
         if groups is None or held_out is None or isinstance(held_out, np.ndarray):
             return held_out
         return ~draw_whole_groups(groups, 1, held_out, seed)[0]

@@ -35,6 +35,7 @@ from cwboost.progress import as_progress
 
 from .base import CWBEstimator
 from .classifier import CWBClassifier
+from .defaults import HOLD_OUT_FROM
 from .regressor import CWBRegressor
 
 
@@ -85,9 +86,9 @@ class DaskEstimator(CWBEstimator):
             loss = self._sharded_loss(shards, given)
             rows = sum(shards.ask("present", given.column("weights")))
             if given.validation is None:
-                given = replace(
-                    given, validation=self._choose_validation(None, None, rows, None, seed)
-                )
+                enough = rows >= HOLD_OUT_FROM
+                held = self._choose_validation(None, None, rows, seed, enough=enough)
+                given = replace(given, validation=held)
             has_validation = given.validation is not None
             n_iter = self._choose_n_iter(has_validation)
             check_counts(n_iter, self.patience, self.time_limit, None)

@@ -9,11 +9,12 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from cwboost.fitting.fit import fit
 from cwboost.frames.columns import Floats
-from cwboost.losses import Loss
+from cwboost.losses import Loss, n_informative
 from cwboost.model.model import Model
 from cwboost.model.path import StopReason
 from cwboost.optimizers import Hybrid, Optimizer, Plain, as_optimizer
@@ -21,6 +22,7 @@ from cwboost.selection.cv import cv
 from cwboost.terms.learners import Learner
 
 HOLD_OUT_FROM = 1000  # rows; with fewer all rows are needed for the fit
+RARE_UP_TO = 10_000  # rows; up to here, only informative rows count (see n_informative)
 HOLD_OUT = 0.2  # share of the rows, or of the groups
 N_ITER_WITH_VALIDATION = 10_000  # validation rows stop the fit at the best iteration
 N_ITER_WITHOUT_VALIDATION = 200  # where cross-validation cannot choose the number
@@ -36,8 +38,10 @@ MOMENTUM = 0.037
 MANY_ROWS, TOLERANCE = 50_000, 0.1
 
 
-def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:
+def choose_hold_out(validation: Any, n: int, *, enough: bool) -> Any:
     """Return which of n rows are held out, given the estimator's parameter `validation`.
+
+    "auto" holds out rows if there are enough of them.
 
     The result is a share, a mask for "last", or None if no rows are held out.
     """
@@ -57,7 +61,15 @@ def choose_hold_out(validation: Any, n: int, weights: Floats | None) -> Any:
             f"validation: expected 'auto', 'last', a fraction or None, got {validation!r}; pass "
             "your own split to fit(..., validation=)"
         )
-    return HOLD_OUT if n_present(n, weights) >= HOLD_OUT_FROM else None
+    return HOLD_OUT if enough else None
+
+
+def enough_to_hold_out(y: NDArray[Any], weights: Floats | None, loss: Loss) -> bool:
+    """Return whether there are so many rows that some can be held out."""
+    if weights is not None:
+        y = y[weights != 0.0]
+    rare = loss.target == "classes" and len(y) < RARE_UP_TO
+    return (n_informative(y) if rare else len(y)) >= HOLD_OUT_FROM
 
 
 def n_present(n: int, weights: Floats | None) -> int:
@@ -70,10 +82,10 @@ def find_n_iter(**options: Any) -> int | None:
 
     The arguments are those of `cwboost.cv`. None for a large table, or if folds cannot be fitted.
     """
-    n = n_present(len(options["y"]), options["weights"])
-    if n < FOLDS_FROM:
+    y, weights = options["y"], options["weights"]
+    if n_present(len(y), weights) < FOLDS_FROM:
         return N_ITER_OF_FEW_ROWS
-    if n >= HOLD_OUT_FROM:
+    if enough_to_hold_out(y, weights, options["loss"]):
         return None
     extend = MOST_EXTENSION * N_ITER_WITHOUT_VALIDATION
     try:

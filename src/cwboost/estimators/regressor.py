@@ -54,8 +54,9 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
         How numbers are binned for the fit.
     validation : "auto", float, "last" or None
         Share of validation rows, which find the best iteration. "auto" is 0.2 with at least 1,000
-        rows, else None; "last" is the last fifth of the rows (for rows in time order). Your own
-        split goes to `fit`.
+        rows (of classes, 200 of them outside the most frequent class, or 10,000 in all), else
+        None; "last" is the last fifth of the rows (for rows in time order). Your own split goes to
+        `fit`.
     patience : int or None
         Stop after this many iterations without a new best validation risk. From 50,000 rows on, if
         polish follows, the best risk must fall by a tenth of what the fit has gained so far.

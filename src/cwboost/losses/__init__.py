@@ -9,6 +9,7 @@ value and residual on one row, in Python or in core/loss.hpp.
 
 from .base import Loss as Loss
 from .base import TargetRows as TargetRows
+from .classes import n_informative as n_informative
 from .classification import Binomial as Binomial
 from .classification import Multinomial as Multinomial
 from .evaluation import EvaluatedRows as EvaluatedRows

@@ -63,6 +63,20 @@ def code_array(y: NDArray[Any], classes: NDArray[Any] | None = None) -> tuple[Co
     return codes, classes
 
 
+def n_informative(y: NDArray[Any]) -> int:
+    """Return how many rows tell something about the classes in y: at most five times the number of
+    rows outside the most frequent class.
+
+    Examples
+    --------
+    >>> n_informative(np.array([0, 0, 1, 1])), n_informative(np.array([0] * 95 + [1] * 5))
+    (4, 25)
+    """
+    if not len(y):
+        return 0
+    return min(len(y), 5 * (len(y) - int(np.unique(y, return_counts=True)[1].max())))
+
+
 def check_number_of_classes(classes: tuple[Any, ...], loss: str, most: int) -> None:
     """Raise unless y has at least two classes and not more than the loss takes."""
     n = len(classes)

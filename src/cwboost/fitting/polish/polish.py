@@ -24,6 +24,7 @@ from cwboost.fitting.problem import FitProblem
 from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Floats
+from cwboost.losses import n_informative
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import GONE, Polish
@@ -36,7 +37,7 @@ from .weight import HeldOutRisk, choose_weight, combine
 
 PREFERS_BOOSTED = "held-out rows prefer the boosted model"  # why a model is not polished
 N_FOLDS = 5
-MANY_ROWS = 1000  # rows from which one fold is enough to choose the weight
+MANY_ROWS = 1000  # informative rows from which one fold is enough to choose the weight
 
 
 def refit_model(
@@ -194,7 +195,9 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
     w = np.asarray(prepared.split.training, dtype=np.float64)
     fold = _draw_folds(prepared.data.y, w, prepared.data.source.seed)
     found = []
-    for k in range(N_FOLDS if np.count_nonzero(w) < MANY_ROWS else 1):
+    present = prepared.data.y[w > 0.0]
+    n = n_informative(present) if model.loss.target == "classes" else len(present)
+    for k in range(N_FOLDS if n < MANY_ROWS else 1):
         inside, outside = np.where(fold == k, 0.0, w), np.where(fold == k, w, 0.0)
         optimizer = model.optimizer.without_validation()
         try:
