@@ -141,6 +141,19 @@ def test_frames_are_the_iterates(mixed, tmp_path):
     assert np.allclose(path["risk"], model.risk[path["points"]])
 
 
+def test_risks_of_a_model_refitted_to_all_rows_belong_to_its_boosted_fit(tmp_path):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.uniform(size=400)}
+    y = np.sin(6 * table["x"]) + rng.normal(0, 0.3, 400)
+    for polish, expected in ((None, None), ("repeat", {"edf": None})):
+        model = cb.fit(table, y, n_iter=50, validation=0.2, polish=polish)
+        assert written(model, tmp_path)[1]["polish"] == expected
+    model = cb.fit(table, y, n_iter=50, validation=0.2, polish=True)
+    assert written(model, tmp_path)[1]["polish"]["edf"] == pytest.approx(
+        sum(model.polish.edf.values()), rel=1e-3
+    )
+
+
 def test_an_edited_model_has_the_path_of_its_fit(mixed, tmp_path):
     model, _ = mixed
     edited = model.edit("zero", "g").edit("rounded", "z", digits=1)

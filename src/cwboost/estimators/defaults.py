@@ -65,7 +65,7 @@ def choose_hold_out(validation: Any, n: int, *, enough: bool) -> Any:
 
 
 def enough_to_hold_out(y: NDArray[Any], weights: Floats | None, loss: Loss) -> bool:
-    """Return whether there are so many rows that some can be held out."""
+    """Return whether there are enough rows to hold some out."""
     if weights is not None:
         y = y[weights != 0.0]
     rare = loss.target == "classes" and len(y) < RARE_UP_TO

@@ -75,13 +75,18 @@ def contents(model: Model, terms: list[PackedTerm], rows: ReportRows, title: str
         "repeat": fit_code(model),
         "edits": [{"term": e.term, "words": e.words} for e in model.edits],
         "bags": None if model.bags is None else _bags(model, model.bags),
-        "polish": None
-        if model.polish is None or model.polish.weight == 0.0
-        else {"edf": finite(sum(model.polish.edf.values()))},
+        "polish": _polish(model),
         "bands": _bands(model, columns),
         "judged": None if rows.judged is None else _judged(rows.judged),
         "rows": [] if rows.table is None else _rows(model, rows.table, columns, rows.n_shown),
     }
+
+
+def _polish(model: Model) -> dict[str, Any] | None:
+    """Return what a model that was fitted to all rows after boosting says about this, else None."""
+    if model.polish is None or not model.polish.on_all_rows:
+        return None
+    return {"edf": finite(sum(model.polish.edf.values())) if model.polished else None}
 
 
 def shown_terms(model: Model) -> list[Term]:

@@ -6,8 +6,9 @@ With A = G + Lambda, lambda_j the smoothing of penalty S_j, and phi the dispersi
     lambda_j <- lambda_j phi (rank(S_j) / lambda_j - tr(A^-1 S_j)) / (u' S_j u)
 
 (Wood and Fasiolo, 2017). Both are repeated on the quadratic approximation of the risk, which needs
-no rows, before the scores of the rows are moved. G is made anew only if the second derivatives have
-changed much: the gradient is exact, so an old G costs steps and not accuracy.
+no rows, before the scores of the rows are moved (unless the factor of A is approximate). G is
+computed again only if the second derivatives have changed much: the gradient is exact, so an old G
+costs steps and not accuracy.
 Does not know where the rows are or how the result is used.
 """
 

@@ -1,7 +1,7 @@
 // The section that plays the path of the fit, from the first iteration to the last.
 
 function growth() {
-  if (data.bags || data.polish) return null; // no path leads to an average or a polished model
+  if (data.bags || data.polish) return null; // no path leads to an average, or to a fit to all rows
   const path = model.path;
   const validation = path.validation_risk;
   const series = [

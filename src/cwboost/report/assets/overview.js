@@ -17,13 +17,13 @@ function overview() {
     ),
   ];
   if (bags) tiles.push(tile(format(bags.left_out, 3), "out-of-bag risk"));
-  else if (data.polish)
+  else if (data.polish && data.polish.edf !== null)
     tiles.push(tile(format(data.polish.edf, 3), "effective degrees of freedom after polish"));
   else if (path.validation_risk)
     tiles.push(
       tile(
         `${format(path.validation_risk[0], 3)} → ${format(at(path.validation_risk), 3)}`,
-        "validation risk",
+        data.polish ? "validation risk of the boosted fit" : "validation risk",
       ),
     );
   tiles.push(
