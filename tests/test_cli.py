@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib
 import io
 import json
 import os
@@ -977,6 +978,39 @@ def test_messages_after_an_interrupt(table, output, monkeypatch, capsys):
         assert "(interrupted)" in capsys.readouterr().out
     else:
         assert "(interrupted)" in found.out  # without -o only the summary is printed
+
+
+def test_ctrl_c_in_polish_keeps_the_boosted_model(table, monkeypatch, capsys):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    polish = importlib.import_module("cwboost.fitting.polish.polish")
+    monkeypatch.setattr(polish, "polish_fit", press)
+    assert main(["fit", table, "--target", "y", *SHORT, *others("y"), "-o", "m.json"]) == 130
+    words = "iterations, before the terms were refitted to all rows (polish); the model so far is"
+    assert f"{words} in m.json\n" in capsys.readouterr().err
+    assert cb.load("m.json").polish is None
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_while_a_model_is_written_waits(table, late, monkeypatch, capsys):
+    """Also if it comes while the summary is made."""
+    save = cb.Model.save
+
+    def press(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+
+    def save_and_press(self, file):
+        press()
+        save(self, file)
+
+    if late:
+        monkeypatch.setattr("cwboost.cli.commands.fit.model_summary", press)
+    else:
+        monkeypatch.setattr(cb.Model, "save", save_and_press)
+    assert main(["fit", table, "--target", "y", *SHORT, *others("y"), "-o", "m.json"]) == 130
+    assert capsys.readouterr().err.endswith("cwboost: interrupted; the model is in m.json\n")
+    assert cb.load("m.json").n_iter > 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")

@@ -210,6 +210,8 @@ def test_at_edge():
     still = flat - 1e-7 * np.arange(101)  # falls to the end, but by a negligible amount
     assert make_cv([still, still]).best_iteration == 100
     assert not make_cv([still, still], ended=False).at_edge
+    perfect = 1e6 * np.exp(-np.arange(101) / 5)  # a tiny part of the total gain, but of the risk
+    assert make_cv([perfect, perfect], ended=False).at_edge
 
 
 def test_paths_are_extended_while_the_best_iteration_is_among_the_last():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost.cli.main import main
+from cwboost.frames.files import write_table
+from cwboost.selection.cv_polish import PolishedFolds
 from cwboost.selection.fold_refits import FoldRefits
 
 
@@ -112,6 +117,25 @@ def test_classifiers_score_the_polished_folds():
     polished = classifier.cv_result_.polished
     assert classifier.best_score_ == polished.mean("auc") > 0.7
     assert classifier.model_.polish.weight == polished.weight
+
+
+def test_polish_is_advised_only_if_it_helps(monkeypatch, tmp_path, capsys):
+    table, y = make_rows()
+    found = cb.cv(table, y, folds=3, polish="auto")
+    worse = replace(found.polished, risk=found.polished.boosted_risk + 1.0)
+    assert found.polished.helps
+    assert not worse.helps
+    assert ', polish="auto")' in found.summary()
+    assert ', polish="auto")' not in replace(found, polished=worse).summary()
+    assert ", polish=" not in replace(found, polished=worse)._repr_html_()
+    file = tmp_path / "rows.csv"
+    write_table(str(file), table | {"y": y})
+    words = ["cv", str(file), "--target", "y", "--folds", "3", "--polish", "auto"]
+    assert main(words) == 0
+    assert "--polish none" not in capsys.readouterr().out
+    monkeypatch.setattr(PolishedFolds, "helps", False)
+    assert main(words) == 0
+    assert " --polish none\n" in capsys.readouterr().out
 
 
 def test_folds_of_drop_importance_and_deselect_are_polished(monkeypatch):

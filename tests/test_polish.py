@@ -17,6 +17,7 @@ import sharding
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
 from cwboost.fitting.polish import hessian, model_refit, polished_rows
+from cwboost.fitting.polish import polish as polish_module
 from cwboost.fitting.polish import refit as polish_refit
 from cwboost.fitting.polish.model_refit import ModelRefit
 from cwboost.fitting.polish.polish import polish_fit
@@ -600,7 +601,7 @@ def test_cross_validation_and_bags_of_several_scores():
     assert found.polished.risk.shape == (3,)
     model = cb.fit(table, labels, loss="multinomial", n_iter=100, bags=3, polish=True)
     assert model.polish is not None
-    with pytest.raises(ValueError, match="no posterior covariance"):
+    with pytest.raises(ValueError, match="the model has several scores per row, whose joint"):
         cb.wald_tests(cb.polish(cb.fit(table, labels, loss="multinomial"), table, labels))
 
 
@@ -646,6 +647,45 @@ def test_terms_that_cannot_be_refitted_do_not_end_the_fit(monkeypatch):
     assert "a weight is very large" in found.polished.words
     with pytest.raises(ValueError, match="polish: the terms are too nearly collinear"):
         cb.cv(table, y, n_iter=300, folds=3, polish=True)
+
+
+def test_a_column_that_was_never_chosen_has_no_band():
+    table, y, _ = make_rows(400)
+    model = cb.fit(table, y, n_iter=3, polish=True)
+    never = next(name for name, term in model.terms.items() if not term.chosen)
+    with pytest.raises(ValueError, match=f"never chose {never!r}, so its effect is zero and has"):
+        model.band(never)
+    model.plot(never)  # without a band
+
+
+@pytest.mark.parametrize("estimator", [cb.CWBRegressor, cb.CWBClassifier])
+def test_a_huge_weight_does_not_end_the_fit(estimator):
+    table, y, _ = make_rows(400)
+    weights = np.ones(400)
+    weights[5] = 1e12
+    target = y if estimator is cb.CWBRegressor else y > 0
+    model = estimator(n_jobs=1).fit(table, target, sample_weight=weights).model_
+    assert "a weight is very large" in model.polish.reason
+
+
+@pytest.mark.parametrize("size", [0.5, 2.0, 64.0])
+def test_equal_weights_do_not_matter(size):
+    table, y, _ = make_rows(400)
+    plain, weighted = (
+        cb.fit(table, y, n_iter=60, polish=True, weights=w) for w in (None, np.full(400, size))
+    )
+    np.testing.assert_allclose(weighted.predict(table), plain.predict(table), rtol=1e-6)
+    assert sum(weighted.polish.edf.values()) == pytest.approx(sum(plain.polish.edf.values()))
+
+
+def test_a_rejected_polish_tells_of_whole_weights(monkeypatch):
+    table, y, _ = make_rows(400)
+    weights = np.random.default_rng(0).integers(1, 200, 400).astype(float)
+    monkeypatch.setattr(polish_module, "choose_weight", lambda _: 0.0)
+    model = cb.fit(table, y, n_iter=60, polish=True, weights=weights)
+    assert model.polish.reason.endswith(
+        f"(whole weights count as {weights.sum():,.0f} rows; divide survey weights by their mean)"
+    )
 
 
 def test_a_model_without_bands_says_why():

@@ -86,7 +86,7 @@ def test_pairs_and_columns_with_two_terms():
 
 def test_models_without_posterior_are_refused():
     table, y = make_rows(0)
-    with pytest.raises(ValueError, match="no posterior covariance"):
+    with pytest.raises(ValueError, match="the model was not polished; call"):
         cb.wald_tests(cb.fit(table, y))
     with pytest.raises(ValueError, match="second derivative"):
         cb.wald_tests(cb.fit(table, y, loss="absolute", polish="auto"))

@@ -168,7 +168,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 tolerance=self._choose_tolerance(n_present(len(codes), weights)),
             )
         except Interrupted as stop:
-            raise Interrupted(self._label_classes(stop.model)) from None
+            raise stop.with_model(self._label_classes(stop.model)) from None
         self._store_model(self._with_suggestion(model, problem, held_out), n_iter)
         if self._n_iter_is_auto and has_validation:
             warn_of_cap(model, self.patience, stacklevel=3)
@@ -261,7 +261,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 progress=self._choose_progress(),
             )
         except Interrupted as stop:
-            raise Interrupted(self._label_classes(stop.model)) from None
+            raise stop.with_model(self._label_classes(stop.model)) from None
         self._store_model(model, model.n_iter)
         callbacks.end()
         return self

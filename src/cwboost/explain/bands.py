@@ -45,8 +45,13 @@ def band(
     terms = find_terms(model.terms, which)
     grid = effect_grid(model, terms, n)
     ends = band_at(model, terms, grid, level, kind, source)
-    if ends is None:
+    if _is_edited(model, terms):
         raise ValueError(f"band: the effect of {which!r} was edited after the fit; it has no band")
+    if ends is None:
+        raise ValueError(
+            f"band: boosting never chose {which!r}, so its effect is zero and has no Bayesian "
+            "band; model.with_bands(table, y) repeats the choice in bootstrap draws"
+        )
     out = ResultTable(zip(terms[0].columns, grid, strict=True))
     blocks = {"effect": total_effect(model, terms, grid), "lower": ends.lower, "upper": ends.upper}
     add_outputs(out, model, blocks)
@@ -102,13 +107,16 @@ def band_at(
 ) -> Ends | None:
     """Return the band around a sum of terms at values of their columns.
 
-    Return None if the model has no bands, or if a term was edited.
+    Return None if the model has no bands, if a term was edited, or if polish had none of the terms.
     """
-    names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
-    if any(edit.term in names for edit in model.edits):
+    if _is_edited(model, terms):
         return None
     found, q = find_source(model, source), model.n_outputs
     if found == "bayesian":
+        assert model.polish is not None
+        refitted = {name for factors in model.polish.factors.values() for name in factors}
+        if not any(term.name in refitted for term in terms):
+            return None
         return _posterior_band(model, terms, grid, LEVEL if level is None else level, kind)
     if found == "bootstrap":
         assert model.bands is not None
@@ -125,6 +133,12 @@ def band_at(
         effects = _effects_with(model.bags.coef, terms, grid, (len(model.bags), q))
         return Ends(effects.min(axis=0), effects.max(axis=0))
     return None
+
+
+def _is_edited(model: Model, terms: Sequence[Term]) -> bool:
+    """Whether one of the terms was edited, alone or together with its column."""
+    names = {name for t in terms for name in (t.name, *t.columns[: len(t.columns) == 1])}
+    return any(edit.term in names for edit in model.edits)
 
 
 def band_words(model: Model, level: float | None, kind: str) -> str:

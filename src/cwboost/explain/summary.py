@@ -78,10 +78,11 @@ def _path_lines(model: Model) -> list[str]:
 def _term_lines(model: Model) -> list[str]:
     """Return the table of the chosen terms: columns by size, the terms of a column together."""
     kept = model.path.kept(model.best_iteration)
-    picked = Counter(model.choices[i] for i in kept)
+    choices, corrections = model.choices, model.corrections  # lists made at every access
+    picked = Counter(choices[i] for i in kept)
     if model.bags is not None:
         picked = Counter({name: sum(counts) for name, counts in model.bags.chosen.items()})
-    corrected = Counter(model.corrections[i] for i in kept) if model.corrections else Counter()
+    corrected = Counter(corrections[i] for i in kept) if corrections else Counter()
     found, groups = sizes(model), chosen_groups(model)
     top = max(found.columns.values()) or 1.0
     edf = {} if model.polish is None else model.polish.edf

@@ -206,7 +206,7 @@ def fit_bags(
     try:
         return polish_average(bagged, bags, model)
     except KeyboardInterrupt:
-        raise Interrupted(model) from None
+        raise Interrupted(model, in_polish=True) from None
 
 
 def _boost_bags(

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from cwboost._utils.text import count
@@ -23,19 +24,26 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit; `.model` is the model fitted so far."""
+    """Ctrl-C during a fit; `.model` is the model fitted so far.
 
-    def __init__(self, model: Model) -> None:
-        done = (
-            count(model.n_iter, "iteration")
-            if model.bags is None
-            else count(len(model.bags), "bag")
-        )
-        super().__init__(f"interrupted after {done}; .model has them")
-        self.model = model
+    `in_polish` says that boosting was complete, and `words` what was interrupted.
+    """
+
+    def __init__(self, model: Model, *, in_polish: bool = False) -> None:
+        bags = model.bags
+        done = count(model.n_iter, "iteration") if bags is None else count(len(bags), "bag")
+        self.words = f"interrupted after {done}"
+        if in_polish:
+            self.words += ", before the terms were refitted to all rows (polish)"
+        super().__init__(f"{self.words}; .model has them")
+        self.model, self.in_polish = model, in_polish
+
+    def with_model(self, model: Model) -> Interrupted:
+        """Return the same interrupt with another form of the model."""
+        return Interrupted(model, in_polish=self.in_polish)
 
     def __reduce__(self) -> Any:
-        return Interrupted, (self.model,)
+        return partial(Interrupted, in_polish=self.in_polish), (self.model,)
 
 
 class HaltCallback:

@@ -48,8 +48,10 @@ def last_stage(
                 model = problem.boost(model, problem.history(model), options, context)
             model = replace(model, polish=polished.polish)
         return repeat_on_all_rows(problem, model, options)
+    except Interrupted:
+        raise  # in boosting that went on
     except KeyboardInterrupt:
-        raise Interrupted(model) from None
+        raise Interrupted(model, in_polish=True) from None
 
 
 def boost_stages(

@@ -42,16 +42,21 @@ class Observations(NamedTuple):
     whole: bool  # whether all weights are whole numbers, which count as repetitions
     total: float  # the sum of the weights
     n_rows: int  # with a weight
+    largest: float
 
     @classmethod
     def of(cls, weights: RowWeights) -> Observations:
         simple = all_weigh_one(weights) or weights.dtype == np.bool_
         whole = simple or bool(np.all(weights == np.round(weights)))
-        return cls(whole, float(weights.sum()), int(np.count_nonzero(weights)))
+        largest = float(weights.max(initial=0))
+        return cls(whole, float(weights.sum()), int(np.count_nonzero(weights)), largest)
 
 
 def count_observations(parts: Sequence[Observations]) -> float:
-    """Return the number of observations of several shards: whole weights count as repetitions."""
-    if all(part.whole for part in parts):
-        return sum(part.total for part in parts)
-    return float(sum(part.n_rows for part in parts))
+    """Return the number of observations of several shards.
+
+    Whole weights count as repetitions, unless all are the same.
+    """
+    total, n_rows = sum(part.total for part in parts), sum(part.n_rows for part in parts)
+    same = total == max(part.largest for part in parts) * n_rows
+    return total if all(part.whole for part in parts) and not same else float(n_rows)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_number, is_whole, threads_for
-from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
@@ -157,7 +156,7 @@ def cv(
             polisher = FoldPolisher(fits, m, required=polish is True, keep=keep_models)
             polished, models = polisher.polish(models, threads, bar)
             result = replace(result, polished=polished)
-    except Interrupted:
+    except KeyboardInterrupt:
         raise KeyboardInterrupt("cv: interrupted; the results of all folds are lost") from None
     result = replace(result, models=tuple(models) if keep_models else None)
     _warn_at_edge(result, extension_requested=extend is not True)

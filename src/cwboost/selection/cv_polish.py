@@ -75,6 +75,11 @@ class PolishedFolds:
         return float((self.boosted_risk - self.risk).mean())
 
     @property
+    def helps(self) -> bool:
+        """Whether polish lowers the mean risk."""
+        return self.weight > 0.0 and self.gain > 0.0
+
+    @property
     def gain_error(self) -> float:
         """The standard error of `gain`, from the differences within folds."""
         return self._error(self.boosted_risk - self.risk)

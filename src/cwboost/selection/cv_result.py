@@ -23,7 +23,9 @@ from .cv_polish import PolishedFolds
 from .metrics import RISK, first_best
 
 EDGE = 0.05  # a best iteration in this last share of the path suggests that more may be better
-MIN_GAIN = 1e-4  # share of the total gain below which the last iterations do not count as better
+# The last iterations count as better if they gain this share of the total gain, or this share of
+# the best value (the risk of a nearly perfect fit falls by a tiny share of what has been gained).
+MIN_GAIN, MIN_SHARE = 1e-4, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +150,15 @@ class CV:
         """Whether more iterations may be better.
 
         That is so if the best iteration is among the last 5% and improves on the earlier ones by
-        more than 1/10,000 of the total gain.
+        more than 1/10,000 of the total gain, or by more than 1% of the best value.
         """
         before = self.mean[self.iterations <= (1.0 - EDGE) * self.n_iter]
         if self.ended or len(before) > self._best:
             return False
         gain = abs(self.best - before[first_best(before, self.greater_is_better)])
-        return bool(gain > MIN_GAIN * abs(self.best - self.mean[0]))
+        return bool(
+            gain > min(MIN_GAIN * abs(self.best - self.mean[0]), MIN_SHARE * abs(self.best))
+        )
 
     def table(self) -> ResultTable:
         """Return means and standard errors as columns, one row per iteration.

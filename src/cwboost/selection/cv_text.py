@@ -73,7 +73,7 @@ def _dash_if_nan(value: Any) -> Any:
 
 def _final_fit(found: CV) -> str:
     """Return the call that fits the final model."""
-    polish = "" if found.polished is None or not found.polished.weight else ', polish="auto"'
+    polish = ', polish="auto"' if found.polished is not None and found.polished.helps else ""
     return f"cb.fit(..., n_iter={found.best_iteration}{polish})"
 
 

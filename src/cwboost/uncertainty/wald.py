@@ -81,10 +81,14 @@ def wald_tests(model: Model) -> WaldTests:
     check_not_edited(model, "wald_tests")
     polish = model.polish
     if polish is None or not polish.factors:
+        if model.polished:
+            raise ValueError(
+                "wald_tests: the model has several scores per row, whose joint covariance is not "
+                "known; to select columns use cb.stability"
+            )
         reason = "" if polish is None or not polish.reason else f" ({polish.reason})"
         raise ValueError(
-            f"wald_tests: the model has no posterior covariance{reason}; it needs a polished model "
-            "with one score per row, see cb.polish"
+            f"wald_tests: the model was not polished{reason}; call cb.polish, or fit with polish="
         )
     found: dict[str, list[Any]] = {name: [] for name in ("edf", "rank", "statistic", "p")}
     remaining = _residual_df(model, polish)

@@ -129,7 +129,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
 def _final_fit(args: argparse.Namespace, result: CV) -> str:
     """Return the options of `cwboost fit` that fit the final model."""
     optimizer = f"--optimizer {args.optimizer} --rate {result.optimizer.rate:g}"
-    return f"{optimizer} --validation none --iterations {result.best_iteration}"
+    polish = "" if result.polished is None or result.polished.helps else " --polish none"
+    return f"{optimizer} --validation none --iterations {result.best_iteration}{polish}"
 
 
 def _make_folds(args: argparse.Namespace) -> Folds:

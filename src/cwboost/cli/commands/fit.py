@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import check_file, write_output
+from cwboost._utils.interrupts import interrupt_delayed
 from cwboost._utils.text import count
 from cwboost.cli.arguments import (
     RATE,
@@ -35,7 +36,6 @@ from cwboost.frames.columns import Column, Labels, Numbers
 from cwboost.frames.files import check_output
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
-from cwboost.model.path import StopReason
 from cwboost.optimizers import Optimizer, as_optimizer, optimizer_names
 from cwboost.progress import Progress, ProgressLog
 
@@ -106,11 +106,12 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
         y = _target_values(table[args.target], args.target, estimator)
         mask = None if mask_column is None else _read_mask(table[mask_column])
         estimator.fit(rows, y, weights, validation=mask, checkpoint=args.checkpoint)
-        model = estimator.model_
+        model, interrupted = estimator.model_, ""
     except Interrupted as stop:
-        model = stop.model
+        model, interrupted = stop.model, stop.words
     names = replace(model.settings, target=args.target, weights=args.weights, held=mask_column)
-    return _finish(args, replace(model, settings=names), progress, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return _finish(args, replace(model, settings=names), progress, seconds, interrupted)
 
 
 def _check_usage(args: argparse.Namespace) -> None:
@@ -226,15 +227,32 @@ def _target_values(column: Column, name: str, estimator: Any) -> Any:
     return column.values
 
 
-def _finish(args: argparse.Namespace, model: Model, progress: Progress, seconds: float) -> int:
-    """Write the model, print what was done, and return the exit code."""
-    interrupted = model.stopped.endswith(StopReason.interrupted)
-    if args.output is not None:
-        with write_output(args.output) as temporary:
-            model.save(temporary)
-    progress.close()
+def _finish(
+    args: argparse.Namespace, model: Model, progress: Progress, seconds: float, interrupted: str
+) -> int:
+    """Write the model, print what was done, and return the exit code.
+
+    `interrupted` says where Ctrl-C ended the fit, if it did. Ctrl-C that comes later waits until
+    the model is written.
+    """
+    try:
+        if args.output is not None:
+            with interrupt_delayed(), write_output(args.output) as temporary:
+                model.save(temporary)
+        progress.close()
+        return _say_what_was_done(args, model, progress, seconds, interrupted)
+    except KeyboardInterrupt:
+        if args.output is None:
+            raise
+        progress.say("error", f"interrupted; the model is in {args.output}")
+        return INTERRUPTED
+
+
+def _say_what_was_done(
+    args: argparse.Namespace, model: Model, progress: Progress, seconds: float, interrupted: str
+) -> int:
     if interrupted:
-        message = _interrupted_message(args, model)
+        message = _interrupted_message(args, interrupted)
     elif args.output is None:
         message = f"fitted in {seconds:.1f} s; -o FILE stores the model"
     else:
@@ -248,11 +266,10 @@ def _finish(args: argparse.Namespace, model: Model, progress: Progress, seconds:
     return INTERRUPTED if interrupted else SUCCESS
 
 
-def _interrupted_message(args: argparse.Namespace, model: Model) -> str:
-    done = count(model.n_iter, "iteration") if model.bags is None else count(len(model.bags), "bag")
+def _interrupted_message(args: argparse.Namespace, interrupted: str) -> str:
     where = "" if args.output is None else f"; the model so far is in {args.output}"
     where += "" if args.checkpoint is None else f"; the same command resumes from {args.checkpoint}"
-    return f"interrupted after {done}{where}"
+    return f"{interrupted}{where}"
 
 
 def _log_facts(args: argparse.Namespace, model: Model, seconds: float) -> dict[str, Any]:

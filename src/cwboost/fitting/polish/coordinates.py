@@ -15,11 +15,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 
 from cwboost.fitting.smoothing import System
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis
+
+from .hessian import SingularError
 
 DECIDED = 1e-5  # eigenvalues below this are directions that the rows hardly decide
 FREE = 1.0 - 1e-6  # eigenvalues above this are directions without penalty
@@ -147,7 +149,10 @@ def _demmler_reinsch(gram: Floats, penalty: Floats) -> tuple[Floats, Floats, Any
     tau = size_gram / size_penalty if size_penalty > 0.0 else 0.0
     both = gram + tau * penalty
     both += JITTER * float(np.trace(both)) / d * np.eye(d)
-    values, vectors = (np.asarray(x)[..., ::-1] for x in eigh(gram, both))
+    try:
+        values, vectors = (np.asarray(x)[..., ::-1] for x in eigh(gram, both))
+    except LinAlgError:
+        raise SingularError from None
     # Without a penalty every direction with rows has the value 1, all others 0.
     kept = values > (DECIDED if tau > 0.0 else 0.5)
     a, vectors = values[kept], vectors[:, kept]

@@ -28,7 +28,10 @@ HELD = 1e3  # penalty of a coordinate, as a multiple of its G, that makes it ind
 
 
 class SingularError(ValueError):
-    """The matrix cannot be factorised."""
+    """A matrix cannot be factorised."""
+
+    def __init__(self) -> None:
+        super().__init__("the terms are too nearly collinear, or a weight is very large")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +111,7 @@ class Gram:
                 return Factor(self.layout, np.flatnonzero(kept), own, alone)
             except LinAlgError:
                 self._attempt += 1
-        raise SingularError("the terms are too nearly collinear, or a weight is very large")
+        raise SingularError
 
     def diagonal(self) -> Floats:
         """Return the diagonal of G."""

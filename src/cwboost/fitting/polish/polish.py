@@ -93,11 +93,19 @@ def _refit_and_weigh(problem: FitProblem[Any], model: Model, weight: float | Non
         elif weight is None:
             weight = choose_weight(fold_risk(problem, model))
         if weight == 0.0:
-            return not_polished(model, PREFERS_BOOSTED)
+            return not_polished(model, PREFERS_BOOSTED + _about_weights(problem))
         if prepared.has_validation:
             part.switch_to(ALL_PART)
         part.run()
         return polished_model(part, weight)
+
+
+def _about_weights(problem: FitProblem[Any]) -> str:
+    """Return a remark if weights make the rows count several times, which leads to rough curves."""
+    n = problem.prepared.n_observations(ALL_PART)
+    if n < 2 * problem.rows.n_rows():
+        return ""
+    return f" (whole weights count as {n:,.0f} rows; divide survey weights by their mean)"
 
 
 def polish_like(problem: FitProblem[Any], fitted: Model, like: Model) -> Model:
