@@ -24,6 +24,7 @@ from .smoothing import one_blas_thread
 
 ENOUGH_ROWS = 5000  # left-out rows that choose the weight; a row counts in every bag without it
 MIN_BAGS = 2
+ROUGHLY = 0.5  # cost of a rough refit, which chooses the weight, relative to a complete one
 
 
 def polish_average(bagged: BaggedFit, bags: Mapping[int, FittedBag], model: Model) -> Model:
@@ -33,7 +34,7 @@ def polish_average(bagged: BaggedFit, bags: Mapping[int, FittedBag], model: Mode
     reason = impossible(problem, model)
     if reason is None and not required:
         boosted = sum(boosted_cost(problem, bag.model) for bag in bags.values())
-        reason = slower((len(numbers) + 1) * polish_cost(problem, model), boosted)
+        reason = slower((ROUGHLY * len(numbers) + 1) * polish_cost(problem, model), boosted)
     if reason is None:
         try:
             weight = _choose_weight(bagged, bags, numbers)
