@@ -14,7 +14,7 @@ from cwboost.model.model import Model
 from .polished_rows import MAX_LEADING
 
 # Nanoseconds on a machine of 2024. Of polish: per row and pair of terms, per pair of terms, per row
-# and term, per column or pair, per multiplication of a factorisation (of which about half are needed,
+# and term, per column or pair, per multiplication of a factorisation (about half are needed,
 # because strongly penalised coordinates are left out).
 CROSS, BLOCK, PASS, GROUP, CUBE = 1.5, 1e5, 1.5, 3e5, 0.05
 STEPS, GRAMS, LINEAR_GRAMS = 15, 3, 2
