@@ -332,7 +332,8 @@ def register_metric(
     >>> import cwboost as cb
     >>> register_metric("largest error", lambda y, f: np.abs(y - f).max(), greater_is_better=False)
     >>> x = np.linspace(0, 6, 60)
-    >>> found = cb.cv({"x": x}, np.sin(x), folds=3, metric=["risk", "largest error"])
+    >>> y = np.sin(x) + np.cos(30 * x)
+    >>> found = cb.cv({"x": x}, y, folds=3, metric=["risk", "largest error"])
     >>> list(found.metrics)
     ['largest error']
     >>> del METRICS["largest error"]
