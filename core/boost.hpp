@@ -88,7 +88,9 @@ class Boost {
     path.risks.push_back(optimizer_->begin(point_));
     compare(history, 0);
     const int given = std::min(options.n_given.value_or(history.n_iter()), history.n_iter());
-    const int patient_from = stopped_early(history, given, options.patience) ? given : 0;
+    // The last iterations of a history may not have been better by the tolerance of this run.
+    const bool fresh = options.tolerance > 0.0 || stopped_early(history, given, options.patience);
+    const int patient_from = fresh ? given : 0;
     try {
       if (options.recorded) options.recorded(0);
       for (int m = 1; m <= options.n_iter; ++m) {

@@ -126,8 +126,9 @@ def test_estimators_stop_roughly_with_many_rows(monkeypatch):
     truth = np.sin(2 * TABLE["a"]) + TABLE["b"] ** 2 / 2
     errors = [np.std(e.predict(TABLE) - truth) for e in (few, many)]
     assert errors[1] < 1.1 * errors[0]
-    for other in ({"loss": "absolute"}, {"polish": None}, {"n_iter": 300}, {"interactions": 1}):
+    for other in ({"loss": "absolute"}, {"polish": None}, {"n_iter": 300}, {"bags": 2}):
         assert cb.CWBRegressor(**other)._choose_tolerance(N) == 0.0
+    assert cb.CWBRegressor(interactions=1)._choose_tolerance(1) == 1e-4
 
 
 def test_estimators_use_all_rows_without_polish(monkeypatch):
@@ -147,3 +148,22 @@ def test_all_rows_are_in_the_range_of_the_model(polish, recwarn):
     assert not recwarn.list
     with pytest.warns(UserWarning, match="beyond"):
         cb.fit(far, Y, **OPTIONS).predict(far)
+
+
+def test_with_pairs_the_tolerance_is_for_the_last_stage(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = {f"x{j}": rng.uniform(-1, 1, 1500) for j in range(3)}
+    y = np.sin(3 * table["x0"]) + 2 * table["x1"] * table["x2"] + rng.normal(0, 0.3, 1500)
+    options = {"interactions": "auto", "n_iter": 3000, "validation": 0.2, "patience": 10}
+    options["optimizer"] = cb.Plain(0.1)
+    whole = cb.fit(table, y, **options)
+    rough = cb.fit(table, y, tolerance=0.05, polish=True, **options)
+    main = [cb.fit(table, y, **(options | {"interactions": None} | more)).best_iteration
+            for more in ({}, {"tolerance": 0.05})]  # fmt: skip
+    assert main[1] < main[0] <= rough.n_iter - 10  # patience starts again with the pairs
+    assert rough.n_iter < whole.n_iter
+    assert rough.interactions.chosen_pairs == whole.interactions.chosen_pairs
+    skip(monkeypatch)
+    again = cb.fit(table, y, tolerance=0.05, polish="auto", **options)
+    assert again.n_iter == whole.n_iter
+    np.testing.assert_allclose(again.boosted.predict(table), whole.predict(table), rtol=1e-9)

@@ -425,9 +425,10 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _choose_tolerance(self, n: int) -> float:
         """Return the `tolerance` of `cwboost.fit` for n rows."""
-        if not self._n_iter_is_auto or self.bags is not None or self.interactions is not None:
+        if not self._n_iter_is_auto or self.bags is not None:
             return 0.0
-        return choose_tolerance(n, self.polish, self._loss())
+        pairs = self.interactions is not None
+        return choose_tolerance(n, self.polish, self._loss(), pairs=pairs)
 
     def _optimizer(self, has_validation: bool) -> Optimizer:
         """Return the optimizer. One that needs validation rows is replaced if there are none,

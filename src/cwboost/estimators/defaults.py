@@ -36,6 +36,7 @@ RATE = 0.5  # of optimizer="auto" and "hybrid" with validation rows
 MOMENTUM = 0.037
 # With many rows, iterations are slow and polish is exact: boosting then only chooses the terms.
 MANY_ROWS, TOLERANCE = 50_000, 0.1
+PAIRS_TOLERANCE = 1e-4  # of the last stage of a fit with pairs
 
 
 def choose_hold_out(validation: Any, n: int, *, enough: bool) -> Any:
@@ -134,10 +135,13 @@ def named_optimizer(name: str, *, has_validation: bool) -> Optimizer:
     return optimizer if has_validation else optimizer.without_validation()
 
 
-def choose_tolerance(n: int, polish: Any, loss: Loss) -> float:
-    """Return the `tolerance` of `cwboost.fit` for n rows."""
-    polishes = bool(polish) and polish != "repeat" and loss.has_curvature
-    return TOLERANCE if polishes and n >= MANY_ROWS else 0.0
+def choose_tolerance(n: int, polish: Any, loss: Loss, *, pairs: bool) -> float:
+    """Return the `tolerance` of `cwboost.fit` for n rows: polish goes the rest of the way."""
+    if not polish or polish == "repeat" or not loss.has_curvature:
+        return 0.0
+    if pairs:
+        return PAIRS_TOLERANCE
+    return TOLERANCE if n >= MANY_ROWS else 0.0
 
 
 def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:

@@ -147,7 +147,8 @@ def fit(
     tolerance : float
         With patience: a validation risk counts as lower only if it is lower by this share of what
         the fit has gained so far. Polish needs no more than the right terms, so a fit that is to be
-        polished may stop early. If polish is then skipped, boosting goes on without tolerance.
+        polished may stop early. If polish is then skipped, boosting goes on without tolerance. With
+        `interactions` it is for the last stage, after the pairs were chosen.
 
     Returns
     -------

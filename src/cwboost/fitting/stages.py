@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from cwboost import _core
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.model.model import Model
+from cwboost.model.path import StopReason
 from cwboost.model.records import Ranking
 from cwboost.progress import Progress
 
@@ -43,8 +44,10 @@ def last_stage(
             )
             if polished.polished:
                 return polished
-            if unfinished:
-                options = options._replace(tolerance=0.0)
+            if unfinished and model.stopped == StopReason.no_better_validation_risk:
+                # With pairs n_iter counts from the end of the main effects.
+                n_iter = options.n_iter + (0 if model.interactions is None else model.n_iter)
+                options = options._replace(tolerance=0.0, n_iter=n_iter)
                 model = problem.boost(model, problem.history(model), options, context)
             model = replace(model, polish=polished.polish)
         return repeat_on_all_rows(problem, model, options)
@@ -63,7 +66,7 @@ def boost_stages(
 ) -> tuple[Model, FitProblem[Any]]:
     """Boost prepared rows; return the model and the problem whose terms it has.
 
-    The stages share the time limit.
+    The stages share the time limit. The tolerance is for the last stage only.
     """
     with garbage_collection_paused():
         problem = FitProblem.make(prepared, options.optimizer, begin)
@@ -72,7 +75,7 @@ def boost_stages(
         return problem.boost(model, _core.Path(), options, context), problem
     validates = prepared.has_validation and not options.optimizer.ends_on_all_rows
     interactions = usable_rule(interactions, validates)
-    limited = options.within(1 / n_stages(interactions))
+    limited = options.within(1 / n_stages(interactions))._replace(tolerance=0.0)
     main = problem.boost(model, _core.Path(), limited, context)
     return _add_pairs(problem, main, interactions, options, context)
 
@@ -92,10 +95,14 @@ def _add_pairs(
         raise Interrupted(main) from None
     if len(with_all.plans) == len(main.terms):
         return replace(main, interactions=ranking), main_problem
+    chooses = interactions == "auto" and ranking is not None
     limited = options.within(2 / n_stages(interactions))
+    if chooses:  # a rough fit would choose other pairs
+        limited = limited._replace(tolerance=0.0)
     model, problem = _continue(main_problem, with_all, main, ranking, limited, context)
-    if interactions != "auto" or ranking is None:
+    if not chooses:
         return model, problem
+    assert ranking is not None
     try:
         kept = choose_pairs(problem, main, model)
     except KeyboardInterrupt:

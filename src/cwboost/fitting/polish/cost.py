@@ -46,10 +46,11 @@ def impossible(problem: FitProblem[Any], model: Model) -> str | None:
 def too_slow(problem: FitProblem[Any], model: Model, *, unfinished: bool = False) -> str | None:
     """Return how long polish would take if that is too long, else None.
 
-    Without polish, an `unfinished` fit would go on.
+    Without polish, an `unfinished` fit would go on; one with pairs is close to its end.
     """
     cost, allowed = polish_cost(problem, model), boosted_cost(problem, model)
-    return slower(cost, allowed * WHOLE_FIT if unfinished else allowed)
+    pairs = any(len(term.columns) > 1 for term in model.terms.values())
+    return slower(cost, allowed * WHOLE_FIT if unfinished and not pairs else allowed)
 
 
 def slower(cost: float, boosted: float) -> str | None:
