@@ -317,6 +317,7 @@ np.savez(sys.argv[2], risk=model.risk, choices=model.path.choices, score=model.p
 """
 
 
+@pytest.mark.slow
 def test_kill_9(tmp_path):
     """After SIGKILL in the middle of a fit, repeating the command gives the same model."""
     file, results = tmp_path / "fit.checkpoint", [tmp_path / "a.npz", tmp_path / "b.npz"]

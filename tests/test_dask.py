@@ -261,6 +261,7 @@ def _n_tasks(dask_scheduler):
     return len(dask_scheduler.tasks)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_on_the_workers(client):
     table, before = spread(frame()), left_behind(client)
     for _ in range(3):

@@ -34,6 +34,8 @@ from experiments.found import Table, judged, listed, number
 
 # --- all experiments at tiny scale ----------------------------------------------------------------
 
+LONG = {"eq2": pytest.mark.slow, "h4": pytest.mark.slow}
+
 
 def exit_code(arguments):
     with pytest.raises(SystemExit) as end:
@@ -42,7 +44,7 @@ def exit_code(arguments):
 
 
 @pytest.mark.filterwarnings("ignore")  # tiny tables: constant columns, levels never seen
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG.get(name, ())) for name in NAMES])
 def test_experiment_runs_and_reports(name, tmp_path, capsys):
     tiny = [name, "--scale", "tiny", "-o", str(tmp_path), "--jobs", "0"]
     assert exit_code(tiny) == 0

@@ -600,6 +600,7 @@ def some_score(y, p):
     return -float(np.mean((y - p) ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
 def test_tuning_resumes_after_a_killed_process(tmp_path):
     table, y = kill_table()
