@@ -221,10 +221,11 @@ def _last_of_steps(distinct: Floats, weights: Floats, n_bins: int) -> Floats:
     before = np.flatnonzero(atom) - 1
     cuts = [distinct[atom], distinct[before[before >= 0]]]
     size = n_bins - int(atom.sum())
-    if size > 1 and share[~atom].sum() > 0:
-        reached = np.cumsum(share[~atom]) / share[~atom].sum()
+    rest, others = (share[~atom], distinct[~atom]) if size < n_bins else (share, distinct)
+    if size > 1 and (total := rest.sum()) > 0:
+        reached = np.cumsum(rest) / total
         at = np.searchsorted(reached, np.arange(1, size) / size - 1e-12)
-        cuts.append(distinct[~atom][np.minimum(at, len(reached) - 1)])
+        cuts.append(others[np.minimum(at, len(reached) - 1)])
     return np.setdiff1d(np.concatenate(cuts), distinct[-1])
 
 
