@@ -233,8 +233,8 @@ def test_strongly_penalised_coordinates_are_treated_as_independent(problem_of, n
     rows.residuals()
     gram = rows.gram(*rows.curvature())
     n, rng = rows.layout.size, np.random.default_rng(0)
-    penalty = gram.diagonal() * 10.0 ** rng.uniform(0, 6, n)
-    right = rng.normal(size=n) * np.sqrt(gram.diagonal())
+    penalty = gram.diagonal * 10.0 ** rng.uniform(0, 6, n)
+    right = rng.normal(size=n) * np.sqrt(gram.diagonal)
     found = gram.factor(penalty)
     whole = hessian.BlockFactor.make(gram, penalty, connected=True)
     assert n // 4 < len(found.kept) < 3 * n // 4

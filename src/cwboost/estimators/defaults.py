@@ -69,8 +69,8 @@ def enough_to_hold_out(y: NDArray[Any], weights: Floats | None, loss: Loss) -> b
     """Return whether there are enough rows to hold some out."""
     if weights is not None:
         y = y[weights != 0.0]
-    rare = loss.target == "classes" and len(y) < RARE_UP_TO
-    return (n_informative(y) if rare else len(y)) >= HOLD_OUT_FROM
+    n = n_informative(y, loss.target) if len(y) < RARE_UP_TO else len(y)
+    return n >= HOLD_OUT_FROM
 
 
 def n_present(n: int, weights: Floats | None) -> int:

@@ -63,8 +63,10 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    cells = np.asarray(y).ravel().tolist() if np.asarray(y).dtype.kind in "OUS" else []
-    absent = next((i for i, cell in enumerate(cells) if _is_missing(cell)), None)
+    array = np.asarray(y)
+    cells = array.tolist() if array.ndim == 1 and array.dtype.kind in "OUS" else []
+    objects = enumerate(cells) if array.dtype.kind == "O" else ()  # text is never missing
+    absent = next((i for i, cell in objects if _is_missing(cell)), None)
     if absent is not None:
         raise ValueError(f"y: row {absent} is missing ({cells[absent]}); remove rows without y")
     try:

@@ -114,8 +114,7 @@ def band_at(
     found, q = find_source(model, source), model.n_outputs
     if found == "bayesian":
         assert model.polish is not None
-        refitted = {name for factors in model.polish.factors.values() for name in factors}
-        if not any(term.name in refitted for term in terms):
+        if not any(term.name in model.polish.edf for term in terms):
             return None
         return _posterior_band(model, terms, grid, LEVEL if level is None else level, kind)
     if found == "bootstrap":

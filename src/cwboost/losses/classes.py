@@ -63,17 +63,18 @@ def code_array(y: NDArray[Any], classes: NDArray[Any] | None = None) -> tuple[Co
     return codes, classes
 
 
-def n_informative(y: NDArray[Any]) -> int:
-    """Return how many rows tell something about the classes in y: at most five times the number of
-    rows outside the most frequent class.
+def n_informative(y: NDArray[Any], target: str) -> int:
+    """Return how many rows tell something about y: all of them, but of classes at most five times
+    the number of rows outside the most frequent class.
 
     Examples
     --------
-    >>> n_informative(np.array([0, 0, 1, 1])), n_informative(np.array([0] * 95 + [1] * 5))
-    (4, 25)
+    >>> y = np.array([0] * 95 + [1] * 5)
+    >>> n_informative(y, "classes"), n_informative(y, "numbers")
+    (25, 100)
     """
-    if not len(y):
-        return 0
+    if target != "classes" or not len(y):
+        return len(y)
     return min(len(y), 5 * (len(y) - int(np.unique(y, return_counts=True)[1].max())))
 
 

@@ -49,8 +49,8 @@ def too_slow(problem: FitProblem[Any], model: Model, *, unfinished: bool = False
     Without polish, an `unfinished` fit would go on; one with pairs is close to its end.
     """
     cost, allowed = polish_cost(problem, model), boosted_cost(problem, model)
-    pairs = any(len(term.columns) > 1 for term in model.terms.values())
-    return slower(cost, allowed * WHOLE_FIT if unfinished and not pairs else allowed)
+    goes_on = unfinished and not _has_pairs(model)
+    return slower(cost, allowed * WHOLE_FIT if goes_on else allowed)
 
 
 def slower(cost: float, boosted: float) -> str | None:
@@ -77,7 +77,11 @@ def polish_cost(problem: FitProblem[Any], model: Model) -> float:
 def boosted_cost(problem: FitProblem[Any], model: Model) -> float:
     """Return the estimated nanoseconds of the boosted fit."""
     n, terms = problem.rows.n_rows(), model.terms.values()
-    fits = FITS_OF_PAIRS if any(len(term.columns) > 1 for term in terms) else 1
+    fits = FITS_OF_PAIRS if _has_pairs(model) else 1
     search = TERM * len(terms) + COEF * sum(len(term.beta) for term in terms)
     read = READ * n * len(problem.prepared.columns)
     return read + fits * max(model.n_iter, 1) * (RESIDUAL * n + search) * model.n_outputs
+
+
+def _has_pairs(model: Model) -> bool:
+    return any(len(term.columns) > 1 for term in model.terms.values())

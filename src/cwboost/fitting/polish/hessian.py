@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
@@ -101,7 +102,7 @@ class Gram:
 
     def factor(self, penalty: Floats) -> Factor:
         """Return the factor of G + Lambda, given the diagonal of Lambda (all coordinates)."""
-        diagonal = self.diagonal()
+        diagonal = self.diagonal
         kept = penalty < HELD * diagonal
         gram, size = self.keep(kept), float(diagonal.mean())
         alone = np.where(kept, 0.0, 1.0 / np.where(kept, 1.0, diagonal + penalty))
@@ -113,8 +114,9 @@ class Gram:
                 self._attempt += 1
         raise SingularError
 
+    @cached_property
     def diagonal(self) -> Floats:
-        """Return the diagonal of G."""
+        """The diagonal of G."""
         out = np.empty(self.layout.size)
         out[self.layout.leading] = np.diag(self.leading)
         for (_, rest), block in zip(self.layout.groups, self.further, strict=True):

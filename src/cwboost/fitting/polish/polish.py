@@ -203,8 +203,7 @@ def fold_risk(problem: FitProblem[Any], model: Model) -> HeldOutRisk:
     w = np.asarray(prepared.split.training, dtype=np.float64)
     fold = _draw_folds(prepared.data.y, w, prepared.data.source.seed)
     found = []
-    present = prepared.data.y[w > 0.0]
-    n = n_informative(present) if model.loss.target == "classes" else len(present)
+    n = n_informative(prepared.data.y[w > 0.0], model.loss.target)
     for k in range(N_FOLDS if n < MANY_ROWS else 1):
         inside, outside = np.where(fold == k, 0.0, w), np.where(fold == k, w, 0.0)
         optimizer = model.optimizer.without_validation()
