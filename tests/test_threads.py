@@ -1,4 +1,4 @@
-"""Threads: how many there are, what happens if the system refuses some, and what callers may ask."""
+"""Threads: how many there are, what if the system refuses some, and what callers may ask."""
 
 from __future__ import annotations
 
