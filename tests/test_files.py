@@ -104,9 +104,11 @@ data = cb.Dataset.from_batches([rows])
 writers = {f"m.{ending}": export for ending in ("json", "sql", "onnx", "xlsx")}
 writers |= {"tables": export, "r.html": cb.Model.report}
 writers |= {f"p.{ending}": save for ending in ("png", "svg", "pdf")}
-writers |= {f"t.{ending}": lambda _, f: write_table(f, rows) for ending in ("csv", "jsonl", "parquet")}
+for ending in ("csv", "jsonl", "parquet"):
+    writers[f"t.{ending}"] = lambda _, file: write_table(file, rows)
 writers["data"] = lambda _, folder: data.save(folder)
-writers["t.tuning"] = lambda _, file: cb.tune(rows, x, file=file, schedule=cb.RandomSearch(2, 400), folds=2)
+schedule = cb.RandomSearch(9, 100)
+writers["t.tuning"] = lambda _, file: cb.tune(rows, x, file=file, schedule=schedule, folds=2)
 save(model, "p.pdf")  # before the limit, because matplotlib writes a cache of fonts
 os.unlink("p.pdf")
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -164,7 +166,7 @@ def test_the_next_write_removes_what_a_killed_process_left(folder, monkeypatch):
             temporary.touch()
             assert {*folder.glob(".*.tmp")} == {other, similar, running, temporary}
     assert not list((folder / "tmp").iterdir())
-    old = os.stat(other).st_mtime - 2 * leftovers.ABANDONED
+    old = other.stat().st_mtime - 2 * leftovers.ABANDONED
     os.utime(other, (old, old))
     leftovers.remove_leftovers.cache_clear()
     with replace_file("m.json") as temporary:

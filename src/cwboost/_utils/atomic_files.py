@@ -90,7 +90,7 @@ def replace_file(file: Any) -> Iterator[Path]:
     remove_leftovers(target.parent)
     temporary = target.with_name(f".{make_mark()}.tmp")
     try:
-        with _explain_errors(file, temporary):
+        with explain_write_errors(file, temporary):
             yield temporary
             temporary.replace(target)
     finally:
@@ -147,13 +147,15 @@ def make_temporary_folder() -> Path:
 
 
 @contextmanager
-def _explain_errors(target: Any, temporary: Path) -> Iterator[None]:
+def explain_write_errors(target: Any, temporary: Path | None = None) -> Iterator[None]:
     """Name the target instead of the temporary path in errors of the disk, and say what to do."""
     try:
         yield
     except OSError as error:
         # Errors of a write, unlike those of opening a file, do not name a file.
-        ours = error.filename is None or Path(str(error.filename)).is_relative_to(temporary)
+        ours = error.filename is None or (
+            temporary is not None and Path(str(error.filename)).is_relative_to(temporary)
+        )
         if error.errno is None or not ours:
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -183,7 +185,7 @@ def replace_folder(folder: Any, marker: str | None = None) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{make_mark()}.tmp")
     old = temporary.with_suffix(".old")
     try:
-        with _explain_errors(folder, temporary):
+        with explain_write_errors(folder, temporary):
             temporary.mkdir()
             yield temporary
             _swap(target, temporary, old)
