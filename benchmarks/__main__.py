@@ -1,12 +1,12 @@
 """The command line: python -m benchmarks [compare, table, targets, quality, recover, cv, scale,
-cluster, passes, history]."""
+cluster, passes, busy, history]."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from . import cluster, compare, cv, history, passes, quality, recover, scale, targets
+from . import busy, cluster, compare, cv, history, passes, quality, recover, scale, targets
 
 COMMANDS = {  # name: (adds arguments, runs the command, help text)
     "compare": (compare.add_arguments, compare.run, "libraries on problems (the default)"),
@@ -22,6 +22,7 @@ COMMANDS = {  # name: (adds arguments, runs the command, help text)
     "scale": (scale.add_arguments, scale.run, "rows that need not fit into memory"),
     "cluster": (cluster.add_arguments, cluster.run, "a fit on a cluster: where its time goes"),
     "passes": (passes.add_arguments, passes.run, "what a row costs"),
+    "busy": (busy.add_arguments, busy.run, "threads beside other busy processes"),
     "history": (history.add_arguments, history.run, "speed of this commit compared with the last"),
 }
 

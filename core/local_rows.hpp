@@ -537,11 +537,11 @@ class LocalRows : public Rows {
       for (Size begin = 0; begin < n || begin == 0; begin += length)
         tasks.push_back({verb.sets[k], k, {begin, std::min(begin + length, n)}});
     }
-    // Sorted by rows, so that the values to add are in the cache; with few rows a task takes
-    // several sets.
+    // Sorted by rows, so that the values to add are in the cache. With few rows a task takes
+    // several sets: less work than that is done before another thread has woken up.
     if (n > chunk)
       std::ranges::stable_sort(tasks, {}, [](const SumTask& task) { return task.rows.begin; });
-    const Size group = std::max<Size>(1, (chunk / 4) / std::max<Size>(n, 1));
+    const Size group = std::max<Size>(1, chunk / std::max<Size>(n, 1));
     Reply reply;
     reply.sums.resize(verb.slots.size() * verb.sets.size());
     for (Size begin = 0, end = 0; begin < tasks.size(); begin = end) {

@@ -136,3 +136,12 @@ def test_the_scale_of_a_penalty_does_not_matter():
     )
     assert other.smoothing == pytest.approx(1e6 * one.smoothing, rel=1e-6)
     np.testing.assert_allclose(other.beta, one.beta, rtol=1e-6)
+
+
+@pytest.mark.parametrize("differences", range(1, 11))
+@pytest.mark.parametrize("learner", [cb.Spline, cb.Centered])
+def test_every_order_of_differences_has_a_default_df(learner, differences):
+    model = cb.fit(TABLE, Y, learners=[learner("x", differences=differences)], n_iter=2)
+    [term] = model.terms.values()
+    free = differences - learner.removed_df  # df that the penalty leaves free
+    assert max(free, 0) < term.df <= max(free + 1, 6)

@@ -424,6 +424,22 @@ def test_dates_and_numbers_in_one_frame():
     np.testing.assert_array_equal(found, model.predict(frame.to_pandas()[:3]))
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(
+    "times", [pd.date_range("2020", periods=80, freq="h"), pd.to_timedelta(np.arange(80), "h")]
+)
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
+def test_nullable_numbers_beside_dates_and_durations(dtype, times, missing):
+    x = pd.array(np.arange(80) % 2, dtype)
+    if missing:
+        x[::7] = pd.NA
+    frame = pd.DataFrame({"x": x, "time": times})
+    y = np.arange(80) % 2 + 0.01 * np.arange(80)
+    model = cb.fit(frame, y, n_iter=20, polish=None)
+    tiled = pd.concat([frame] * 200, ignore_index=True)  # too large to be read as one array
+    np.testing.assert_array_equal(model.predict(frame), model.predict(tiled)[:80])
+
+
 # --- kinds of levels ------------------------------------------------------------------------------
 
 

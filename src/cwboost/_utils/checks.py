@@ -1,16 +1,12 @@
-"""Checks of arguments, and the number of threads to use."""
+"""Checks of arguments."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-
-THREADS_FROM = 20_000  # with fewer rows a second thread costs more time than it saves
-MAX_THREADS = 1024  # more than any machine has; the system refuses to start very many
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -64,21 +60,3 @@ def first_repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-def check_threads(n_threads: Any) -> None:
-    """Raise if `n_threads` is neither None nor a possible number of threads."""
-    if n_threads is not None and not (is_whole(n_threads) and 1 <= n_threads <= MAX_THREADS):
-        raise ValueError(
-            f"n_threads must be a whole number from 1 to {MAX_THREADS}, got {n_threads!r}"
-        )
-
-
-def threads_for(n_threads: int | None, n_rows: int = THREADS_FROM) -> int:
-    """Return the given number of threads; for None, all cores or 1 if there are few rows."""
-    if n_threads is not None:
-        return int(n_threads)
-    if n_rows < THREADS_FROM:
-        return 1
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else (os.cpu_count() or 1)

@@ -6,9 +6,8 @@ takes long compared with switching threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock, Thread
 from typing import TypeVar
 
 # How many rows make a pass over, or a sort of, a column worth another thread.
@@ -17,6 +16,44 @@ MIN_SORT_ROWS = 10_000
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class Shared(Iterator[T]):
+    """Items that several threads take turns to take, each once.
+
+    Examples
+    --------
+    >>> list(Shared([1, 2, 3]))
+    [1, 2, 3]
+    """
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+        self._lock = Lock()
+
+    def __next__(self) -> T:
+        with self._lock:
+            return next(self._items)
+
+
+def start_threads(run: Callable[[], None], n_threads: int) -> list[Thread]:
+    """Start threads that call a function; fewer, or none, if the system refuses to start more.
+
+    Examples
+    --------
+    >>> for thread in start_threads(lambda: print("hello"), 1):
+    ...     thread.join()
+    hello
+    """
+    started: list[Thread] = []
+    for _ in range(n_threads):
+        thread = Thread(target=run)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # too many threads, or no memory for a stack
+            break
+        started.append(thread)
+    return started
 
 
 def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -> list[U]:
@@ -31,24 +68,23 @@ def map_in_threads(work: Callable[[T], U], items: Sequence[T], n_threads: int) -
         return [work(item) for item in items]
     done: dict[int, U] = {}
     failed: dict[int, BaseException] = {}
-    waiting, lock = iter(range(len(items))), Lock()
+    waiting = Shared(range(len(items)))
 
     def run() -> None:
-        while not failed:
-            with lock:
-                number = next(waiting, None)
-            if number is None:
-                return
+        for number in waiting:
             try:
                 done[number] = work(items[number])
             except BaseException as error:
                 failed[number] = error
+            if failed:
+                return
 
-    n_others = min(n_threads, len(items)) - 1
-    with ThreadPoolExecutor(n_others) as pool:
-        for _ in range(n_others):
-            pool.submit(run)
+    others = start_threads(run, min(n_threads, len(items)) - 1)
+    try:
         run()
+    finally:
+        for thread in others:
+            thread.join()
     if failed:
         raise failed[min(failed)]  # items start in order, so the first error is among them
     return [done[number] for number in range(len(items))]

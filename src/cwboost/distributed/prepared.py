@@ -13,7 +13,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._core import TRAINING_PART
-from cwboost._utils.checks import threads_for
+from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.spread import SPREAD_RANKS, Spread
 from cwboost.binning.summary import ColumnSummary

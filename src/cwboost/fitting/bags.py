@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import is_number, is_whole, threads_for
+from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.cores import threads_for
 from cwboost.frames.columns import Floats
 from cwboost.losses import risk
 from cwboost.model.model import Model

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cwboost._utils.checks import threads_for
+from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.binning.rules import as_bins
 from cwboost.losses import as_loss
@@ -104,7 +104,8 @@ def fit(
     random_state : int or numpy Generator
         Seed for a validation fraction.
     n_threads : int, optional
-        The result does not depend on it.
+        By default all cores that this process may use (its affinity, the quota of its container)
+        for 20,000 rows or more, otherwise one. The result does not depend on it.
     interactions : int, "auto", "all" or list of pairs of names, optional
         Pairs of columns whose interactions are fitted: the number of pairs, the pairs themselves,
         "all" for as many as gain more than noise does, or "auto" for the fewest of these whose

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import check_threads, is_whole, threads_for
+from cwboost._utils.checks import is_whole
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table

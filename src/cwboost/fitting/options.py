@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.checks import check_threads, is_number, is_whole
+from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.cores import check_threads
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 

@@ -6,10 +6,12 @@ Does not know what the fits are for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
+from queue import Empty, SimpleQueue
 from threading import Event
 from typing import TypeVar
 
+from cwboost._utils.threads import Shared, start_threads
 from cwboost.progress import Progress
 
 from .smoothing import one_blas_thread
@@ -48,28 +50,54 @@ def run_all(
         bar.step(len(results))
 
     with bar.work(len(jobs), unit):
-        if n_threads == 1 or len(jobs) < 2:
-            for number, job in enumerate(jobs):
-                end(number, job(lambda: False))  # Ctrl-C reaches the job itself
-        else:
+        if n_threads > 1 and len(jobs) > 1:
             with one_blas_thread():  # these threads already use all cores
-                _by_threads(jobs, n_threads, end)
+                _by_threads(jobs, min(n_threads, len(jobs)), end)
+        for number, job in enumerate(jobs):
+            if number not in results:
+                end(number, job(lambda: False))  # Ctrl-C reaches the job itself
     return [results[number] for number in range(len(jobs))]
 
 
 def _by_threads(
     jobs: Sequence[Callable[[Halt], T]], n_threads: int, end: Callable[[int, T], None]
 ) -> None:
-    """Run the jobs in other threads. This thread only waits, so that Ctrl-C reaches it at once."""
+    """Run the jobs in other threads. This thread only waits, so that Ctrl-C reaches it at once.
+
+    Runs none if the system cannot start a thread.
+    """
     stop = Event()
-    with ThreadPoolExecutor(n_threads) as pool:
+    waiting = Shared(range(len(jobs)))
+    ended: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def run() -> None:
+        for number in waiting:
+            try:
+                ended.put(partial(end, number, jobs[number](stop.is_set)))
+            except BaseException as error:
+                stop.set()
+                ended.put(partial(_fail, error))
+            if stop.is_set():
+                return
+
+    threads = start_threads(run, n_threads)
+    try:
+        for _ in range(len(jobs) if threads else 0):
+            _next(ended)()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _fail(error: BaseException) -> None:
+    raise error
+
+
+def _next(ended: SimpleQueue[T]) -> T:
+    """Wait for the next item; signals are seen meanwhile."""
+    while True:
         try:
-            waiting = {pool.submit(job, stop.is_set): number for number, job in enumerate(jobs)}
-            while waiting:
-                ready, _ = wait(waiting, WAIT, FIRST_COMPLETED)
-                for future in sorted(ready, key=waiting.__getitem__):
-                    end(waiting.pop(future), future.result())
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            return ended.get(timeout=WAIT)
+        except Empty:
+            continue

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cwboost._utils.checks import check_threads, threads_for
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.memory import garbage_collection_paused
 from cwboost.binning.rules import as_bins
 from cwboost.frames.read_frames import read

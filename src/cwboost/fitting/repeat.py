@@ -13,7 +13,7 @@ from typing import Any
 
 from cwboost import _core
 from cwboost._core import SLOT_F, SLOT_R, TRAINING_PART
-from cwboost._utils.checks import threads_for
+from cwboost._utils.cores import threads_for
 from cwboost.model.model import Model
 from cwboost.model.settings import Settings
 

@@ -191,12 +191,14 @@ def _solve(plan: Plan, rows: BasisRows, w: Floats, target: SmoothingTarget) -> S
 def _smoothing(plan: Plan, spec: Spectrum, target: SmoothingTarget) -> float:
     """Return the smoothing that has the target df."""
     found = find_smoothing(spec, target.df, target.kind, target.net)
-    if np.isnan(found) and target.net:
-        # The penalty leaves more free than the default (columns for missing cells): 1 df above.
-        found = find_smoothing(spec, target.null_dim, target.kind, net=True)
-    elif np.isnan(found) and plan.learner.target_df is not None:
+    if not np.isnan(found):
+        return found
+    if plan.learner.target_df is not None:
         raise _too_few_df(plan, spec.fixed_df(target.kind))
-    return found
+    # The penalty leaves more free than the default (differences of a high order, columns for
+    # missing cells): 1 df above what it leaves. Net df do not count the constant.
+    above = target.null_dim + (0.0 if target.net else 1.0)
+    return find_smoothing(spec, above, target.kind, target.net)
 
 
 def _too_few_df(plan: Plan, fixed: float = 0.0) -> ValueError:

@@ -107,7 +107,10 @@ class _FrameColumns(_RawColumns):
             dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
         ):
             return None
-        found = frame.to_numpy()
+        try:
+            found = frame.to_numpy()
+        except TypeError:  # numbers and dates of pandas have no common type
+            return None
         return found if _in_place(found, 2) else None
 
 

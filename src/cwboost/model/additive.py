@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from cwboost._utils.checks import check_threads, is_whole
+from cwboost._utils.checks import is_whole
+from cwboost._utils.cores import check_threads
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
 from cwboost.losses import Loss

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.checks import check_threads, threads_for
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import count
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats

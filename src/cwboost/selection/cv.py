@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_number, is_whole, threads_for
+from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.cores import threads_for
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.optimizers import Optimizer, Plain, as_optimizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cwboost._utils.checks import check_threads
+from cwboost._utils.cores import check_threads
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import as_seed
 from cwboost.frames.result_table import ResultTable

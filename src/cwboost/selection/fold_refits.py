@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import threads_for
+from cwboost._utils.cores import threads_for
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.polish.polish import polish_like

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_whole, threads_for
+from cwboost._utils.checks import is_whole
+from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.text import count
 from cwboost.binning.index_sets import IndexSet

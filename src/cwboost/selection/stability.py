@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_whole, threads_for
+from cwboost._utils.checks import is_whole
+from cwboost._utils.cores import threads_for
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all

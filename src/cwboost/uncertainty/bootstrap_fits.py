@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
+from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost.fitting.input_data import FitData, FitInput, Split
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._core import SLOT_F
-from cwboost._utils.checks import check_threads, is_number, is_whole, threads_for
+from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._core import SLOT_F
-from cwboost._utils.checks import is_number, threads_for
+from cwboost._utils.checks import is_number
+from cwboost._utils.cores import threads_for
 from cwboost.explain.trajectory import coefficients_at
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cwboost._utils.checks import check_threads, threads_for
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.model.model import Model

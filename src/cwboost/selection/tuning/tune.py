@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.checks import check_threads, is_number, threads_for
+from cwboost._utils.checks import is_number
+from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import count
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.preparation import reading
