@@ -1047,6 +1047,105 @@ def test_a_reader_that_closes_the_pipe(table, model):
     assert (process.returncode, err) == (141, b"")
 
 
+# --- closed streams, full disks and early interrupts ----------------------------------------------
+
+POSIX_ONLY = pytest.mark.skipif(os.name == "nt", reason="a shell of Unix")
+
+
+def run_in_shell(words, redirection, **options):
+    """Run the command with a redirection of the shell, such as 2>&-."""
+    call = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, *words]
+    return subprocess.run(call, capture_output=True, text=True, **options)
+
+
+@pytest.fixture
+def small(folder):
+    x = np.linspace(0.0, 1.0, 60)
+    rows = {"x": x, "y": x**2}
+    write_table("t.csv", rows)
+    cb.fit(rows, "y", n_iter=5).save("m.json")
+    return ["fit", "t.csv", "--target", "y", "--iterations", "5"]
+
+
+@POSIX_ONLY
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_not_stop_a_fit(small, closed):
+    done = run_in_shell([*small, "-o", "out.json"], closed)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert cb.load("out.json").n_iter == 5  # nothing else was written into the file
+
+
+@POSIX_ONLY
+def test_messages_to_a_closed_stream_do_not_reach_a_file(small):
+    """The file would otherwise be opened with the number of standard error."""
+    beyond = {"x": np.array([0.5, 1e6])}
+    write_table("new.csv", beyond)
+    done = run_in_shell(["predict", "m.json", "new.csv", "-o", "p.csv"], "2>&-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("p.csv").read_text().split()[0] == "prediction"
+    assert len(Path("p.csv").read_text().split()) == 3
+
+
+@POSIX_ONLY
+@pytest.mark.parametrize(
+    ("words", "redirection", "message"),
+    [
+        ("show m.json", ">&-", "standard output is closed, so the result cannot be printed"),
+        ("fit t.csv --target y", ">&-", "standard output is closed"),
+        ("predict m.json -", "<&-", "TABLE: standard input is closed; give the name of a file"),
+        ("show -", "<&-", "MODEL: standard input is closed"),
+        ("show m.json", "> /dev/full", "standard output: No space left on device"),
+    ],
+)
+def test_a_stream_that_is_needed_is_missed_in_one_sentence(small, words, redirection, message):
+    failed = run_in_shell(words.split(), redirection)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"cwboost: {message}")
+    assert failed.stderr.count("\n") == 1
+
+
+@POSIX_ONLY
+@pytest.mark.parametrize("option", [[], ["--log-json", "--log-every", "1"]])
+def test_messages_that_nobody_reads_do_not_stop_a_fit(small, option):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*COMMAND, *small, *option, "-o", "out.json"]
+    done = subprocess.run(command, stderr=writer, stdout=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert cb.load("out.json").n_iter == 5
+
+
+def test_an_empty_name_is_not_the_current_folder(small, capsys):
+    for words in (["fit", "", "--target", "y"], ["predict", "m.json", ""], [*small, "-o", ""]):
+        assert main(words) == 1
+        assert "the name of a file or folder is empty; give a name" in capsys.readouterr().err
+
+
+@POSIX_ONLY
+def test_ctrl_c_during_the_import(small):
+    """Numpy is replaced by a module that sends Ctrl-C and turns the interrupt into an error."""
+    Path("numpy.py").write_text(
+        "import signal\n"
+        "try:\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise ImportError('failed to import')\n"
+    )
+    done = subprocess.run([*COMMAND, *small], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr == "cwboost: interrupted; nothing was written\n"
+
+
+def test_a_png_that_is_too_large(small, capsys):
+    assert main(["plot", "m.json", "--dpi", "100000", "-o", "x.png"]) == 1
+    message = capsys.readouterr().err
+    assert "dpi 100000: the picture would have 400,000 x 270,000 pixels, which is too" in message
+    most = int(message.split("use at most ")[1].split(",")[0])
+    assert 1000 < most < 100_000
+    assert not Path("x.png").exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 
 import cwboost as cb
 from cwboost import progress
-from cwboost._utils import atomic_files, memory
+from cwboost._utils import leftovers, memory
 from cwboost.cli.main import main
 from cwboost.frames import dataset as dataset_module
 from cwboost.frames import parquet
@@ -742,14 +742,16 @@ def test_kill_9_while_saving_keeps_the_old_dataset(
     again = shutil.copytree(tmp_path, tmp_path_factory.mktemp("copy"), dirs_exist_ok=True)
     assert cb.Dataset.open(tmp_path / "d").n_rows == N
     assert (tmp_path / "d" / "dataset.json").read_bytes() == before
-    left = {path.suffix for path in tmp_path.iterdir()} - {""}
-    assert left == {".tmp"}
-    # Saving again removes temporary folders, except recent ones that may still be in use.
+    assert {path.suffix for path in tmp_path.iterdir()} == {"", ".tmp"}
+    # Saving again removes temporary folders, except recent ones that may still be in use: those of
+    # running processes and of other machines.
+    mark = "0" * 24
+    (again / f".d.{mark}.tmp").mkdir()
     for abandoned in (False, True):
-        monkeypatch.setattr(atomic_files, "ABANDONED", -1.0 if abandoned else 60.0)
+        monkeypatch.setattr(leftovers, "ABANDONED", -1.0 if abandoned else 60.0)
         assert cb.Dataset.from_batches([{"x": [1.0]}], folder=again / "d").n_rows == 1
-        left = {path.suffix for path in again.iterdir()} - {""}
-        assert left == (set() if abandoned else {".tmp"})
+        left = {path.name for path in again.iterdir()} - {"d"}
+        assert left == (set() if abandoned else {f".d.{mark}.tmp"})
 
 
 def test_ctrl_c_while_saving_leaves_nothing(frame, tmp_path):

@@ -3,6 +3,7 @@ configuration is tried twice."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -199,6 +200,121 @@ def test_every_line_is_synced_to_disk(tmp_path, monkeypatch):
         for k in range(3):
             log.write({"score": k})
     assert len(synced) == 3
+
+
+# --- damaged and changed files --------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Return a tuning file of three trials."""
+    file = tmp_path / "t.jsonl"
+    search(file)
+    return file
+
+
+def search(file):
+    return tune(space={"rate": (0.1, 0.5)}, schedule=cb.RandomSearch(3, 4), file=file)
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def write_lines(file, lines):
+    """Write lines with the checksums that belong to them."""
+    head = {k: v for k, v in lines[0].items() if k != "checksum"}
+    out = [{**head, "checksum": fingerprint(["", json.dumps(head)])}]
+    for line in lines[1:]:
+        content = {k: v for k, v in line.items() if k != "checksum"}
+        checksum = fingerprint([json.dumps(head), json.dumps(content)])
+        out.append({**content, "checksum": checksum})
+    file.write_text("".join(json.dumps(line) + "\n" for line in out))
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_changed_number_is_noticed(log, number):
+    lines = log.read_text().splitlines(keepends=True)
+    old = "random_state" if number == 1 else '"scores": [0'
+    assert old in lines[number - 1]
+    lines[number - 1] = lines[number - 1].replace(
+        old, old.replace("0", "9").replace("state", "seed")
+    )
+    log.write_text("".join(lines))
+    message = rf"t.jsonl, line {number}: damaged or changed \(it does not match its checksum\)"
+    with pytest.raises(ValueError, match=message):
+        search(log)
+
+
+def test_a_line_of_another_file_or_that_is_not_json_is_refused(log, tmp_path):
+    other = tmp_path / "other.jsonl"
+    tune(space={"rate": (0.1, 0.6)}, schedule=cb.RandomSearch(3, 4), file=other)
+    for wrong in (other.read_text().splitlines()[1], "{", "[]", "3", ""):
+        lines = log.read_text().splitlines()
+        lines[2] = wrong
+        copy = tmp_path / "copy.jsonl"
+        copy.write_text("\n".join(lines) + "\n")
+        with pytest.raises(ValueError, match=r"line 3: damaged or changed .* remove the line to"):
+            search(copy)
+
+
+def test_a_removed_line_is_run_again(log):
+    first = search(log)
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:2] + lines[3:]))
+    again = search(log)
+    assert [t[:6] for t in again.trials] == [t[:6] for t in first.trials]
+    assert len(log.read_text().splitlines()) == len(lines)
+
+
+ODD_VALUES = [
+    None,
+    -1,
+    10**30,
+    0.5,
+    True,
+    "x",
+    [],
+    [None],
+    ["x"],
+    {},
+    {"x": 1},
+    float("nan"),
+    "gone",
+]
+
+
+def test_odd_values_with_the_right_checksum_are_refused(log):
+    """A value may be plausible, such as an empty list of iterations; it must never be an error of
+    another kind."""
+    lines, n_refused = lines_of(log), 0
+    for name in lines[1]:
+        for odd in ODD_VALUES:
+            changed = {k: odd if k == name else v for k, v in lines[1].items()}
+            if odd == "gone":
+                del changed[name]
+            write_lines(log, [lines[0], changed, *lines[2:]])
+            try:
+                search(log)
+            except ValueError as error:
+                assert "t.jsonl, line 2: damaged or changed (trial" in str(error)  # noqa: PT017
+                n_refused += 1
+    assert n_refused >= 0.8 * len(lines[1]) * len(ODD_VALUES)
+
+
+def test_a_file_of_an_earlier_version_has_no_checksums(log):
+    whole = search(log)
+    lines = [{k: v for k, v in line.items() if k != "checksum"} for line in lines_of(log)]
+    lines[0]["version"] = 1
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines[:-1]))
+    for n_known in (3, 4):  # the second search reads what the first one has added
+        assert len(lines_of(log)) == n_known
+        with pytest.warns(
+            UserWarning, match="an earlier version of cwboost wrote this file without"
+        ):
+            again = search(log)
+        assert [t[:6] for t in again.trials] == [t[:6] for t in whole.trials]
+    assert "checksum" in lines_of(log)[-1]
 
 
 # --- no configuration twice -----------------------------------------------------------------------

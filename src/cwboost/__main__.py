@@ -2,6 +2,6 @@
 
 import sys
 
-from cwboost.cli.main import main
+from cwboost.cli.entry import run
 
-sys.exit(main())
+sys.exit(run())

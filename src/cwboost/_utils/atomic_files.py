@@ -1,6 +1,7 @@
 """Writes files and folders completely or not at all, so that a failure never leaves half a file.
 
-All writers of the package use these functions. Does not know what is in the files.
+All writers of the package use these functions. Does not know what is in the files, or which
+temporary files a killed process left (see leftovers.py).
 """
 
 from __future__ import annotations
@@ -8,19 +9,43 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
-import secrets
+import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from .leftovers import MARK, is_abandoned, make_mark, remove_leftovers
+from .text import quote
 
 STANDARD = "-"  # stands for standard input or output in place of a file name
-DIGITS = 16  # hexadecimal digits in the names of temporary folders
-ABANDONED = 86_400.0  # seconds without a change after which an unfinished folder is removed
+
+
+def check_name(file: Any) -> None:
+    """Raise if no file can have this name.
+
+    Examples
+    --------
+    >>> check_name("")
+    Traceback (most recent call last):
+    ValueError: the name of a file or folder is empty; give a name, or '.' for the current folder
+    """
+    try:
+        name = os.fsencode(file)
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{quote(file)}: the name of a file cannot contain half a surrogate pair; use another "
+            "name"
+        ) from None
+    if b"\0" in name:
+        raise ValueError(f"{quote(file)}: the name of a file cannot contain NUL; use another name")
+    if not name:
+        raise ValueError(
+            "the name of a file or folder is empty; give a name, or '.' for the current folder"
+        )
 
 
 def check_file(file: Any) -> None:
@@ -32,6 +57,7 @@ def check_file(file: Any) -> None:
     Traceback (most recent call last):
     IsADirectoryError: .: this is a folder; name a file
     """
+    check_name(file)
     path = Path(file)
     if path.is_dir():
         raise IsADirectoryError(f"{file}: this is a folder; name a file")
@@ -61,13 +87,22 @@ def replace_file(file: Any) -> Iterator[Path]:
             with temporary.open("rb") as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out)
         return
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    remove_leftovers(target.parent)
+    temporary = target.with_name(f".{make_mark()}.tmp")
     try:
-        with _explain_errors(file, temporary):
+        with explain_write_errors(file, temporary):
             yield temporary
             temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def open_text(path: Path) -> IO[str]:
+    """Open a text file for writing as UTF-8, with line ends as they are written.
+
+    UTF-8 cannot encode half a surrogate pair, which a name may contain; its escape is written.
+    """
+    return path.open("w", encoding="utf-8", errors="backslashreplace", newline="")
 
 
 @contextmanager
@@ -87,22 +122,46 @@ def write_output(file: str) -> Iterator[Path]:
 
 @contextmanager
 def _temporary_copy() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
-        yield Path(folder) / "out"
+    with temporary_folder() as folder:
+        yield folder / "out"
 
 
 @contextmanager
-def _explain_errors(target: Any, temporary: Path) -> Iterator[None]:
+def temporary_folder() -> Iterator[Path]:
+    """Give a new folder, which is removed in the end."""
+    folder = make_temporary_folder()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_temporary_folder() -> Path:
+    """Return a new folder in the system's folder for temporary files; the caller removes it.
+
+    If the process is killed, a later process removes the folder.
+    """
+    parent = Path(tempfile.gettempdir())
+    remove_leftovers(parent, "cwboost-")
+    return Path(tempfile.mkdtemp(".tmp", f"cwboost-{make_mark()}-", parent))
+
+
+@contextmanager
+def explain_write_errors(target: Any, temporary: Path | None = None) -> Iterator[None]:
     """Name the target instead of the temporary path in errors of the disk, and say what to do."""
     try:
         yield
     except OSError as error:
+        # Errors of a write, unlike those of opening a file, do not name a file.
+        ours = error.filename is None or (
+            temporary is not None and Path(str(error.filename)).is_relative_to(temporary)
+        )
+        if error.errno is None or not ours:
+            raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             message = "the disk is full and nothing was written; free some space or use another"
-        elif Path(str(error.filename)).is_relative_to(temporary):
-            message = f"cannot be written there ({error.strerror}); use another place"
         else:
-            raise
+            message = f"cannot be written there ({os.strerror(error.errno)}); use another place"
         raise OSError(error.errno, message, str(target)) from None
 
 
@@ -123,16 +182,16 @@ def replace_folder(folder: Any, marker: str | None = None) -> Iterator[Path]:
     recover_folder(folder)
     check_folder(folder, marker)
     target = Path(folder).resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(DIGITS // 2)}.tmp")
+    temporary = target.with_name(f".{target.name}.{make_mark()}.tmp")
     old = temporary.with_suffix(".old")
     try:
-        with _explain_errors(folder, temporary):
+        with explain_write_errors(folder, temporary):
             temporary.mkdir()
             yield temporary
             _swap(target, temporary, old)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for left in (*_leftovers(target, ".old"), *filter(_is_abandoned, _leftovers(target, ".tmp"))):
+    for left in (*_leftovers(target, ".old"), *filter(is_abandoned, _leftovers(target, ".tmp"))):
         shutil.rmtree(left, ignore_errors=True)
 
 
@@ -158,20 +217,12 @@ def recover_folder(folder: Any) -> None:
 
 def _leftovers(target: Path, ending: str) -> list[Path]:
     """Return the folders beside the target that `replace_folder` made."""
-    number = "[0-9a-f]" * DIGITS
-    return sorted(target.parent.glob(f".{glob.escape(target.name)}.{number}{ending}"))
-
-
-def _is_abandoned(unfinished: Path) -> bool:
-    try:
-        written = max(path.stat().st_mtime for path in (unfinished, *unfinished.rglob("*")))
-    except FileNotFoundError:  # another process is removing it
-        return False
-    return time.time() - written > ABANDONED
+    return sorted(target.parent.glob(f".{glob.escape(target.name)}.{MARK}{ending}"))
 
 
 def check_folder(folder: Any, marker: str | None = None) -> None:
     """Raise if the folder cannot be written because of its name or of what is there already."""
+    check_name(folder)
     path = Path(folder)
     ours = marker is not None and (path / marker).is_file()
     if path.exists() and not ours and (path.is_file() or any(path.iterdir())):

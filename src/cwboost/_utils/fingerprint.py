@@ -34,7 +34,7 @@ def fingerprint(parts: Iterable[Any]) -> str:
             hashed.update(f"{part.dtype.kind}{part.shape}".encode())
             hashed.update(np.ascontiguousarray(part).tobytes())
         else:
-            hashed.update(f"{part}\0".encode())
+            hashed.update(f"{part}\0".encode(errors="surrogatepass"))  # names may hold anything
     return hashed.hexdigest()[:16]
 
 

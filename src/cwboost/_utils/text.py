@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_CELL = 60  # characters
+LONGEST_QUOTE = 100  # characters of a value in a message
 MOST_NAMES = 10  # listed in a sentence
 
 
@@ -22,6 +23,36 @@ def printable(text: str) -> str:
     'a\\\\nb'
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quote(value: Any) -> str:
+    """Return a value from a user as messages quote it: its repr, shortened in the middle.
+
+    Examples
+    --------
+    >>> quote("age")
+    "'age'"
+    >>> len(quote("x" * 10_000_000))
+    123
+    >>> quote("x" * 10_000_000)[-28:]
+    "xxx' (10,000,000 characters)"
+    """
+    if isinstance(value, str) and len(value) > LONGEST_QUOTE:
+        text, size = repr(value[:LONGEST_QUOTE] + value[-LONGEST_QUOTE:]), len(value)
+        end = f" ({size:,} characters)"
+    else:
+        text, end = _repr(value), ""
+    if len(text) <= LONGEST_QUOTE:
+        return text
+    tail = LONGEST_QUOTE // 3
+    return f"{text[: LONGEST_QUOTE - tail - 3]}...{text[-tail:]}{end}"
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception as error:  # a whole number of thousands of digits, or a class of a user
+        return f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
 
 
 def format_cell(value: Any) -> str:
@@ -80,7 +111,7 @@ def quote_names(names: Sequence[str]) -> str:
     >>> quote_names(["age", "job"])
     "'age', 'job'"
     """
-    return ", ".join(map(repr, names[:MOST_NAMES])) + ", ..." * (len(names) > MOST_NAMES)
+    return ", ".join(map(quote, names[:MOST_NAMES])) + ", ..." * (len(names) > MOST_NAMES)
 
 
 def count(n: int, noun: str) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from cwboost._utils.atomic_files import STANDARD
+from cwboost._utils.atomic_files import STANDARD, check_name
 from cwboost.losses import LOSSES, Loss
 from cwboost.terms.styles import STYLES
+
+from .streams import is_closed
 
 COLUMN = "COLUMN"
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
@@ -25,8 +28,24 @@ INPUTS = {"table": "TABLE", "model": "MODEL"}  # what commands read, by the name
 OUTPUTS = {"output": "-o", "to": "--to", "plot": "--plot", "trials": "--trials"}  # and write
 
 
+def check_inputs(args: argparse.Namespace) -> None:
+    """Raise if the name of a table or model is empty, or standard input is needed but closed."""
+    for name, shown in INPUTS.items():
+        file = getattr(args, name, None)
+        if file is not None:
+            check_name(file)
+        if file == STANDARD and is_closed(sys.stdin):
+            raise ValueError(f"{shown}: standard input is closed; give the name of a file")
+
+
 def check_outputs(args: argparse.Namespace) -> None:
-    """Raise if a command would overwrite a file that it reads."""
+    """Raise if a command cannot write its results, or would overwrite a file that it reads."""
+    files = [getattr(args, name, None) for name in OUTPUTS]
+    if is_closed(sys.stdout) and all(file in (None, STANDARD) for file in files):
+        raise ValueError(
+            "standard output is closed, so the result cannot be printed; redirect it, such as with "
+            "'> FILE'"
+        )
     for name, option in OUTPUTS.items():
         written = getattr(args, name, None)
         for source, shown in INPUTS.items():

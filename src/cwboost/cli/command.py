@@ -1,4 +1,4 @@
-"""What a command of the command line is, and the exit codes that all commands share."""
+"""What a command of the command line is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cwboost.progress import Progress
-
-SUCCESS, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 130, 141  # argparse exits with 2
 
 
 @dataclass(frozen=True)

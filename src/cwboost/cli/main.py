@@ -1,24 +1,26 @@
-"""The entry point of the command line: parses arguments, runs a command and reports errors.
+"""Parses the arguments of the command line, runs a command and reports errors.
 
 Exit codes: 0 success, 1 bad input or data, 2 wrong usage, 130 interrupted, 141 the reader of the
-output is gone. Does not know what the commands do (see registry.py).
+output is gone. Does not know what the commands do (see registry.py), or how
+the process starts (see entry.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from cwboost import __version__
-from cwboost.progress import command_progress
+from cwboost.progress import Progress, QuietProgress, command_progress
 
-from .arguments import check_outputs
-from .command import BAD_INPUT, BROKEN_PIPE, INTERRUPTED, Command
+from .arguments import check_inputs, check_outputs
+from .command import Command
+from .exit_codes import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
 from .registry import COMMANDS
+from .streams import discard_unwritten_output, open_closed_streams
 
 EPILOG = """examples:
   cwboost fit people.csv --target income -o model.json
@@ -43,41 +45,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Traceback (most recent call last):
     SystemExit: 0
     """
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
-    options = make_parser().parse_args(arguments)
-    progress = command_progress(
-        sys.stderr,
-        quiet=getattr(options, "quiet", False),
-        log=getattr(options, "log_json", False),
-        every=getattr(options, "log_every", 10),
-    )
+    progress: Progress = QuietProgress(sys.stderr)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            warnings.showwarning = lambda message, *_, **__: progress.say("warning", str(message))
-            check_outputs(options)
-            code = COMMANDS[options.command].run(options, progress)
-        sys.stdout.flush()
-        return code
+        options = make_parser().parse_args(arguments)
+        progress = command_progress(
+            sys.stderr,
+            quiet=getattr(options, "quiet", False),
+            log=getattr(options, "log_json", False),
+            every=getattr(options, "log_every", 10),
+        )
+        return _run(options, progress)
     except BrokenPipeError:
-        # Python would complain at exit about buffered output that it cannot write.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
         progress.say("error", "interrupted; nothing was written")
         return INTERRUPTED
     except OSError as error:
-        known = error.strerror and error.filename
-        progress.say("error", f"{error.filename}: {error.strerror}" if known else str(error))
+        progress.say("error", _describe(error))
     except (ValueError, TypeError, ImportError) as error:
         progress.say("error", str(error))
     except MemoryError:
-        progress.say("error", "not enough memory for this table")
+        progress.say("error", "not enough memory; use a larger machine or fewer rows")
     finally:
         progress.close()
+        discard_unwritten_output()
     return BAD_INPUT
+
+
+def _run(options: argparse.Namespace, progress: Progress) -> int:
+    """Run the command and return its exit code; warnings become messages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *_, **__: progress.say("warning", str(message))
+        check_inputs(options)
+        check_outputs(options)
+        code = COMMANDS[options.command].run(options, progress)
+    sys.stdout.flush()
+    return code
+
+
+def _describe(error: OSError) -> str:
+    """Return the message of an error of the operating system, with the file if it is known."""
+    if not error.strerror:
+        return str(error)
+    return f"{error.filename or 'standard output'}: {error.strerror}"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -107,7 +122,3 @@ def _add_command(commands: Any, command: Command) -> None:
     )
     added.set_defaults(command=command.name, parser=added)
     command.add_arguments(added)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

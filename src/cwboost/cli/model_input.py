@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from cwboost._utils.atomic_files import STANDARD
+from cwboost._utils.atomic_files import STANDARD, temporary_folder
 from cwboost.export.model_file import ModelFileError, load
 from cwboost.frames.files import FileTable, Kind, is_table_file, read_table, standard_input
 from cwboost.model.model import Model
@@ -33,8 +31,8 @@ def read_model(file: str) -> Model:
                     f"{file} is not a model file; give the model first, then the table"
                 ) from None
             raise
-    with tempfile.TemporaryDirectory(prefix="cwboost") as folder:
-        copy = Path(folder) / "standard input"
+    with temporary_folder() as folder:
+        copy = folder / "standard input"
         copy.write_bytes(standard_input())
         try:
             return load(copy)

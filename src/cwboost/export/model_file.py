@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.atomic_files import check_name, open_text, replace_file
 from cwboost._utils.text import count
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
@@ -84,9 +84,8 @@ def save(model: Model, file: Any) -> None:
     text = re.sub(
         r'\[\n[^\[\]{}"]*\]', lambda found: "[" + " ".join(found[0][1:-1].split()) + "]", text
     )
-    with replace_file(file) as temporary:
-        # UTF-8 cannot encode half a surrogate pair, which a name may contain; JSON has an escape.
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    with replace_file(file) as temporary, open_text(temporary) as stream:
+        stream.write(text)
 
 
 def to_dict(model: Model) -> dict[str, Any]:
@@ -199,6 +198,7 @@ def load(file: Any) -> Model:
     Traceback (most recent call last):
     cwboost.export.plain_data.ModelFileError: .../m.json: not a cwboost model ...
     """
+    check_name(file)
     raw = FilePath(file).read_bytes()
     try:
         return from_dict(json.loads(raw.decode("utf-8"), parse_constant=_no_constant))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
 from cwboost.model.model import Model
@@ -76,9 +77,14 @@ def to_onnx(
     fixed = fixed_columns(model, offset, exposure)
     if len(fixed.offset) > 1:
         raise TypeError("offset: expected the name of one input of shape (rows, classes)")
-    graph: onnx.ModelProto = _Graph(model, numbers, missing, fixed).write(
-        link if kind == "response" else None
-    )
+    try:
+        graph: onnx.ModelProto = _Graph(model, numbers, missing, fixed).write(
+            link if kind == "response" else None
+        )
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{quote(error.object)} has half a surrogate pair, which ONNX cannot hold; rename it"
+        ) from None
     return graph
 
 

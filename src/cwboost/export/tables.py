@@ -15,12 +15,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import check_folder, replace_file, replace_folder
+from cwboost._utils.atomic_files import check_folder, open_text, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
@@ -302,7 +303,7 @@ def _file_name(number: int, name: str) -> str:
 
 
 def _write_csv(file: Path, table: ResultTable) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
+    with open_text(file) as stream:
         writer = csv.writer(stream)
         writer.writerow(list(table))
         writer.writerows(_rows(table))
@@ -356,7 +357,11 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
         _write_sheet(book, title, [readable[name]])
         _write_sheet(book, exact_title, [exact[name]])
     with replace_file(file) as temporary:
-        book.save(temporary)
+        packed = (
+            BytesIO()
+        )  # after a failed write to a file, the workbook would try again at its end
+        book.save(packed)
+        temporary.write_bytes(packed.getbuffer())
 
 
 class _Sheets:

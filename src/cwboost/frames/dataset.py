@@ -9,7 +9,6 @@ Does not know about bins or models.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from cwboost._utils.atomic_files import replace_folder
+from cwboost._utils.atomic_files import make_temporary_folder, replace_folder
 from cwboost._utils.text import list_names
 from cwboost.progress import Progress, as_progress
 
@@ -284,7 +283,7 @@ Arrow stream
         if folder is not None:
             _write(folder, tables, needed, roles, as_progress(progress))
             return cls.open(folder)
-        temporary = Path(tempfile.mkdtemp(prefix="cwboost-"))
+        temporary = make_temporary_folder()
         try:
             _write(temporary, tables, needed, roles, as_progress(progress))
             source = SavedFolder(temporary)

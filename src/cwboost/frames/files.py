@@ -30,8 +30,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.atomic_files import STANDARD, check_file, write_output
+from cwboost._utils.atomic_files import STANDARD, check_file, check_name, open_text, write_output
 from cwboost._utils.checks import first_repeated
+from cwboost._utils.text import quote
 
 from .cells import INEXACT_FROM
 from .columns import Column, Numbers
@@ -78,6 +79,7 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
     >>> read_table("t.csv").table["age"].values
     array([30., nan])
     """
+    check_name(file)
     if is_folder(file):
         return _read_folder(file)
     name = "standard input" if file == STANDARD else file
@@ -379,7 +381,7 @@ def write_table(file: str, columns: Mapping[str, Any]) -> None:
         if form == "parquet":
             _write_parquet(temporary, columns)
         else:
-            with temporary.open("w", encoding="utf-8", newline="") as stream:
+            with open_text(temporary) as stream:
                 if form == "jsonl":
                     for row in zip(*map(_plain_values, columns.values()), strict=True):
                         line = dict(zip(columns, row, strict=True))
@@ -427,10 +429,16 @@ def _write_parquet(path: Path, columns: Mapping[str, Any]) -> None:
     parquet = pyarrow_parquet()
     import pyarrow
 
-    arrays = {
-        name: column
-        if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray)
-        else pyarrow.array(_plain_values(column), from_pandas=True)
-        for name, column in columns.items()
-    }
-    parquet.write_table(pyarrow.table(arrays), path)
+    def array(column: Any) -> Any:
+        if isinstance(column, pyarrow.Array | pyarrow.ChunkedArray):
+            return column
+        return pyarrow.array(_plain_values(column), from_pandas=True)
+
+    try:
+        table = pyarrow.table({name: array(column) for name, column in columns.items()})
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{quote(error.object)} has half a surrogate pair, which Parquet cannot hold; write a "
+            "CSV or JSON lines file"
+        ) from None
+    parquet.write_table(table, path)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import replace_folder
+from cwboost._utils.atomic_files import check_name, replace_folder
 from cwboost._utils.checks import first_repeated
 from cwboost._utils.text import list_names
 from cwboost.progress import Progress
@@ -68,6 +68,7 @@ def _find_at(place: Any) -> list[Path]:
             "expected the path of a Parquet file, a folder, a pattern such as 'data/*.parquet' "
             f"or a list of them, got {place!r}"
         )
+    check_name(place)
     text, path = os.fspath(place), Path(place)
     if path.is_dir():
         files = [

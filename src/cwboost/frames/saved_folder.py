@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.atomic_files import recover_folder
+from cwboost._utils.atomic_files import check_name, open_text, recover_folder
 
 from .chunks import Chunk, UnifiedColumn
 from .columns import Column, Labels, Numbers
@@ -131,7 +131,7 @@ class Writer:
         columns = [column.finish() for column in self._columns]
         head = {"format": FORMAT, "version": VERSION, "n_rows": self.n_rows, "roles": self._roles}
         text = _with_checksum(head | {"columns": columns})
-        with (self._folder / INDEX).open("w", encoding="utf-8") as stream:
+        with open_text(self._folder / INDEX) as stream:  # its escapes are those of JSON
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -148,7 +148,8 @@ def _with_checksum(index: dict[str, Any]) -> str:
 
 
 def _checksum(index: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(index, ensure_ascii=False).encode()).hexdigest()
+    text = json.dumps(index, ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -158,6 +159,7 @@ class SavedFolder:
     """A saved Dataset, opened for reading."""
 
     def __init__(self, folder: Any) -> None:
+        check_name(folder)
         recover_folder(folder)
         self.folder = Path(folder).resolve()
         index = _read_index(self.folder)

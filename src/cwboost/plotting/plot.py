@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from .display import DEFERRED, Display
 from .effect import EffectDisplay
 from .mpl import Figure
 from .registry import DEFAULT, find_display
+
+MAX_PIXELS = 2**27  # of a PNG; they take 4 bytes each
 
 
 def plot(model: Any, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
@@ -75,9 +78,26 @@ def save_display(display: Display, file: Any, form: str | None = None, dpi: int 
 
 def save_figure(figure: Figure, file: Any, form: str | None = None, dpi: int = 150) -> None:
     """Write a figure to an open file, or to a path: completely or not at all."""
+    _check_pixels(figure, dpi, form or _ending(file))
     if not isinstance(file, str | PathLike):
         figure.savefig(file, format=form, dpi=dpi)
         return
-    form = form or Path(file).suffix[1:].lower() or "png"
     with replace_file(file) as temporary:
-        figure.savefig(temporary, format=form, dpi=dpi)
+        drawn = BytesIO()  # after a failed write to a file, matplotlib fails a second time
+        figure.savefig(drawn, format=form or _ending(file), dpi=dpi)
+        temporary.write_bytes(drawn.getbuffer())
+
+
+def _ending(file: Any) -> str:
+    return (Path(file).suffix[1:].lower() if isinstance(file, str | PathLike) else "") or "png"
+
+
+def _check_pixels(figure: Figure, dpi: int, form: str) -> None:
+    """Raise if a PNG would need gigabytes of memory."""
+    width, height = (round(dpi * inches) for inches in figure.get_size_inches())
+    if form == "png" and width * height > MAX_PIXELS:
+        most = int(dpi * (MAX_PIXELS / (width * height)) ** 0.5)
+        raise ValueError(
+            f"dpi {dpi}: the picture would have {width:,} x {height:,} pixels, which is too large; "
+            f"use at most {most}, or write .svg or .pdf"
+        )

@@ -174,7 +174,7 @@ class Progress:
     def leave(self) -> None:
         """Leave what is shown on the screen."""
 
-    def _guarded(self, show: Callable[..., None], *arguments: Any) -> None:
+    def _guarded(self, show: Callable[..., object], *arguments: Any) -> None:
         """Show something; stop showing anything if the stream is closed."""
         try:
             show(*arguments)

@@ -21,7 +21,10 @@ class ProgressLog(QuietProgress):
     def write(self, event: str, **facts: Any) -> None:
         """Write one line."""
         record = {"event": event} | {k: _finite(v) for k, v in facts.items()}
-        self.stream.write(json.dumps(record, allow_nan=False) + "\n")
+        self._guarded(self._write_line, json.dumps(record, allow_nan=False))
+
+    def _write_line(self, line: str) -> None:
+        self.stream.write(line + "\n")
         self.stream.flush()
 
     def step(self, done: int, **facts: Any) -> None:

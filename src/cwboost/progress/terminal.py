@@ -26,7 +26,7 @@ class QuietProgress(Progress):
     def say(self, kind: str, message: str, **facts: Any) -> None:  # noqa: ARG002
         if kind in ("warning", "error"):
             mark = "" if kind == "error" else f"{kind}: "
-            self.stream.write(f"cwboost: {mark}{message}\n")
+            self._guarded(self.stream.write, f"cwboost: {mark}{message}\n")
 
 
 class ProgressLine(QuietProgress):
@@ -82,7 +82,7 @@ class ProgressLine(QuietProgress):
         self.close()
         mark = f"{kind}: " if kind in ("warning", "note") else ""
         text = message if kind == "done" else f"cwboost: {mark}{message}"
-        self.stream.write(text + "\n")
+        self._guarded(self.stream.write, text + "\n")
 
     def _watch_streams(self) -> None:
         """Replace standard output and error, so that printing removes the line first."""

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.atomic_files import open_text, replace_file
 from cwboost.cli.arguments import whole
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_text import curve_lines
 from cwboost.datasets import adult
 from cwboost.fitting.fit import fit
@@ -85,10 +86,7 @@ def _write_tables(model: Model, folder: Path) -> list[str]:
 
 
 def _write_csv(file: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    with (
-        replace_file(file) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as stream,
-    ):
+    with replace_file(file) as temporary, open_text(temporary) as stream:
         writer = csv.writer(stream)
         writer.writerow(names)
         writer.writerows(rows)

@@ -10,7 +10,8 @@ import numpy as np
 
 from cwboost._utils.text import format_cell, format_table, printable
 from cwboost.cli.arguments import add_model_and_table, whole
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model_and_rows
 from cwboost.cli.predictions import predict_columns
 from cwboost.explain.explanation import explain

@@ -6,7 +6,8 @@ import argparse
 
 from cwboost._utils.atomic_files import STANDARD, write_output
 from cwboost.cli.arguments import COLUMN, MODEL, add_offset_and_exposure
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model
 from cwboost.export.registry import EXPORTS, find_export, list_endings
 from cwboost.export.sql_text import DIALECTS

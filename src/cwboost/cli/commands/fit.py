@@ -22,7 +22,8 @@ from cwboost.cli.arguments import (
     whole,
     whole_positive,
 )
-from cwboost.cli.command import INTERRUPTED, SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import INTERRUPTED, SUCCESS
 from cwboost.cli.fit_request import (
     check_target,
     is_classification,

@@ -16,7 +16,8 @@ from cwboost.cli.arguments import (
     whole,
     whole_positive,
 )
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model, read_model_and_rows
 from cwboost.frames.files import check_output
 from cwboost.plotting.registry import DEFAULT, DISPLAYS, find_display

@@ -8,7 +8,8 @@ from typing import Any
 
 from cwboost._utils.atomic_files import STANDARD
 from cwboost.cli.arguments import COLUMN, add_model_and_table
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model, read_model_and_rows
 from cwboost.cli.predictions import name_predictions, predict_columns
 from cwboost.frames.files import check_output, is_folder, is_table_file, write_table

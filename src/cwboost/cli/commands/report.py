@@ -6,7 +6,8 @@ import argparse
 
 from cwboost._utils.atomic_files import write_output
 from cwboost.cli.arguments import COLUMN, MODEL, TABLE, add_offset_and_exposure, whole
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model, read_model_and_rows
 from cwboost.frames.files import check_output
 from cwboost.progress import Progress

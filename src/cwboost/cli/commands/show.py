@@ -6,7 +6,8 @@ import argparse
 
 from cwboost._utils.text import format_table
 from cwboost.cli.arguments import MODEL, whole_positive
-from cwboost.cli.command import SUCCESS, Command
+from cwboost.cli.command import Command
+from cwboost.cli.exit_codes import SUCCESS
 from cwboost.cli.model_input import read_model
 from cwboost.cli.model_text import curve_lines, effect_table, model_summary
 from cwboost.frames.files import check_output, write_table

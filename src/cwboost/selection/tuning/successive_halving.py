@@ -6,9 +6,10 @@ How a configuration is fitted and scored is in evaluation.py.
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost._utils.fingerprint import fingerprint
+from cwboost._utils.text import count, quote
+from cwboost._utils.typed_fields import FieldError, Fields
 from cwboost.fitting.parallel_fits import Halt, run_all
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Labels
@@ -90,16 +93,6 @@ class Trial(NamedTuple):
             f"{self.n_iter} of {self.budget}>"
         )
 
-    @classmethod
-    def from_line(cls, line: Mapping[str, Any]) -> Trial:
-        """Return the trial that `to_line` wrote."""
-        best = BestIteration(tuple(line["scores"]), line["n_iter"])
-        curve = MetricCurve(
-            np.array(line["at"], dtype=np.int64), np.array(line["mean"], dtype=float)
-        )
-        stored = ("configuration", "bracket", "rung", "budget", "parameters", "seconds")
-        return cls(**{name: line[name] for name in stored}, best=best, curve=curve)
-
     def to_line(self) -> dict[str, Any]:
         """Return the trial as a line of a trial log."""
         return {
@@ -152,9 +145,8 @@ class SuccessiveHalving:
 
         A single rung with few configurations would leave threads idle.
         """
-        for line in [] if log is None else log.lines:
-            trial = Trial.from_line(line)
-            self.done[trial.configuration, trial.rung] = trial
+        if log is not None:
+            self._read_trials(log)
         levels = sorted({(r.budget, i) for b in self.brackets for i, r in enumerate(b)})
         n_folds = len(self.evaluator.folds)
         total = n_folds * sum(
@@ -173,6 +165,42 @@ class SuccessiveHalving:
             self.best_score = min(scores, key=self.evaluator.sort_key, default=float("nan"))
             for budget, rung in levels:
                 self._run_rung(budget, rung, n_threads, log)
+
+    def _read_trials(self, log: TrialLog) -> None:
+        """Take the trials of a log as done."""
+        for number, line in enumerate(log.lines, 2):
+            try:
+                trial = self._read_trial(Fields(line, "trial"))
+            except FieldError as error:
+                raise log.damaged(number, str(error)) from None
+            self.done[trial.configuration, trial.rung] = trial
+
+    def _read_trial(self, line: Fields) -> Trial:
+        """Return the trial of a line of a log; raise FieldError if it does not fit this search."""
+        k = line.whole("configuration", high=len(self.parameters) - 1)
+        bracket = line.whole("bracket", high=len(self.brackets) - 1)
+        rung = line.whole("rung", high=len(self.brackets[bracket]) - 1)
+        first, end = self.first_configuration[bracket : bracket + 2]
+        line.require(first <= k < end, "configuration", f"{first} to {end - 1} in this bracket")
+        budget = self.brackets[bracket][rung].budget
+        line.whole("budget", low=budget, high=budget)
+        parameters = self.parameters[k]
+        drawn = json.loads(json.dumps(parameters))
+        line.require(line.get("parameters") == drawn, "parameters", quote(drawn))
+        scores, n_folds = line.numbers("scores"), len(self.evaluator.folds)
+        line.require(len(scores) == n_folds, "scores", count(n_folds, "number"))
+        at, mean = line.wholes("at", high=budget), line.numbers("mean")
+        line.require(len(at) == len(mean), "mean", count(len(at), "number"))
+        return Trial(
+            configuration=k,
+            bracket=bracket,
+            rung=rung,
+            budget=budget,
+            parameters=parameters,
+            best=BestIteration(tuple(scores), line.whole("n_iter", high=budget)),
+            seconds=line.number("seconds"),
+            curve=MetricCurve(np.array(at, dtype=np.int64), np.array(mean, dtype=float)),
+        )
 
     def _n_iterations(self, trial: Trial) -> int:
         return trial.budget - self._since(trial.bracket, trial.rung, 0)

@@ -1,0 +1,85 @@
+"""Finds and removes the temporary files and folders of processes that were killed.
+
+The name of a temporary file says which process of which machine made it. Files of a running process
+are never removed. Does not know what is in the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import time
+from functools import cache, lru_cache
+from pathlib import Path
+
+# The mark in a name: 8 hexadecimal digits each for the machine, the process and a random number.
+MARK = "[0-9a-f]" * 24  # a pattern of glob and of regular expressions
+ABANDONED = 86_400.0  # seconds without a change after which files of other machines are removed
+BOOT, PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"  # of Linux
+
+
+def make_mark() -> str:
+    """Return a mark for the name of a temporary file of this process."""
+    return f"{_machine()}{os.getpid():08x}{secrets.token_hex(4)}"
+
+
+@lru_cache(maxsize=1000)  # a process looks only once into a folder, which may hold many files
+def remove_leftovers(folder: Path, prefix: str = ".") -> None:
+    """Remove the temporary files of killed processes from a folder.
+
+    Their names consist of the prefix, a mark, and ".tmp".
+    """
+    for left in _find(folder, prefix):
+        if is_abandoned(left):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    left.unlink()
+
+
+def is_abandoned(path: Path) -> bool:
+    """Return whether the process that made a temporary file or folder has ended.
+
+    For another machine this is unknown, and the time of the last change decides.
+    """
+    marks = re.findall(MARK, path.name)
+    if marks and os.name == "posix" and marks[-1].startswith(_machine()):
+        return not _is_running(int(marks[-1][8:16], 16))
+    try:
+        changed = max(each.stat().st_mtime for each in (path, *path.rglob("*")))
+    except OSError:  # another process is removing it
+        return False
+    return time.time() - changed > ABANDONED
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # a process of another user, or of a forged name
+        return True
+    return True
+
+
+def _find(folder: Path, prefix: str) -> list[Path]:
+    """Return the temporary files in a folder."""
+    ours = re.compile(f"{re.escape(prefix)}{MARK}.*\\.tmp", re.DOTALL)
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [Path(entry.path) for entry in entries if ours.fullmatch(entry.name)]
+    return []
+
+
+@cache
+def _machine() -> str:
+    """Return 8 hexadecimal digits that identify the machine since its start, or the container."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts += [BOOT.read_text(), os.readlink(PROCESSES)]  # noqa: PTH115
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
