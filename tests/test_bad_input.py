@@ -829,8 +829,18 @@ def loss_with(**methods):
     case(ValueError, "loss is (NaN|not finite)", loss=loss_with(loss=lambda y, f: f * np.nan)),
     case(
         TypeError,
-        "the loss's gradient must return numbers, got str",
+        "the loss's gradient must return real numbers, got str",
         loss=loss_with(gradient=lambda y, f: "text"),
+    ),
+    case(
+        TypeError,
+        "the loss's gradient must return real numbers, got complex128",
+        loss=loss_with(gradient=lambda y, f: f - y + 1j),
+    ),
+    case(
+        TypeError,
+        "the loss's loss must return real numbers, got complex128",
+        loss=loss_with(loss=lambda y, f: f + 1j),
     ),
     case(
         ValueError,
@@ -839,7 +849,7 @@ def loss_with(**methods):
     ),
     case(
         TypeError,
-        "the loss's start must return numbers, got str",
+        "the loss's start must return real numbers, got str",
         loss=loss_with(start=lambda y, w: "a"),
     ),
     case(TypeError, "loss: expected a name .* object lacks loss, gradient, start", loss=object()),
@@ -916,6 +926,44 @@ def test_x_of_any_size(kind, learner):
         return
     assert "column 'x'" in message
     assert "rescale" in message
+
+
+@pytest.mark.parametrize("learner", SINGLE[:-1])
+def test_columns_near_the_largest_float(learner):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refused(
+            ValueError,
+            r"column 'x': numbers from -1.6\d*e\+308 to .* are too large .* rescale the column",
+            {"x": X * 1.7e308},
+            Y,
+            [learner("x")],
+        )
+
+
+@pytest.mark.parametrize(
+    "x", [np.geomspace(1e-318, 1e272, N), np.geomspace(1e-320, 1e-290, N)], ids=["wide", "tiny"]
+)
+def test_quantile_knots_over_many_orders_of_magnitude(x):
+    learners = [cb.Spline("x", knot_placement="quantile")]
+    refused(
+        ValueError, "column 'x': knots at quantiles .* use the logarithm", {"x": x}, Y, learners
+    )
+
+
+@pytest.mark.parametrize("delta", [1e300, 1e308])
+def test_huber_with_a_huge_delta_is_the_squared_loss(delta):
+    y = 1e99 * Y
+    found = fit(TABLE, y, loss=cb.Huber(delta)).predict(TABLE)
+    np.testing.assert_allclose(found, fit(TABLE, y).predict(TABLE), rtol=1e-9)
+
+
+@pytest.mark.parametrize("start", [800, -800])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+def test_starts_without_curvature(loss, start):
+    y = COUNTS + 1.0
+    message = f"start: the {loss} loss has a curvature .* at a score of {start}; pass a start near"
+    refused(ValueError, message, TABLE, y, loss=loss, start=start)
 
 
 @pytest.mark.parametrize("learner", [cb.Spline, cb.Linear, cb.Polynomial, cb.Step, cb.Centered])

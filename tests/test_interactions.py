@@ -937,6 +937,38 @@ def test_each_axis_of_a_pair_has_at_most_255_bins():
     assert of_column.n_bins == 900
 
 
+def test_exact_bins_of_a_pair_are_exact():
+    rng = np.random.default_rng(0)
+    table = {"x": rng.normal(size=900), "z": rng.integers(0, 300, 900)}
+    y = table["x"] * table["z"]
+    model = cb.fit(table, y, [cb.Tensor("x", "z")], bins="exact", n_iter=20)
+    risk = np.mean((y - model.predict(table)) ** 2) / 2
+    assert model.risk[-1] == pytest.approx(risk, rel=1e-9)
+
+
+def test_exact_bins_of_a_pair_have_a_limit(monkeypatch):
+    monkeypatch.setattr("cwboost.fitting.axis_binning.MAX_EXACT_CELLS", 100)
+    rng = np.random.default_rng(0)
+    table, y = {"x": rng.normal(size=101), "z": rng.normal(size=101)}, rng.normal(size=101)
+    message = "'x' and 'z' have 101 different pairs of values, but a Tensor takes at most 100"
+    with pytest.raises(ValueError, match=message):
+        cb.fit(table, y, [cb.Tensor("x", "z", bins="exact")])
+    some = {name: column[:100] for name, column in table.items()}
+    assert cb.fit(some, y[:100], [cb.Tensor("x", "z", bins="exact")], n_iter=2).n_iter == 2
+
+
+def test_weights_count_as_repetitions_for_the_resolution_of_pairs():
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=60), "b": rng.normal(size=60)}
+    y, w = table["a"] * table["b"], rng.integers(1, 60, 60)
+    learners, rows = [cb.Tensor("a", "b", orthogonal=True)], np.repeat(np.arange(60), w)
+    weighted = cb.fit(table, y, learners, weights=w, n_iter=20)
+    repeated = cb.fit({k: v[rows] for k, v in table.items()}, y[rows], learners, n_iter=20)
+    np.testing.assert_allclose(weighted.predict(table), repeated.predict(table), atol=1e-9)
+    shares = cb.fit(table, y, learners, weights=w / w.sum(), n_iter=20)
+    assert shares.terms["a:b"].plan.basis.a.n_levels == pair_bins(60)
+
+
 def test_a_product_with_a_margin_without_constant_has_no_constant():
     line, levels = PowerBasis(center=0.0, scale=1.0, degree=1, first=1), LevelBasis(n_levels=2)
     for a, b in ((line, levels), (levels, line), (line, line)):

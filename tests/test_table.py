@@ -63,10 +63,13 @@ TEXT = {
         [pa.array(["b", "a"]).dictionary_encode(), pa.array([None, "b"]).dictionary_encode()]
     ),
 }  # fmt: skip
+ARROW_ORDERED = pa.DictionaryArray.from_arrays([1, 2, None, 1], ["z", "b", "a"], ordered=True)
 ORDERED = {
     "pandas": pd.Series(pd.Categorical(["b", "a", None, "b"], ["z", "b", "a"], ordered=True)),
     "polars enum": pl.Series(["b", "a", None, "b"], dtype=pl.Enum(["z", "b", "a"])),
-}
+    "arrow dictionary": ARROW_ORDERED,
+    "arrow chunks": pa.chunked_array([ARROW_ORDERED]),
+}  # fmt: skip
 NUMBERS = {
     "list": [1, 3, None, 2],
     "floats": [1.0, 3.0, NAN, 2.0],
@@ -224,8 +227,9 @@ def test_numbers(values, expected):
         (pd.cut(pd.Series([1.0, 9.0, 10.0]), [0, 9, 10]), ("(0, 9]", "(9, 10]")),
         (pd.Series(pd.to_datetime([DAY, DAY])).astype("category"), ("2020-01-02 00:00:00",)),
         (pa.chunked_array([pa.array([10, 9, None]).dictionary_encode()]), ("9", "10")),
+        (pa.array([10, 9, None]).dictionary_encode(), ("9", "10")),
     ],
-    ids=["integers", "floats", "ordered", "booleans", "intervals", "dates", "arrow"],
+    ids=["integers", "floats", "ordered", "booleans", "intervals", "dates", "arrow", "array"],
 )
 def test_categories_that_are_not_text(values, levels):
     """Levels are formatted as for plain columns of numbers, so that both predict the same."""
@@ -322,9 +326,48 @@ def test_infinite_values_name_column_and_row(value):
         table["x"]
 
 
-def test_dates_too_far_away():
-    with pytest.raises(ValueError, match=r"column 'x', row 1: .* out of range"):
-        read_column(np.array([1970, 10**7]).astype("i8").astype("M8[Y]"), "x")
+SECONDS = np.array([0, 10**13])  # the second is in the year 318857
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1970, 10**7]).astype("M8[Y]"),
+        pd.Series(SECONDS.astype("M8[s]")),
+        pd.Series(SECONDS.astype("m8[s]")),
+        arrow_backed(SECONDS, pa.timestamp("s")),
+        arrow_backed(np.array([0, 2**31 - 1], np.int32), pa.date32()),
+        pl.Series(1000 * SECONDS).cast(pl.Datetime("ms")),
+        pl.Series(1000 * SECONDS).cast(pl.Duration("ms")),
+        pl.Series([0, 2**31 - 1], dtype=pl.Int32).cast(pl.Date),
+        pa.array(SECONDS, pa.timestamp("s")),
+        pa.array(SECONDS, pa.timestamp("s", "Europe/Berlin")),
+        pa.array(SECONDS, pa.duration("s")),
+        pa.array(86_400_000 * np.array([0, 10**9])).cast(pa.date64()),
+        [np.datetime64(0, "s"), np.datetime64(10**13, "s")],
+        [np.timedelta64(0, "s"), np.timedelta64(10**13, "s")],
+    ],
+    ids=[
+        "numpy years",
+        "pandas dates",
+        "pandas durations",
+        "pandas arrow times",
+        "pandas arrow dates",
+        "polars times",
+        "polars durations",
+        "polars dates",
+        "arrow times",
+        "arrow zone",
+        "arrow durations",
+        "arrow date64",
+        "list of dates",
+        "list of durations",
+    ],
+)
+def test_dates_and_durations_too_far_away(values):
+    """Microseconds do not fit 64 bits beyond the year 294247; libraries would wrap around."""
+    with pytest.raises(ValueError, match=r"column 'x', row 1: .* is out of range"):
+        read_column(values, "x")
 
 
 def test_two_dimensions_are_refused():

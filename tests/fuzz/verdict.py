@@ -34,7 +34,7 @@ SCIKIT_LEARN = tuple(
     str(Path(sklearn.__file__).parent / file)
     for file in ("base.py", "utils/validation.py", "utils/_set_output.py",
                  "utils/_metadata_requests.py", "utils/_param_validation.py",
-                 "callback/_callback_support.py")
+                 "utils/multiclass.py", "callback/_callback_support.py")
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def find_fault(error: BaseException) -> str | None:
     inner = frames[-1]
     name = type(error).__name__
     if isinstance(error, MessageError | WarningError):
-        return re.sub(r"[0-9.]+", "N", str(error))[:200]
+        return re.sub(r"[0-9]+([.][0-9]+)?", "N", str(error))[:200]
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return None  # the system says what is wrong with which file
     if isinstance(error, MemoryError) and inner.filename.startswith(PACKAGE):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -17,6 +18,22 @@ def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a finite number. Booleans are not."""
     real = isinstance(value, int | float | np.integer | np.floating)
     return real and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def as_real(value: Any) -> NDArray[np.float64]:
+    """Return real numbers as an array of floats; raise TypeError or ValueError for anything else.
+
+    NumPy alone would drop the imaginary part of complex numbers and the unit of dates.
+
+    Examples
+    --------
+    >>> as_real([1, 2])
+    array([1., 2.])
+    """
+    found = np.asarray(value)
+    if found.dtype.kind in "cmM":
+        raise TypeError(f"expected real numbers, got {found.dtype}")
+    return found.astype(np.float64, copy=False)
 
 
 def is_subclass(value: Any, parent: type) -> bool:

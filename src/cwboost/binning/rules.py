@@ -218,5 +218,5 @@ class Points:
 
 def nearest(points: Floats, values: Floats) -> NDArray[np.int64]:
     """Return the position of the nearest of increasing points, halves up."""
-    middles = points[:-1] + (points[1:] - points[:-1]) / 2
+    middles = points[:-1] + (points[1:] / 2 - points[:-1] / 2)  # their difference may overflow
     return np.searchsorted(middles, values, side="right").astype(np.int64)

@@ -26,11 +26,24 @@ class Sample(NamedTuple):
     weights: Floats | None  # (n,) over all rows; None if unweighted
     n_rows: int
     min_rows: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
+    total: float | None = None  # the sum of the weights, if they are on shards
 
     @classmethod
     def of(cls, n_rows: int) -> Sample:
         """Return a sample of all n rows, unweighted."""
         return cls(None, None, n_rows)
+
+    @property
+    def size(self) -> int:
+        """The number of rows that the sample stands for: weights of 1 or more count as repeated
+        rows. Weights that sum to less than the number of rows say nothing about it.
+
+        Examples
+        --------
+        >>> [Sample(None, np.array(w), 2).size for w in ([1.0, 4.0], [0.5, 0.5])]
+        [5, 2]
+        """
+        return max(self.n_rows, round(self.weigh() if self.total is None else self.total))
 
     def weigh(self, rows: NDArray[np.bool_] | None = None) -> float:
         """Return the weight of the sample's rows that are marked in `rows` (None: of all)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._core import VALIDATION_PART
+from cwboost._core import TRAINING_PART, VALIDATION_PART
 from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import (
     FitInput,
@@ -129,7 +129,7 @@ def read_sharded(
         loss=loss,
         classes=options.classes or (),
         source=InputRecord.of(fit_input, seed),
-        sample=Sample(None, None, n_training, min_rows),
+        sample=Sample(None, None, n_training, min_rows, sum(w[TRAINING_PART] for w in weights)),
         n_rows=n_rows,
         weights=weights,
     )

@@ -25,6 +25,7 @@ from cwboost.fitting.axis_binning import (
     RuleBinning,
     SettledBinning,
     TermAxis,
+    check_exact_cells,
     choose_binning,
 )
 from cwboost.fitting.prepared import PreparedTerms
@@ -73,6 +74,7 @@ def settle_binnings(
         assert isinstance(a, PointBinning | CodeBinning)
         assert isinstance(b, PointBinning | CodeBinning)
         cells = np.unique(np.concatenate(data.shards.ask("cells", a, b)))
+        check_exact_cells(axes, len(cells))
         out.append(PairBinning(a, b, cells))
     return SharedBinnings(out, of_term)
 

@@ -30,7 +30,8 @@ from cwboost.frames.columns import Column, Floats
 from cwboost.frames.table import Table
 from cwboost.terms.encoders import Encoder
 
-MAX_TENSOR_BINS = 255  # per axis of a pair
+MAX_TENSOR_BINS = 255  # per axis of a pair, unless its bins are exact
+MAX_EXACT_CELLS = 2**16 - 1  # of a pair with exact bins
 
 
 class TermAxis(NamedTuple):
@@ -201,12 +202,25 @@ class RuleBinning:
 
     def _points(self, numbers: NumberStatistics) -> Points:
         points = self.rule.make(numbers, self.sample, self.summary)
-        if self.of_pair and len(points.points) > MAX_TENSOR_BINS:
+        coarse = self.of_pair and self.rule.n != "exact"
+        if coarse and len(points.points) > MAX_TENSOR_BINS:
             points = Bins(MAX_TENSOR_BINS).make(numbers, self.sample, self.summary)
         return points
 
 
 AxisBinning = PointBinning | CodeBinning | PieceBinning | OccurringCodes | RuleBinning
+
+
+def check_exact_cells(axes: Sequence[TermAxis], n_cells: int) -> None:
+    """Raise if a pair with exact bins has too many cells with rows."""
+    exact = any(axis.rule is not None and axis.rule.n == "exact" for axis in axes)
+    if exact and n_cells > MAX_EXACT_CELLS:
+        a, b = (axis.column for axis in axes)
+        raise ValueError(
+            f"bins='exact': the columns {a!r} and {b!r} have {n_cells:,} different pairs of "
+            f"values, but a Tensor takes at most {MAX_EXACT_CELLS:,}; give the Tensor other bins, "
+            "such as Tensor(..., bins='auto')"
+        )
 
 
 def choose_binning(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_built_in, is_whole
+from cwboost._utils.checks import as_real, is_built_in, is_whole
 from cwboost._utils.memory import ArrayPool
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
@@ -160,7 +160,7 @@ def _numbers(value: Any, what: str, shapes: list[tuple[int, ...]]) -> Floats:
     """Return the numbers of a user's array; raise unless they are finite, of one of the shapes."""
     expected = f"{what} must be finite numbers of shape {' or '.join(map(str, shapes))}"
     try:
-        out = np.asarray(value, dtype=np.float64)
+        out = as_real(value)
     except (TypeError, ValueError):
         raise TypeError(f"{expected}, got {type(value).__name__}") from None
     if out.shape not in shapes:

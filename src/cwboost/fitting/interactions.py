@@ -125,7 +125,7 @@ def rank(
 ) -> Ranking:
     """Rank the pairs of some columns, without columns that are constant."""
     margins = {n: _margin(n, data, summaries[n]) for n in names if summaries[n].varies}
-    columns, n_rows = list(margins), data.sample.n_rows
+    columns, n_rows = list(margins), data.sample.size
     candidates = [
         (i, j)
         for i, j in combinations(range(len(columns)), 2)
@@ -188,7 +188,7 @@ def residuals(model: Model, data: FitData, n_threads: int) -> Floats:
 def _margin(name: str, data: FitData, summary: ColumnSummary) -> Margin:
     column = TrainingColumn(name, data.table, data.sample, summary)
     if column.is_numeric:
-        steps = Step(name, bins=min(pair_bins(data.sample.n_rows), MAX_STEPS))
+        steps = Step(name, bins=min(pair_bins(data.sample.size), MAX_STEPS))
         encoder = steps.encoder(column)
         basis, n_levels = steps.basis(column, encoder), None
     else:

@@ -25,7 +25,7 @@ from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_number
 from cwboost.terms.plan import Plan
 
-from .axis_binning import TermAxis, choose_binning
+from .axis_binning import TermAxis, check_exact_cells, choose_binning
 
 FINE_SHARE = 0.02  # bins with at most this share of the rows show how the rows spread
 
@@ -100,7 +100,9 @@ def make_shared_bins(
                 bins = bin_axis(axis, [])
                 assert isinstance(bins, IndexSet)
                 of_pairs[axis] = bins
-        return pair(*(of_pairs[axis] for axis in axes))
+        joint = pair(*(of_pairs[axis] for axis in axes))
+        check_exact_cells(axes, joint.n_bins)
+        return joint
 
     rules = [axis.rule for axes, _ in distinct for axis in axes if axis.rule is not None]
     sorting = any(rule.n in ("auto", "exact") or rule.points == "quantile" for rule in rules)

@@ -174,6 +174,6 @@ def with_pairs(
         ranking = ranking.with_pairs(interactions)
     new = [name for name in dict.fromkeys(chain(*interactions)) if name not in summaries]
     summaries = {**summarize_columns(new, data.table, data.sample, threads), **summaries}
-    learners = pair_learners(interactions, prepared.plans, summaries, data.sample.n_rows)
+    learners = pair_learners(interactions, prepared.plans, summaries, data.sample.size)
     plans = plan_terms(learners, data.table, data.sample, summaries, threads, prepared.plans)
     return prepared.with_more(plans, summaries) if plans else prepared, ranking

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import as_real, is_number
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, TargetRows
 
 from .input_data import FitData, Split
+
+MAX_RATIO = 1e100  # of the step scales at the user's start and at the best one, either way
 
 
 class StartingPoint(NamedTuple):
@@ -29,15 +31,17 @@ class StartingPoint(NamedTuple):
     @classmethod
     def of_rows(cls, loss: Loss, rows: TargetRows, start: Any, scale: Any) -> StartingPoint:
         """Return the starting point for training rows; None and "auto" let the loss decide."""
-        start = _start(start, loss, rows)
-        return cls(start, _scale(scale, loss, rows, start))
+        at = _start(start, loss, rows)
+        if start is not None:
+            _check_curvature(at, loss, rows)
+        return cls(at, _scale(scale, loss, rows, at))
 
 
 def _start(start: Any, loss: Loss, rows: TargetRows) -> Floats:
     q = loss.n_outputs
     if start is not None:
         try:
-            out = np.atleast_1d(np.asarray(start, dtype=np.float64))
+            out = np.atleast_1d(as_real(start))
         except (TypeError, ValueError):
             out = np.array([np.nan])
         if out.shape != (q,) or not np.isfinite(out).all():
@@ -51,13 +55,25 @@ def _start(start: Any, loss: Loss, rows: TargetRows) -> Floats:
     return out
 
 
+def _check_curvature(start: Floats, loss: Loss, rows: TargetRows) -> None:
+    """Raise if the loss is so flat or so steep at the user's start that no step leads away."""
+    best = _start(None, loss, rows)
+    ratio = loss.scale_of(rows, start) / loss.scale_of(rows, best)
+    if not 1.0 / MAX_RATIO < ratio < MAX_RATIO:
+        given, near = (", ".join(f"{value:.4g}" for value in at) for at in (start, best))
+        raise ValueError(
+            f"start: the {loss.name} loss has a curvature of almost zero or infinity at a score of "
+            f"{given}; pass a start near the best constant score, {near}, or leave start out"
+        )
+
+
 def _as_start(found: Any, loss: Loss) -> Floats:
     """Return what `start_of` returned as (q,) numbers; a single number is fine if q is 1."""
     expected = f"{type(loss).__name__}.start_of must return an array of shape ({loss.n_outputs},)"
     try:
         if found is None:  # a function without `return`; NumPy would make it NaN
             raise TypeError
-        out = np.atleast_1d(np.asarray(found, dtype=np.float64))
+        out = np.atleast_1d(as_real(found))
     except (TypeError, ValueError):
         raise TypeError(f"{expected}, got {found!r} of type {type(found).__name__}") from None
     if out.shape != (loss.n_outputs,):

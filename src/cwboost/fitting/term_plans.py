@@ -22,6 +22,7 @@ from cwboost.terms.training import TrainingTable
 
 from .basis_checks import check_plan
 
+MAX_SIZE = 1e307  # of numbers, so that their differences and continuations are finite
 NET_DF = 4.0  # default of all learners: a Spline with df 5
 COMPONENT_NET_DF = 1.0  # default if some learners are components: as flexible as a straight line
 
@@ -46,17 +47,27 @@ def check_learners(learners: Any, table: Table) -> list[Learner]:
 def summarize_columns(
     names: Iterable[str], table: Table, sample: Sample, n_threads: int
 ) -> dict[str, ColumnSummary]:
-    """Return what the sample has in each column; raise if a column has infinite numbers."""
+    """Return what the sample has in each column; raise if numbers are infinite or too large."""
     names = list(names)
 
     def summary(name: str) -> ColumnSummary:
         column = table.unchecked(name)
         found = summarize(column, sample)
         table.check(column, found.infinite)
+        _check_size(name, found)
         return found
 
     threads = table.limit_threads(n_threads) if table.n_rows >= MIN_PASS_ROWS else 1
     return dict(zip(names, map_in_threads(summary, names, threads), strict=True))
+
+
+def _check_size(name: str, summary: ColumnSummary) -> None:
+    low, high = summary.low, summary.high
+    if max(-low, high) > MAX_SIZE:
+        raise ValueError(
+            f"column {name!r}: numbers from {low:g} to {high:g} are too large for 64-bit floats; "
+            "rescale the column or leave it out"
+        )
 
 
 def plan_terms(

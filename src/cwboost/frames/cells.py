@@ -20,6 +20,7 @@ from cwboost._utils.text import count
 from .columns import Column, Floats, Labels, Numbers, format_number
 
 MICROSECONDS_PER_DAY = 86_400e6
+EXACT_UNITS = ("us", "ns")  # they fit 64 bits in microseconds
 INEXACT_FROM = 2**53  # from here on different integers may be one float
 
 
@@ -46,17 +47,22 @@ def read_array(array: NDArray[Any], name: str) -> Column:
 
 def _days(stamps: NDArray[Any], name: str) -> Floats:
     """Return days since 1970-01-01, or the days of a duration, to the microsecond."""
-    kind = stamps.dtype.kind
-    exact = stamps.astype(f"{kind}8[us]")
-    missing = np.isnat(stamps)
-    wrapped = (exact.astype(f"{kind}8[D]") != stamps.astype(f"{kind}8[D]")) & ~missing
+    exact = stamps.astype(f"{stamps.dtype.kind}8[us]")
+    if np.datetime_data(stamps.dtype)[0] not in EXACT_UNITS:
+        _check_range(stamps, exact, name)
+    return np.where(np.isnat(stamps), np.nan, exact.astype(np.int64) / MICROSECONDS_PER_DAY)
+
+
+def _check_range(stamps: NDArray[Any], exact: NDArray[Any], name: str, first: int = 0) -> None:
+    """Raise if a date or duration did not fit 64 bits in microseconds; `first` is the first row."""
+    days = f"{stamps.dtype.kind}8[D]"
+    wrapped = (exact.astype(days) != stamps.astype(days)) & ~np.isnat(stamps)
     if wrapped.any():
         row = int(np.flatnonzero(wrapped)[0])
         raise ValueError(
-            f"column {name!r}, row {row}: {stamps[row]} is out of range: microseconds "
+            f"column {name!r}, row {first + row}: {stamps[row]} is out of range: microseconds "
             "since 1970 do not fit 64 bits; pass it as a number"
         )
-    return np.where(missing, np.nan, exact.astype(np.int64) / MICROSECONDS_PER_DAY)
 
 
 def read_objects(values: list[Any], name: str) -> Column:
@@ -80,7 +86,11 @@ def read_objects(values: list[Any], name: str) -> Column:
         return read_categories(*code_cells(texts), name)
     if set(kinds) in ({"date"}, {"duration"}):
         stamps = [None if m else _without_zone(v) for v, m in zip(values, missing, strict=True)]
-        return read_array(np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]"), name)
+        exact = np.array(stamps, "M8[us]" if "date" in kinds else "m8[us]")
+        for row, stamp in enumerate(stamps):
+            if isinstance(stamp, np.datetime64 | np.timedelta64):  # others always fit
+                _check_range(np.array([stamp]), exact[row : row + 1], name, row)
+        return read_array(exact, name)
     found = ", ".join(
         f"{kind} ({show_cell(example[kind])} in {count(n, 'row')})" for kind, n in kinds.items()
     )

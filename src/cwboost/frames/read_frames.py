@@ -19,7 +19,6 @@ from cwboost._utils.checks import first_repeated
 from cwboost._utils.text import count
 
 from .cells import (
-    MICROSECONDS_PER_DAY,
     as_array,
     as_floats,
     code_cells,
@@ -294,7 +293,7 @@ def read_chunk(values: Any, name: str) -> Chunk:
     dtype = series.dtype if isinstance(series, nw.Series) else None
     if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
         codes, found = _code_text(series)
-        order = dtype.categories if isinstance(dtype, nw.Enum) else None
+        order = _declared_order(series)
         missing = [c for c, value in enumerate(found) if is_missing(value)]
         codes = np.where(np.isin(codes, missing), -1, codes) if missing else codes
         return Chunk("text" if (codes >= 0).any() else "", codes, found, order)
@@ -311,7 +310,13 @@ def read_chunk(values: Any, name: str) -> Chunk:
 
 
 def _as_series(values: Any) -> Any:
-    """Return a series of a pandas index, an extension array, or a data frame with one column."""
+    """Return a series of a pandas index, an extension array, an Arrow array, or a data frame with
+    one column."""
+    if type(values).__module__ == "pyarrow.lib" and hasattr(values, "dictionary_encode"):
+        import pyarrow
+
+        is_chunked = isinstance(values, pyarrow.ChunkedArray)
+        return values if is_chunked else pyarrow.chunked_array([values])
     if type(values).__module__.startswith("pandas"):
         if hasattr(values, "to_series"):
             return values.to_series()
@@ -335,13 +340,37 @@ def _read_series(series: nw.Series[Any], name: str) -> Column:
     if dtype.is_numeric():
         return Numbers(name, _floats(series))
     if isinstance(dtype, nw.String | nw.Enum | nw.Categorical):
-        order = dtype.categories if isinstance(dtype, nw.Enum) else None
-        return read_categories(*_code_text(series), name, order)
-    if isinstance(dtype, nw.Datetime | nw.Date):
-        return Numbers(name, _floats(series.dt.timestamp("us")) / MICROSECONDS_PER_DAY)
-    if isinstance(dtype, nw.Duration):
-        return Numbers(name, _floats(series.dt.total_microseconds()) / MICROSECONDS_PER_DAY)
+        return read_categories(*_code_text(series), name, _declared_order(series))
+    if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
+        return read_array(_stamps(series), name)
+    native = series.to_native()
+    if str(getattr(native, "type", "")).startswith("date64"):  # narwhals does not know it
+        return read_array(np.asarray(native.cast("timestamp[ms]")), name)
     return read_objects(series.to_list(), name)
+
+
+def _declared_order(series: nw.Series[Any]) -> Sequence[Any] | None:
+    """Return the categories in the order that their type declares; None if it declares none."""
+    dtype = series.dtype
+    if isinstance(dtype, nw.Enum):
+        return dtype.categories
+    native = series.to_native()
+    if series.implementation.is_pyarrow() and getattr(native.type, "ordered", False):
+        return _arrow_codes(native)[1]
+    return None
+
+
+def _stamps(series: nw.Series[Any]) -> NDArray[Any]:
+    """Return dates, times (in UTC) or durations as NumPy has them, in their own unit."""
+    if isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if isinstance(series.dtype, nw.Date) and not series.implementation.is_polars():
+        import pyarrow  # without it, pandas has no dates
+
+        native = series.to_native()
+        dates = native if series.implementation.is_pyarrow() else pyarrow.array(native)
+        return np.asarray(dates.cast(pyarrow.timestamp("ms")))
+    return series.to_numpy()
 
 
 def _floats(series: nw.Series[Any]) -> Floats:

@@ -425,7 +425,8 @@ def find_root(derivative: Callable[[float], float], guess: float, width: float) 
     low, high = guess - width, guess + width
     for _ in range(60):
         if derivative(low) <= 0.0 <= derivative(high):
-            return float(brentq(derivative, low, high, xtol=1e-12, rtol=1e-14))
+            # Halving the widest interval of floats takes 2,000 steps; brentq is rarely that slow.
+            return float(brentq(derivative, low, high, xtol=1e-12, rtol=1e-14, maxiter=10_000))
         width *= 2.0
         low, high = guess - width, guess + width
     return float("nan")

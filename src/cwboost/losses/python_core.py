@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cwboost import _core
+from cwboost._utils.checks import as_real
 from cwboost.frames.columns import Floats
 
 
@@ -68,11 +69,10 @@ def user_shape(block: Floats) -> Floats:
 def checked_numbers(what: str, value: Any, shape: tuple[int, ...]) -> Floats:
     """Return what a function of the user returned, as an array of the right shape."""
     try:
-        out = np.asarray(value, dtype=np.float64)
+        out = as_real(value)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"the loss's {what} must return numbers, got {type(value).__name__}"
-        ) from None
+        found = getattr(value, "dtype", type(value).__name__)
+        raise TypeError(f"the loss's {what} must return real numbers, got {found}") from None
     if out.shape != shape:
         raise ValueError(
             f"the loss's {what} must return an array of shape {shape}, got {out.shape}"

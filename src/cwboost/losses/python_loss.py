@@ -64,7 +64,8 @@ class PythonLoss(Loss):
 
     def response(self, score: Floats) -> Floats:
         if self.has_response:
-            return np.asarray(self.user.response(user_shape(score)), dtype=np.float64)
+            found = self.user.response(user_shape(score))
+            return checked_numbers("response", found, np.shape(found))
         return user_shape(score) if self.link == "identity" else super().response(score)
 
     @property

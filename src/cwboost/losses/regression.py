@@ -13,6 +13,8 @@ from cwboost.frames.columns import Floats
 from .base import Loss, TargetRows, find_root
 from .evaluation import EvaluatedRows
 
+MAX_DISTANCE = 1e154  # squares of larger distances are infinite
+
 
 @dataclass(frozen=True)
 class Squared(Loss):
@@ -140,7 +142,7 @@ class Huber(Loss):
         return self.delta
 
     def start_of(self, rows: TargetRows) -> Floats:
-        delta = self.delta
+        delta = min(self.delta, MAX_DISTANCE)
 
         def derivative(c: float) -> float:
             clipped = rows.total(lambda y, w, o: w @ np.clip(y - o[:, 0] - c, -delta, delta))

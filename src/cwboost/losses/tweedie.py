@@ -63,7 +63,9 @@ class Tweedie(Loss):
         return np.array([np.log(fall) - np.log(rise) - top])
 
     def scale_of(self, rows: TargetRows, start: Floats) -> float:
-        return 1.0 / rows.mean(lambda y, o: self.curvature(y, o[:, 0] + start[0]))
+        with np.errstate(over="ignore", divide="ignore"):
+            mean = rows.mean(lambda y, o: self.curvature(y, o[:, 0] + start[0]))
+            return float(np.float64(1.0) / mean)
 
     def curvature(self, y: Floats, score: Floats) -> Floats:
         p = self.power

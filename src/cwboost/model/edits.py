@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import as_real, is_number, is_whole
 from cwboost._utils.text import quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
@@ -267,7 +267,10 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
     >>> set_level(model, "g", "c", -1.0).predict({"g": ["a", "b", "c"]}).round(2)
     array([0., 1., 1.])
     """
-    new = np.atleast_1d(np.asarray(effect, dtype=np.float64))
+    try:
+        new = np.atleast_1d(as_real(effect))
+    except (TypeError, ValueError):
+        new = np.array([np.nan])
     if new.shape != (model.n_outputs,) or not np.isfinite(new).all():
         raise ValueError(
             f"set_level: effect must be {model.n_outputs} finite number(s), got {effect!r}"

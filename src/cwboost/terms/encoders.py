@@ -163,7 +163,7 @@ class Cuts(Encoder):
         # Halfway to the next value: noise in the last digits must not move a row to another step.
         at = np.unique(np.searchsorted(distinct, last, side="right")) - 1
         low, high = distinct[at], distinct[at + 1]
-        middle = low + (high - low) / 2
+        middle = low + (high / 2 - low / 2)  # high - low may overflow
         return cls(tuple(float(c) for c in np.where(middle < high, middle, low)))
 
     def encode(self, column: Column) -> Floats:

@@ -7,7 +7,7 @@ from cwboost.terms.training import TrainingColumn
 from .base import Learner
 from .step import Step
 
-MIN_STEP, MAX_SIZE = 1e-300, 1e307  # so that inverses and continuations are finite
+MIN_STEP = 1e-300  # so that inverses are finite
 
 
 class CurveLearner(Learner):
@@ -20,9 +20,9 @@ class CurveLearner(Learner):
 def training_range(column: TrainingColumn, n_steps: int = 1) -> tuple[float, float]:
     """Return the smallest and the largest number; raise if floats cannot split it in n_steps."""
     low, high = column.summary.low, column.summary.high
-    if max(-low, high) > MAX_SIZE or high - low < MIN_STEP * n_steps:
+    if high - low < MIN_STEP * n_steps:
         raise ValueError(
-            f"column {column.name!r}: numbers from {low:g} to {high:g} are too large or too close "
-            "together for 64-bit floats; rescale the column or leave it out"
+            f"column {column.name!r}: numbers from {low:g} to {high:g} are too close together for "
+            "64-bit floats; rescale the column or leave it out"
         )
     return low, high

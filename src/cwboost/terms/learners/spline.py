@@ -16,7 +16,9 @@ from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
 
 from .base import Learner, require
-from .curve import CurveLearner, training_range
+from .curve import MIN_STEP, CurveLearner, training_range
+
+MIN_SHARE = 1e-50  # of the range between two knots
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,12 +136,23 @@ class Spline(CurveLearner):
             shares = np.arange(1, self.knots + 1) / (self.knots + 1)
             quantiles = column.numbers.quantiles(column.sample, shares)
             inner = np.unique(np.concatenate([[low], quantiles, [high]]))
+            self._check_widths(inner)
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(
                 f"column {self.column!r}: its values from {low!r} to {high!r} are too close "
                 f"together for {self.knots} knots; rescale the column or leave it out"
             )
         return inner
+
+    def _check_widths(self, inner: Floats) -> None:
+        """Raise if quantile knots are so close in one place that polynomials would overflow."""
+        narrowest, whole = float(np.diff(inner).min()), float(inner[-1] - inner[0])
+        if narrowest < max(1000 * MIN_STEP, MIN_SHARE * whole):
+            raise ValueError(
+                f"column {self.column!r}: knots at quantiles would be only {narrowest:.3g} apart "
+                f"in a range of {whole:.3g}; use the logarithm of the column, or "
+                "knot_placement='uniform'"
+            )
 
 
 @dataclass(frozen=True, repr=False)

@@ -40,11 +40,13 @@ class Tensor(Learner):
         Of the whole surface; more than the product of the margins' null spaces (4 for two
         splines).
     bins : rule, optional
-        For both columns, at most 255 bins each.
+        For both columns, at most 255 bins each. "exact" has no such limit, but takes at most
+        65,535 different pairs of values.
     orthogonal : bool
         Without main effects: every function of one column alone is removed from the surface, so
         that the terms of a and b keep their meaning. The name of a numeric column then stands for
-        a Step of 4 to 32 bins, more if there are more rows, and df counts no main effects.
+        a Step of 4 to 32 bins, more if there are more rows (or the weights sum to more), and df
+        counts no main effects.
 
     Examples
     --------
@@ -137,7 +139,7 @@ class Tensor(Learner):
             known = training[column]
             return None if known.is_numeric else len(known.column.labels().levels)
 
-        margins = self.margins(n_levels, training.sample.n_rows)
+        margins = self.margins(n_levels, training.sample.size)
         encoders, (a, b) = zip(*map(training.margin, margins), strict=True)
         if a.n_coef * b.n_coef > MAX_TENSOR_COEF:
             raise ValueError(
