@@ -21,7 +21,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_flag, is_whole
+from cwboost._utils.text import quote
 from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
@@ -186,6 +187,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _check_warm_start(self, checkpoint: Any) -> None:
         """Raise if a warm start cannot be combined with the other arguments and parameters."""
+        check_flag("warm_start", self.warm_start)
         if checkpoint is not None and self.warm_start:
             raise ValueError("checkpoint= and warm_start=True are mutually exclusive")
         if self.bags is not None and self.warm_start:
@@ -444,7 +446,15 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     @property
     def _excluded(self) -> list[str]:
         """Columns that get no term."""
-        return [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+        if self.exclude is None:
+            return []
+        names = [self.exclude] if isinstance(self.exclude, str) else self.exclude
+        is_list = isinstance(names, Sequence | np.ndarray | set | frozenset)
+        if not is_list or not all(isinstance(name, str) for name in names):
+            raise TypeError(
+                f"exclude: expected the name of a column or a list of names, got {quote(names)}"
+            )
+        return list(names)
 
     def _learners(
         self,
@@ -481,7 +491,14 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _n_threads(self) -> int | None:
         """Return the `n_threads` of `cwboost.fit`."""
-        return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        if self.n_jobs is None:
+            return None
+        if not is_whole(self.n_jobs) or self.n_jobs == 0:
+            raise ValueError(
+                "n_jobs: expected None, a number of threads, or a negative number such as -1 for "
+                f"all cores; got {quote(self.n_jobs)}"
+            )
+        return int(effective_n_jobs(self.n_jobs))
 
     # --- the fitted model -------------------------------------------------------------------------
 

@@ -102,7 +102,8 @@ time_limit, random_state, n_jobs, verbose
         if reset:
             codes, self.classes_ = code_array(y)
             if len(self.classes_) < 2:
-                raise ValueError(f"y has only one class, {y[0]}; a classifier needs at least two")
+                found = f"only one class, {self.classes_[0]}" if len(y) else "no rows"
+                raise ValueError(f"y has {found}; a classifier needs at least two classes")
             return codes
         return code_array(y, self.classes_)[0]
 

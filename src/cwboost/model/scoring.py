@@ -67,11 +67,7 @@ def predict_rows(
     """Return predictions as `Model.predict` does, with findings in place of warnings."""
     score = read_offsets(model, table, offset, exposure)
     found = add_effects(model, table, score, threads_for(n_threads, table.n_rows))
-    if found.not_a_number >= 0:
-        raise ValueError(
-            f"row {found.not_a_number} of the table: the score is not a number; the row is too "
-            "far from the training rows"
-        )
+    _refuse_nan(found)
     values = model.loss.predict(score, kind)
     if np.shape(values)[:1] != (table.n_rows,):
         raise ValueError(
@@ -80,6 +76,14 @@ def predict_rows(
             "row of values per row"
         )
     return Predictions(values, found)
+
+
+def _refuse_nan(found: Findings) -> None:
+    if found.not_a_number >= 0:
+        raise ValueError(
+            f"row {found.not_a_number} of the table: the score is not a number; the row is too "
+            "far from the training rows"
+        )
 
 
 def write_effects(
@@ -91,6 +95,7 @@ def write_effects(
     """
     check_threads(n_threads)
     found = model.predictor.write(table, effects, threads_for(n_threads, table.n_rows))
+    _refuse_nan(found)
     warn_of(found, stacklevel=4)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.explain.shapes import Shape
 from cwboost.frames.result_table import ResultTable
 
@@ -52,8 +53,9 @@ class ComparisonDisplay(EffectDisplay):
             As for `EffectDisplay.from_estimator`: scale, output, table, view, max_levels, sort,
             labels, target, n. The distribution of the rows is the one of the first model.
         """
-        if not models:
-            raise ValueError("expected at least one model")
+        given: Any = models
+        if not (isinstance(given, Mapping) and given):
+            raise TypeError(f"expected a mapping of names to models, got {quote(given)}")
         if "parts" in options:
             raise TypeError("a comparison of models does not show parts")
         displays = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import check_flag, is_number, is_whole
 from cwboost._utils.cores import threads_for
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
@@ -126,6 +126,8 @@ def cv(
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
     check_counts(n_iter, None, None, n_threads)
     check_polish(polish)
+    for name, flag in {"keep_models": keep_models, "one_se": one_se}.items():
+        check_flag(name, flag)
     most = _max_iterations(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
         raise ValueError(f"every must be a whole number > 0, got {every!r}")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import is_one_of, is_whole
 from cwboost._utils.cores import threads_for
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
@@ -301,7 +301,7 @@ def stability(
 
 def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
     """Raise if arguments are invalid or contradict each other; return the assumption."""
-    if sampling not in N_SAMPLES:
+    if not is_one_of(sampling, N_SAMPLES):
         words = " or ".join(map(repr, N_SAMPLES))
         raise ValueError(f"sampling: expected {words}; got {sampling!r}")
     if sampling == "subsampling" and assumption not in (None, "none"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cwboost._utils.checks import is_one_of
 from cwboost.binning.number_statistics import statistics_of
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.table import Table
@@ -187,7 +188,7 @@ def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
                 f"{styles}; got {learners!r} of type str"
             )
         learners, style = None, learners
-    if style not in STYLES:
+    if not is_one_of(style, STYLES):
         raise ValueError(f"terms: expected one of {styles}; got {style!r}")
     if learners is None:
         return [], style, False

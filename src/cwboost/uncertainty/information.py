@@ -23,6 +23,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
+from cwboost._utils.checks import is_one_of
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
@@ -192,11 +193,11 @@ def _check_criterion(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
             f"aic: the {loss.name} loss is not a likelihood, or its dispersion is unknown; choose "
             "the number of iterations by validation rows or cross-validation"
         )
-    if criterion not in (None, *CRITERIA):
+    if criterion is not None and not is_one_of(criterion, CRITERIA):
         raise ValueError(
             f"criterion: expected one of {', '.join(map(repr, CRITERIA))}, got {criterion!r}"
         )
-    if df not in (None, "trace", "active"):
+    if df is not None and not is_one_of(df, ("trace", "active")):
         raise ValueError(f"df: expected 'trace' or 'active', got {df!r}")
     if not normal and criterion in ("corrected", "gmdl"):
         raise ValueError(
