@@ -1,14 +1,19 @@
-"""Tests of arguments of the wrong type: every public callable refuses them with a sentence of its
-own, before any work."""
+"""Tests of arguments that are wrong: of the wrong type, unknown, or without rows. Every public
+callable refuses them with a sentence of its own, before any work. Warnings name the user's line.
+"""
 
+import inspect
+import pickle
 import traceback
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import cwboost as cb
+from cwboost.cli.main import main
 from cwboost.export.onnx import onnx_inputs, to_onnx
 from cwboost.export.sql import to_sql
 
@@ -18,6 +23,7 @@ TABLE = {"x": rng.uniform(size=N), "z": rng.normal(size=N), "g": rng.choice(["a"
 Y = TABLE["x"] + (TABLE["g"] == "a")
 MODEL = cb.fit(TABLE, Y, n_iter=10, interactions=1)
 BAGS = cb.fit(TABLE, Y, n_iter=3, bags=2)
+REGRESSOR = cb.CWBRegressor(n_iter=10).fit(TABLE, Y)
 PACKAGE = str(Path(cb.__file__).parent)
 ROWS = {"table": TABLE, "y": Y}
 
@@ -194,3 +200,105 @@ def test_rows_without_weight(what, tmp_path, monkeypatch):
 def test_report_of_an_empty_table_without_y(tmp_path):
     with pytest.raises(ValueError, match="the table has no rows; leave it out to report the model"):
         MODEL.report(tmp_path / "report.html", EMPTY)
+
+
+# --- names of other libraries ---------------------------------------------------------------------
+
+OTHER_NAMES = {
+    "learning_rate": "optimizer=cb.Plain(rate=...)",
+    "n_estimators": "n_iter=",
+    "max_iter": "n_iter=",
+    "max_bins": "bins=",
+    "monotone_constraints": "model.edit('monotone', term, ...) after the fit",
+    "random_seed": "random_state=",
+    "objective": "loss=",
+    "reg_lambda": "learners such as [cb.Spline('age', df=4, knots=20), ...]",
+}
+CALLS = {
+    "fit": lambda **options: cb.fit(**ROWS, **options),
+    "cv": lambda **options: cb.cv(**ROWS, **options),
+    "regressor": cb.CWBRegressor,
+    "set_params": lambda **options: cb.CWBRegressorCV().set_params(**options),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_names_of_other_libraries(what):
+    for name, ours in OTHER_NAMES.items():
+        with pytest.raises((TypeError, ValueError)) as caught:
+            CALLS[what](**{name: 1})
+        assert str(caught.value).endswith(f" has no argument {name!r}; use {ours}")
+
+
+def test_the_argument_that_a_callable_has_is_named():
+    with pytest.raises(TypeError, match=r"^fit\(\) has no argument 'n_jobs'; use n_threads=$"):
+        cb.fit(**ROWS, n_jobs=2)
+    with pytest.raises(TypeError, match=r"^CWBClassifier\(\) has no .* 'n_threads'; use n_jobs=$"):
+        cb.CWBClassifier(n_threads=2)
+    with pytest.raises(TypeError, match="'early_stopping_rounds'; use patience=, with validation="):
+        cb.fit(**ROWS, early_stopping_rounds=5)
+
+
+def test_unknown_names_of_no_library():
+    with pytest.raises(TypeError, match=r"'n_itre'; did you mean n_iter=\?"):
+        cb.fit(**ROWS, n_itre=5)
+    with pytest.raises(TypeError, match="has no argument 'zzz'; its arguments are table, y, learn"):
+        cb.fit(**ROWS, zzz=5)
+
+
+@pytest.mark.parametrize(
+    "estimator", [cb.CWBRegressor, cb.CWBClassifier, cb.CWBRegressorCV, cb.CWBClassifierCV]
+)
+def test_explained_arguments_leave_signatures_as_they_are(estimator):
+    parameters = list(inspect.signature(estimator).parameters)
+    assert sorted(parameters) == sorted(estimator().get_params())
+    assert clone(estimator(n_iter=7)).get_params()["n_iter"] == 7
+    assert list(inspect.signature(cb.fit).parameters)[:3] == ["table", "y", "learners"]
+    assert pickle.loads(pickle.dumps(cb.fit)) is cb.fit
+
+
+def test_parameters_of_an_optimizer_that_is_a_name():
+    message = "optimizer__rate: optimizer is 'plain', which has no parameters; pass an object"
+    with pytest.raises(ValueError, match=message):
+        cb.CWBRegressor(optimizer="plain").set_params(optimizer__rate=0.1)
+    changed = cb.CWBRegressor(optimizer=cb.Plain()).set_params(optimizer__rate=0.1)
+    assert changed.optimizer.rate == 0.1
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("--learning-rate", "use --rate"),
+        ("--n-estimators=9", "use --iterations"),
+        ("--nthread", "use --threads"),
+        ("--seeed", "did you mean --seed?"),
+    ],
+)
+def test_options_of_the_command_line(option, advice, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["fit", "t.csv", "--target", "y", "-o", "m.json", option])
+    name = option.partition("=")[0]
+    assert f"cwboost fit has no argument '{name}'; {advice}\n" in capsys.readouterr().err
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+WARNINGS = {
+    "constant column": lambda: cb.fit({"x": TABLE["x"], "c": np.ones(N)}, Y, n_iter=2),
+    "diverged": lambda: cb.fit(TABLE, Y, optimizer=cb.Plain(1e9), n_iter=20),
+    "unseen level": lambda: MODEL.predict({**TABLE, "g": ["new"] * N}),
+    "contributions": lambda: MODEL.contributions({**TABLE, "g": ["new"] * N}),
+    "far away": lambda: MODEL.importance(table={**TABLE, "x": TABLE["x"] + 9}),
+    "estimator": lambda: cb.CWBRegressor(n_iter=2).fit({**TABLE, "c": np.ones(N)}, Y),
+    "transform": lambda: REGRESSOR.transform({**TABLE, "g": ["new"] * N}),
+    "cv": lambda: cb.cv(TABLE, Y, n_iter=2, folds=2, extend=False),
+}
+
+
+@pytest.mark.parametrize("what", WARNINGS)
+def test_warnings_point_to_the_line_of_the_user(what):
+    with pytest.warns((UserWarning, RuntimeWarning)) as caught:
+        WARNINGS[what]()
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name] * len(
+        caught
+    )

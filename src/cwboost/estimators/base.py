@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from cwboost._utils.checks import check_flag, is_whole
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import describe_unknown
 from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
@@ -75,6 +76,22 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     def __init__(self, **parameters: Any) -> None:
         for name, value in parameters.items():
             setattr(self, name, value)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as for all estimators of scikit-learn."""
+        known = self._get_param_names()
+        for name in params:
+            own, _, nested = name.partition("__")
+            if own not in known:
+                raise ValueError(describe_unknown(type(self).__name__, own, known))
+            value = params.get(own, getattr(self, own))
+            if nested and not hasattr(value, "set_params"):
+                raise ValueError(
+                    f"{name}: {own} is {quote(value)}, which has no parameters; pass an object, "
+                    "such as optimizer=cb.Plain(rate=0.1)"
+                )
+        super().set_params(**params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,7 +189,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             raise stop.with_model(self._label_classes(stop.model)) from None
         self._store_model(self._with_suggestion(model, problem, held_out), n_iter)
         if self._n_iter_is_auto and has_validation:
-            warn_of_cap(model, self.patience, stacklevel=3)
+            warn_of_cap(model, self.patience)
         callbacks.end()
         return self
 

@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import class_weights
 from cwboost.frames.columns import Floats, Labels
 from cwboost.losses import Loss, loss_for_classes
@@ -53,6 +54,7 @@ time_limit, random_state, n_jobs, verbose
     array(['no', 'yes'], dtype='<U3')
     """
 
+    @explain_unknown
     def __init__(
         self,
         *,

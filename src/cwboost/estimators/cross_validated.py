@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from cwboost._utils.checks import check_flag
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.options import PolishWeight
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import cv
@@ -173,6 +174,7 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
     True
     """
 
+    @explain_unknown
     def __init__(
         self,
         loss: Any = "squared",
@@ -229,6 +231,7 @@ feature_names_in_
     True
     """
 
+    @explain_unknown
     def __init__(
         self,
         *,

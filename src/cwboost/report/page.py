@@ -19,6 +19,7 @@ from typing import Any
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import check_text, check_whole
 from cwboost._utils.text import quote_names
+from cwboost._utils.user_warnings import warn_user
 from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
@@ -124,11 +125,9 @@ def _page(model: Model, rows: ReportRows, title: str) -> str:
     page = filled()
     size = len(page.encode())
     if size > MAX_BYTES:
-        warnings.warn(
+        warn_user(
             f"the report has {size / 1e6:.1f} MB and may open slowly, because the model has many "
             "coefficients or long names",
-            UserWarning,
-            stacklevel=4,
         )
     return page
 

@@ -4,7 +4,6 @@ several folds, and the number of iterations that is best.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,8 @@ import numpy as np
 
 from cwboost._utils.checks import check_flag, is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
@@ -29,6 +30,7 @@ MAX_EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric
 MIN_POINTS = 50  # iterations at which it is computed at any rate
 
 
+@explain_unknown
 def cv(
     table: Any,
     y: Any = None,
@@ -208,4 +210,4 @@ def _warn_at_edge(result: CV, extension_requested: bool) -> None:
         )
     else:
         return
-    warnings.warn(message, UserWarning, stacklevel=3)
+    warn_user(message)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
 from cwboost.fitting.polish.polish import polish_like
@@ -28,6 +29,7 @@ from .grouping import By, check_by, names_by
 LONGER = 10  # the second fit may run this multiple of the first, if early stopping ends it
 
 
+@explain_unknown
 def deselect(
     model: Model,
     table: Any,

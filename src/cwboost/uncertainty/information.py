@@ -12,7 +12,6 @@ derivative of the loss and z is linear in y; the same recursion then holds with 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -24,6 +23,8 @@ import numpy as np
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
@@ -91,6 +92,7 @@ class Information:
         )
 
 
+@explain_unknown
 def aic(
     model: Model,
     table: Any,
@@ -173,11 +175,9 @@ def aic(
         found.best_iteration == model.n_iter > 0
         and model.stopped != StopReason.nothing_left_to_gain
     ):
-        warnings.warn(
+        warn_user(
             f"the {CRITERIA[criterion]} is smallest at the last iteration, {model.n_iter}, and may "
             "fall further; use model.extend",
-            UserWarning,
-            stacklevel=2,
         )
     return found
 
