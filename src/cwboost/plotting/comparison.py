@@ -54,8 +54,10 @@ class ComparisonDisplay(EffectDisplay):
             labels, target, n. The distribution of the rows is the one of the first model.
         """
         given: Any = models
-        if not (isinstance(given, Mapping) and given):
+        if not isinstance(given, Mapping):
             raise TypeError(f"expected a mapping of names to models, got {quote(given)}")
+        if not models:
+            raise ValueError("expected at least one model")
         if "parts" in options:
             raise TypeError("a comparison of models does not show parts")
         displays = [

@@ -200,11 +200,11 @@ def _with_neighbours(marks: Any) -> Any:
 def _as_range(wanted: Any) -> tuple[float, float]:
     """Return the range (low, high) that the user wants to see."""
     try:
-        low, high = as_real(wanted)
+        found = as_real(wanted)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"view: expected 'auto', 'all' or (low, high), got {quote(wanted)}"
-        ) from None
-    if not low < high:
-        raise ValueError(f"view: expected low < high, got {quote(wanted)}")
-    return float(low), float(high)
+        found = np.empty(0)
+    if found.shape != (2,) or not found[0] < found[1]:
+        raise ValueError(
+            f"view: expected 'auto', 'all' or (low, high) with low < high, got {quote(wanted)}"
+        )
+    return float(found[0]), float(found[1])
