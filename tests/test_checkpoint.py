@@ -21,11 +21,13 @@ import numpy as np
 import pytest
 
 import cwboost as cb
+from cwboost._utils.fingerprint import fingerprint
 from cwboost.cli.main import main
 from cwboost.fitting import checkpoint as checkpoint_module
 from cwboost.fitting.checkpoint import Checkpoint
 from cwboost.model.path import Path as Path_
 from cwboost.progress import Progress
+from odd_values import odd_versions
 
 N = 2500  # enough rows for cross-Gram matrices
 NAMES = [name for name in Path_.__dataclass_fields__ if name != "evaluations"]
@@ -502,6 +504,47 @@ def test_a_damaged_file_is_refused(file, message):
         cb.fit(TABLE, y, n_iter=10, checkpoint=file)
     assert str(file) in str(error.value)
     assert file.read_bytes() == content
+
+
+def forge(file, header, rest):
+    body = json.dumps(header).encode() + b"\n" + rest
+    checksum = fingerprint([np.frombuffer(body, np.uint8)]).encode()
+    file.write_bytes(b"cwboost checkpoint 2 %s\n%s" % (checksum, body))
+
+
+@pytest.mark.parametrize("optimizer", ["accelerated", "hybrid, all"])
+def test_odd_values_with_the_right_checksum_are_refused(file, optimizer):
+    """Each value of the header, and numbers of the arrays, are replaced. The answer is a sentence
+    about the checkpoint, or the model if the value does not matter."""
+    x = np.linspace(0, 1, 60)
+    small, y = {"x": x}, np.sin(6 * x)
+    options = {"optimizer": OPTIMIZERS[optimizer], "validation": np.arange(60) % 3 == 0}
+    options["learners"] = [cb.Linear("x")]
+    whole = cb.fit(small, y, n_iter=4, checkpoint=file, **options)
+    header, rest = file.read_bytes().split(b"\n", 2)[1:]
+    header, n_refused, n_tried = json.loads(header), 0, 0
+
+    def answer():
+        nonlocal n_refused, n_tried
+        n_tried += 1
+        try:
+            again = cb.fit(small, y, n_iter=4, checkpoint=file, **options)
+        except ValueError as error:
+            assert str(error).startswith(f"checkpoint {file}: ")  # noqa: PT017
+            n_refused += 1
+        else:
+            assert again.n_iter == whole.n_iter
+
+    for odd in odd_versions(header):
+        forge(file, odd, rest)
+        answer()
+    for at in range(0, len(rest) - 8, 8):
+        for number in (b"\xff" * 8, b"\x7f" * 8, b"\x00\x00\x00\x00\x00\x00\xf8\x7f"):
+            forge(file, header, rest[:at] + number + rest[at + 8 :])
+            answer()
+    forge(file, header, rest + b"x")
+    answer()
+    assert n_refused > 0.7 * n_tried
 
 
 def test_bad_arguments_are_refused_before_any_work(tmp_path):

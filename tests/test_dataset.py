@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import hashlib
 import json
 import os
 import pickle
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+import zlib
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -41,6 +43,7 @@ from cwboost.frames import parquet
 from cwboost.frames import saved_folder as store
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
+from odd_values import odd_versions
 
 N = 3000
 
@@ -821,6 +824,67 @@ def test_a_damaged_or_later_index_is_refused(saved, tmp_path):
     index.write_text(json.dumps({"dataset": [1], "checksum": ""}))
     with pytest.raises(ValueError, match="not a saved Dataset of cwboost"):
         cb.Dataset.open(tmp_path / "d")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Return the folder of a Dataset of a few rows, with the bins of a fit."""
+    rows = {
+        "u": [1.0, None, 3.5] * 9,
+        "g": ["a", None, "b"] * 9,
+        "y": [float(k) for k in range(27)],
+    }
+    saved = cb.Dataset.from_batches([rows], y="y").save(tmp_path / "small")
+    cb.fit(saved, n_iter=2)
+    return tmp_path / "small"
+
+
+def use(folder):
+    """Open a Dataset and fit it. The only errors allowed are sentences that begin with its name."""
+    try:
+        opened = cb.Dataset.open(folder)
+        return cb.fit(opened, None if "y" in opened.roles else "y", n_iter=2)
+    except ValueError as error:
+        assert str(error).startswith(str(folder))  # noqa: PT017
+        return None
+
+
+def test_odd_values_in_an_index_with_the_right_checksum_are_refused(small):
+    file = small / "dataset.json"
+    whole = json.loads(file.read_text())["dataset"]
+    answers = []
+    for odd in odd_versions(whole):
+        text = json.dumps(odd, ensure_ascii=False)
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        file.write_text(json.dumps({"checksum": checksum, "dataset": odd}))
+        answers.append(use(small))
+    assert sum(answer is None for answer in answers) > 0.9 * len(answers)
+
+
+def test_odd_cells_with_the_right_checksum_are_refused_or_used(small):
+    """Codes beyond the levels are refused; any number can be a cell."""
+    file, index = small / "columns" / "1.bin", small / "dataset.json"
+    file.write_bytes(bytes([77]) * file.stat().st_size)
+    whole = json.loads(index.read_text())["dataset"]
+    whole["columns"][1]["crc32"] = zlib.crc32(file.read_bytes())
+    text = json.dumps(whole, ensure_ascii=False)
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    index.write_text(json.dumps({"checksum": checksum, "dataset": whole}))
+    with pytest.raises(ValueError, match=r"column 'g' are not codes of 2 levels; save the Dataset"):
+        cb.fit(cb.Dataset.open(small), n_iter=2)
+
+
+def test_odd_bins_with_the_right_checksum_are_made_again(small):
+    before = use(small)
+    for file in sorted((small / "bins").rglob("*.json")):
+        header, data = json.loads(file.read_text()), file.with_suffix(".bin").read_bytes()
+        del header["crc32"]
+        beyond = data[:-1] + b"\xff"  # the last row is in a bin that does not exist
+        for odd, content in [*((h, data) for h in odd_versions(header)), (header, beyond)]:
+            check = zlib.crc32(content, zlib.crc32(json.dumps(odd).encode()))
+            file.write_text(json.dumps({**odd, "crc32": check}))
+            file.with_suffix(".bin").write_bytes(content)
+            assert_same(before, use(small))
 
 
 def test_damaged_bins_are_made_again(frame, saved, tmp_path):

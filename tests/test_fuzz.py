@@ -16,6 +16,7 @@ from fuzz.verdict import PropertyError, find_fault
 from fuzz.worker import Case, Limits, run_case, run_cases
 
 PACKAGE = """
+import json
 import warnings
 import numpy as np
 

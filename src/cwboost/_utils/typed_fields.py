@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from .text import quote
 
@@ -129,7 +129,7 @@ class Fields:
         return list(values)
 
 
-def is_json_whole(value: Any) -> bool:
+def is_json_whole(value: Any) -> TypeGuard[int]:
     """Return whether a value of JSON is a whole number."""
     return type(value) is int
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.typed_fields import FieldError, Fields, parse_json, require
 from cwboost._utils.user_warnings import warn_user
 from cwboost.frames.saved_folder import map_file
 from cwboost.frames.table import BinFolder
@@ -27,6 +28,7 @@ from cwboost.frames.table import BinFolder
 from .index_sets import IndexSet
 from .summary import Sample
 
+INDEX_TYPES = tuple(np.dtype(t).str for t in (np.uint8, np.uint16, np.uint32))
 MAX_SPLITS = 1  # splits whose bins are kept, besides the bins of all rows
 
 
@@ -49,19 +51,20 @@ class BinCache:
         """Return the bins that were stored under a key; None if absent or damaged."""
         path = self._path(key)
         try:
-            header = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            fields = Fields(parse_json(path.with_suffix(".json").read_bytes()), "bins")
+            header = {name: fields.get(name) for name in fields.names()}
             data = map_file(path)
-            if header["key"] != key or header["n_rows"] != self._n_rows:
+            if fields.get("key") != key or fields.get("n_rows") != self._n_rows:
                 return None
-            check = header.pop("crc32")
+            check = fields.whole("crc32")
+            del header["crc32"]
+            bins = _read_bins(fields, data)
             if (path, check) not in self._verified:
-                if zlib.crc32(data, _checksum(header)) != check:
+                if zlib.crc32(data, _checksum(header)) != check or not _are_valid(bins):
                     return None
                 self._verified.add((path, check))
-            n_bins, dtype = header["n_bins"], np.dtype(header["dtype"])
-            values = np.frombuffer(data[: 8 * n_bins], np.float64)
-            return IndexSet(np.frombuffer(data[8 * n_bins :], dtype), values)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return bins
+        except (OSError, FieldError):
             return None
 
     def store(self, key: str, bins: IndexSet) -> IndexSet:
@@ -100,6 +103,22 @@ class BinCache:
                 shutil.rmtree(old, ignore_errors=True)
         self._bins.mkdir(exist_ok=True)  # fails if the Dataset's folder has been removed
         self._folder.mkdir(exist_ok=True)
+
+
+def _read_bins(fields: Fields, data: memoryview) -> IndexSet:
+    """Return the bins in a file; raise FieldError if their number and type do not fit its size."""
+    n_bins, n_rows = fields.whole("n_bins", low=1), fields.whole("n_rows")
+    fields.require(fields.get("dtype") in INDEX_TYPES, "dtype", f"one of {INDEX_TYPES}")
+    dtype = np.dtype(fields.text("dtype"))
+    n_bytes = 8 * n_bins + n_rows * dtype.itemsize
+    require(len(data) == n_bytes, "bins", f"{n_bytes} bytes", len(data))
+    values = np.frombuffer(data[: 8 * n_bins], np.float64)
+    return IndexSet(np.frombuffer(data[8 * n_bins :], dtype), values)
+
+
+def _are_valid(bins: IndexSet) -> bool:
+    """Return whether every row is in one of the bins."""
+    return bins.n_rows == 0 or int(bins.index.max()) < bins.n_bins
 
 
 def _checksum(header: Mapping[str, Any]) -> int:

@@ -28,6 +28,8 @@ from cwboost import _core
 from cwboost._core import ALL_PART, SLOT_F, SLOT_R, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.fingerprint import fingerprint
+from cwboost._utils.text import quote
+from cwboost._utils.typed_fields import FieldError, Fields, parse_json, require
 from cwboost._utils.user_warnings import warn_user
 from cwboost.model.model import Model
 from cwboost.model.path import Path
@@ -99,12 +101,19 @@ def column_fingerprints(problem: FitProblem[Any], model: Model) -> tuple[list[st
     return [" and ".join(plan.columns) for plan in named.values()], prints
 
 
-def check_path(problem: FitProblem[Any], model: Model, path: Path, source: str) -> None:
-    """Raise unless the rows have the risks that a path of this problem ends with.
+def check_path(problem: FitProblem[Any], model: Model, path: Path, shown: str) -> None:
+    """Raise unless the path of a checkpoint, which messages call `shown`, fits the terms, and the
+    rows have the risks that it ends with.
 
     If a step was halved, the risks before that step are compared: undoing a step leaves rounding
     errors in the scores of the rows, which the coefficients do not have.
     """
+    sizes = [len(term.beta) for term in model.terms.values()]
+    switched = path.switched_after if model.optimizer.needs_validation else -1
+    n_corrections = model.optimizer.n_corrections(path.n_iter, switched)
+    reason = path.misfit(sizes, model.n_outputs, n_corrections)
+    if reason is not None or switched != path.switched_after:
+        raise _damaged(shown, reason or "switched_after: expected -1")
     m = int(np.append(path.halvings > 0, True).argmax())
     last = replace(model, terms=with_coefficients(model, path, m))
     parts = [TRAINING_PART, VALIDATION_PART] if problem.prepared.has_validation else [TRAINING_PART]
@@ -113,9 +122,9 @@ def check_path(problem: FitProblem[Any], model: Model, path: Path, source: str) 
     for then, here in risks:
         if not np.isclose(here, then[m], rtol=1e-6, atol=1e-12 * abs(path.risk[0])):
             raise ValueError(
-                f"{source}: these are not the rows of that fit: after {m} iterations its risk "
-                f"was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete the "
-                "file to start from the beginning, or use another file name"
+                f"checkpoint {shown}: these are not the rows of that fit: after {m} iterations its "
+                f"risk was {then[m]:.6g}, here it is {here:.6g}; pass the same rows again, delete "
+                "the file to start from the beginning, or use another file name"
             )
 
 
@@ -162,7 +171,9 @@ class Checkpoint:
             return None
         stage = self.stages[len(self._running) - 1]
         for name, now in identity.items():
-            then = stage.identity[name]
+            then = stage.identity.get(name)
+            if type(then) is not type(now):
+                raise _damaged(str(self), f"identity, {name}: found {quote(then)}")
             if name != "columns" and not _same(then, now):
                 raise ValueError(
                     f"checkpoint {self}: it belongs to another fit ({name}: then "
@@ -259,19 +270,53 @@ def _read(file: File, shown: str) -> list[Stage]:
             "version, delete the file to start from the beginning, or use another file name"
         )
     if words != [b"%d" % VERSION, _checksum(body)]:
-        raise ValueError(
-            f"checkpoint {shown}: it is damaged or incomplete; delete the file to start from "
-            "the beginning, or use another file name"
-        )
+        raise _damaged(shown, "it does not match its checksum")
     line, _, rest = body.partition(b"\n")
-    stages, at = [], 0
-    for stage in json.loads(line):
-        arrays: dict[str, Any] = {}
-        for (name, t), size in zip(ARRAYS.items(), stage["sizes"], strict=True):
-            arrays[name] = np.frombuffer(rest, t, size, at).astype(t.newbyteorder("="))
-            at += arrays[name].nbytes
-        stages.append(Stage(stage["identity"], Path(**arrays, **stage["facts"])))
+    try:
+        records = Fields({"stages": parse_json(line)}, "header").records("stages")
+        sizes = [_read_sizes(record) for record in records]
+        n_bytes = sum(
+            n * t.itemsize for own in sizes for n, t in zip(own, ARRAYS.values(), strict=True)
+        )
+        require(n_bytes == len(rest), "arrays", f"{n_bytes} bytes", len(rest))
+        stages, at = [], 0
+        for record, own in zip(records, sizes, strict=True):
+            arrays: dict[str, Any] = {}
+            for (name, t), size in zip(ARRAYS.items(), own, strict=True):
+                arrays[name] = np.frombuffer(rest, t, size, at).astype(t.newbyteorder("="))
+                at += arrays[name].nbytes
+            stages.append(_read_stage(record, arrays))
+    except FieldError as error:
+        raise _damaged(shown, str(error)) from None
     return stages
+
+
+def _read_sizes(record: Fields) -> list[int]:
+    """Return the sizes of the arrays of a stage."""
+    sizes = record.wholes("sizes")
+    record.require(len(sizes) == len(ARRAYS), "sizes", f"{len(ARRAYS)} numbers")
+    return sizes
+
+
+def _read_stage(record: Fields, arrays: dict[str, Any]) -> Stage:
+    identity, facts = record.inner("identity"), record.inner("facts")
+    for name in identity.names():
+        if not isinstance(identity.get(name), str):
+            identity.numbers(name)
+    path = Path(
+        **arrays,
+        switched_after=facts.whole("switched_after", low=-1),
+        rewound_to=facts.whole("rewound_to", low=-1),
+        stopped=facts.text("stopped"),
+    )
+    return Stage({name: identity.get(name) for name in identity.names()}, path)
+
+
+def _damaged(shown: str, reason: str) -> ValueError:
+    return ValueError(
+        f"checkpoint {shown}: it is damaged or incomplete ({reason}); delete the file to start "
+        "from the beginning, or use another file name"
+    )
 
 
 def _checksum(body: bytes) -> bytes:

@@ -263,7 +263,7 @@ class FitProblem(Generic[P]):
         columns, prints = column_fingerprints(self, model)
         path = checkpoint.begin(identity(model, self.rows.n_rows(), prints))
         if path is not None:
-            check_path(self, model, path, f"checkpoint {checkpoint}")
+            check_path(self, model, path, str(checkpoint))
             checkpoint.check_columns(columns)
         return path
 

@@ -134,7 +134,7 @@ def _decoded(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
+        line = len((raw[: error.start] + b"?").splitlines())
         raise ValueError(f"{name}, line {line}: not UTF-8 text; save the file as UTF-8") from None
 
 

@@ -15,8 +15,10 @@ import hashlib
 import json
 import mmap
 import os
+import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import check_name, open_text, recover_folder
+from cwboost._utils.text import quote
+from cwboost._utils.typed_fields import FieldError, Fields, is_json_whole, parse_json
 
 from .chunks import Chunk, UnifiedColumn
 from .columns import Column, Labels, Numbers
@@ -33,7 +37,11 @@ FORMAT, VERSION = "cwboost dataset", 1
 INDEX = "dataset.json"
 PIECE_ROWS = 2**18
 NARROW = tuple(map(np.dtype, ("i1", "i2", "i4", "f4")))
+ROLES = ("y", "weights", "offset", "exposure")
+FILE_NAME = re.compile(r"\d+\.bin")
 MISSING = "-"  # the type of a piece in which all cells are missing; it takes no space
+CODE_TYPES = (MISSING, *(np.dtype(t).str for t in ("i1", "i2", "i4")))
+NUMBER_TYPES = (*CODE_TYPES, np.dtype("f4").str, np.dtype("f8").str)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -155,6 +163,53 @@ def _checksum(index: dict[str, Any]) -> str:
 # --- reading --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ColumnEntry:
+    """What the index says about a column."""
+
+    name: str
+    file: str
+    pieces: tuple[tuple[str, int], ...]  # type and number of rows
+    n_bytes: int
+    crc32: int
+    levels: tuple[str, ...] | None  # of text; else None
+    codes: tuple[int, ...]  # the level of each code in the file
+    boolean: bool
+    exact: bool
+
+    @classmethod
+    def read(cls, fields: Fields, n_rows: int) -> ColumnEntry:
+        """Return the checked entry of a column of n_rows cells."""
+        text, file = "levels" in fields, fields.text("file")
+        fields.require(FILE_NAME.fullmatch(file) is not None, "file", "a name such as 0.bin")
+        levels = tuple(fields.texts("levels")) if text else None
+        if levels is not None:
+            fields.require(len({*levels}) == len(levels), "levels", "different texts")
+        pieces = _read_pieces(fields, CODE_TYPES if text else NUMBER_TYPES)
+        fields.require(sum(n for _, n in pieces) == n_rows, "pieces", f"{n_rows} rows in total")
+        n_bytes = sum(n * np.dtype(t).itemsize for t, n in pieces if t != MISSING)
+        return cls(
+            fields.text("name"),
+            file,
+            pieces,
+            fields.whole("bytes", low=n_bytes, high=n_bytes),
+            fields.whole("crc32"),
+            levels,
+            tuple(fields.wholes("level", high=len(levels) - 1)) if levels is not None else (),
+            boolean=not text and fields.flag("boolean"),
+            exact=text or fields.flag("exact"),
+        )
+
+
+def _read_pieces(fields: Fields, types: Container[str]) -> tuple[tuple[str, int], ...]:
+    pieces = fields.items("pieces")
+    for piece in pieces:
+        ok = isinstance(piece, list) and len(piece) == 2 and is_json_whole(piece[1])
+        ok = ok and isinstance(piece[0], str) and piece[0] in types and 0 < piece[1] <= PIECE_ROWS
+        fields.require(ok, "pieces", "pairs of a type and a number of rows")
+    return tuple((narrow, n) for narrow, n in pieces)
+
+
 class SavedFolder:
     """A saved Dataset, opened for reading."""
 
@@ -163,26 +218,35 @@ class SavedFolder:
         recover_folder(folder)
         self.folder = Path(folder).resolve()
         index = _read_index(self.folder)
-        self.n_rows: int = index["n_rows"]
-        self.roles: dict[str, str] = index["roles"]
-        self._entries = {entry["name"]: entry for entry in index["columns"]}
+        try:
+            self.n_rows = index.whole("n_rows")
+            entries = [ColumnEntry.read(fields, self.n_rows) for fields in index.records("columns")]
+            self._entries = {entry.name: entry for entry in entries}
+            self.roles = _read_roles(index, self._entries)
+            n_pieces = {tuple(n for _, n in entry.pieces) for entry in entries}
+            index.require(len(self._entries) == len(entries), "columns", "different names")
+            index.require(len(n_pieces) <= 1, "columns", "the same pieces in all columns")
+        except FieldError as error:
+            raise ValueError(
+                f"{self.folder / INDEX}: damaged: {error}; save the Dataset again"
+            ) from None
         self.names = tuple(self._entries)
         self._verified: set[Any] = set()  # columns and bins whose checksum has been compared
         for name, entry in self._entries.items():
             path = self._path(entry)
-            if not path.is_file() or path.stat().st_size != entry["bytes"]:
+            if not path.is_file() or path.stat().st_size != entry.n_bytes:
                 size = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
                 raise ValueError(
-                    f"{path}: damaged: expected {entry['bytes']} bytes of column {name!r}, found "
-                    f"{size}; save the Dataset again"
+                    f"{path}: damaged: expected {entry.n_bytes} bytes of column {quote(name)}, "
+                    f"found {size}; save the Dataset again"
                 )
 
-    def _path(self, entry: Mapping[str, Any]) -> Path:
-        return self.folder / "columns" / str(entry["file"])
+    def _path(self, entry: ColumnEntry) -> Path:
+        return self.folder / "columns" / entry.file
 
     def column(self, name: str) -> Column:
         """Return all cells of a column."""
-        text = "levels" in self._entries[name]
+        text = self._entries[name].levels is not None
         out: NDArray[Any] = np.empty(self.n_rows, np.int64 if text else np.float64)
         begin = 0
         for cells in self._pieces(name):
@@ -197,14 +261,14 @@ class SavedFolder:
 
     def _column(self, name: str, cells: NDArray[Any]) -> Column:
         entry = self._entries[name]
-        if "levels" in entry:
-            return Labels(name, cells, tuple(entry["levels"]))
-        return Numbers(name, cells.astype(np.float64, copy=False), entry["boolean"], entry["exact"])
+        if entry.levels is not None:
+            return Labels(name, cells, entry.levels)
+        return Numbers(name, cells.astype(np.float64, copy=False), entry.boolean, entry.exact)
 
     def _pieces(self, name: str) -> Iterator[NDArray[Any]]:
         """Yield floats, or codes of levels, piece by piece."""
         entry = self._entries[name]
-        to = np.array([*entry["level"], -1]) if "levels" in entry else None
+        to = None if entry.levels is None else np.array([*entry.codes, -1])
         at, check, verified = 0, 0, name in self._verified
         try:
             data = map_file(self._path(entry))
@@ -213,7 +277,7 @@ class SavedFolder:
                 f"{self.folder}: the folder of the Dataset, or its file of column {name!r}, no "
                 "longer exists; save the Dataset again and open it"
             ) from None
-        for narrow, n in entry["pieces"]:
+        for narrow, n in entry.pieces:
             if narrow == MISSING:
                 yield np.full(n, np.nan) if to is None else np.full(n, -1)
                 continue
@@ -221,20 +285,25 @@ class SavedFolder:
             at += len(raw)
             check = 0 if verified else zlib.crc32(raw, check)
             cells = np.frombuffer(raw, narrow)
+            if to is not None and not verified and not _are_codes(cells, len(to) - 1):
+                raise self._damaged(entry, f"are not codes of {len(to) - 1} levels")
             # Code -1, missing, reads the last entry.
             yield cells if to is None else to.take(cells, mode="wrap")
-        if not verified and check != entry["crc32"]:
-            raise ValueError(
-                f"{self._path(entry)}: damaged: the cells of column {name!r} do not match their "
-                "checksum; save the Dataset again"
-            )
+        if not verified and check != entry.crc32:
+            raise self._damaged(entry, "do not match their checksum")
         self._verified.add(name)
+
+    def _damaged(self, entry: ColumnEntry, reason: str) -> ValueError:
+        return ValueError(
+            f"{self._path(entry)}: damaged: the cells of column {quote(entry.name)} {reason}; save "
+            "the Dataset again"
+        )
 
     def tables(self, names: Sequence[str]) -> Iterator[tuple[Table, str]]:
         """Yield some columns of all rows, piece by piece, with the folder's name."""
         iterators = [self._pieces(name) for name in names]
-        first = next(iter(self._entries.values()), {"pieces": ()})  # all columns have equal pieces
-        for _, n in first["pieces"]:
+        first = next(iter(self._entries.values()), None)  # all columns have equal pieces
+        for _, n in () if first is None else first.pieces:
             cells = zip(names, map(next, iterators), strict=True)
             columns = {name: self._column(name, piece) for name, piece in cells}
             yield Table(names, n, ComputedColumns(columns.__getitem__)), str(self.folder)
@@ -255,20 +324,34 @@ def map_file(path: Path) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _read_index(folder: Path) -> Any:
+def _are_codes(cells: NDArray[Any], n_levels: int) -> bool:
+    return len(cells) == 0 or bool(cells.min() >= -1 and cells.max() < n_levels)
+
+
+def _read_roles(index: Fields, names: Container[str]) -> dict[str, str]:
+    """Return the columns that have roles, by role."""
+    found = index.inner("roles")
+    roles = {role: found.text(role) for role in found.names()}
+    for role, name in roles.items():
+        found.require(role in ROLES, role, f"one of the roles {', '.join(ROLES)}")
+        found.require(name in names, role, "the name of a column")
+    return roles
+
+
+def _read_index(folder: Path) -> Fields:
     path = folder / INDEX
     if not path.is_file():
         raise FileNotFoundError(
             f"{folder}: not a saved Dataset: the folder has no {INDEX}; see Dataset.save"
         )
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        index, checksum = content["dataset"], content["checksum"]
-    except (ValueError, KeyError, TypeError):
+        content = Fields(parse_json(path.read_bytes()), "index")
+        index, checksum = content.get("dataset"), content.text("checksum")
+    except FieldError:
         raise ValueError(f"{path}: damaged, or not written by Dataset.save") from None
     known = isinstance(index, dict) and index.get("format") == FORMAT
     version = index.get("version") if known else None
-    if not isinstance(version, int):
+    if not is_json_whole(version) or version < 1:
         raise ValueError(f"{path}: not a saved Dataset of cwboost")
     if version > VERSION:
         raise ValueError(
@@ -277,4 +360,4 @@ def _read_index(folder: Path) -> Any:
         )
     if _checksum(index) != checksum:
         raise ValueError(f"{path}: damaged: it does not match its checksum; save the Dataset again")
-    return index
+    return Fields(index, "dataset")

@@ -12,6 +12,8 @@ from cwboost._core import StopReason as StopReason
 from cwboost.frames.columns import Floats
 
 Ints = NDArray[np.int32]
+MAX_INT = 2**31 - 1
+MAX_HALVINGS = 1000  # more than a fit can have
 # A path that ended for one of these cannot go on.
 FINAL_REASONS = (StopReason.nothing_left_to_gain, StopReason.diverged)
 
@@ -60,6 +62,35 @@ class Path:
             n_outputs,
             self.evaluations,
         )
+
+    def misfit(self, sizes: list[int], n_outputs: int, n_corrections: int) -> str | None:
+        """Return what in the path does not fit terms with these numbers of coefficients; None if
+        all of it fits. Only a damaged file has such a path."""
+        m, last = self.n_iter, len(sizes) - 1
+        ranges = {"choices": last, "corrections": last, "halvings": MAX_HALVINGS}
+        for name, high in (ranges | {"evaluations": MAX_INT}).items():
+            n = n_corrections if name == "corrections" else m
+            values = getattr(self, name)
+            inside = (values >= 0) & (values <= high)
+            if len(values) != m or not inside[:n].all() or (values[n:] != -1).any():
+                return f"{name}: expected {n} whole numbers from 0 to {high}, then {m - n} times -1"
+        numbers = {"risk": m + 1, "validation_risk": m + 1}
+        numbers |= {
+            updates: n_outputs * sum(sizes[k] for k in getattr(self, terms) if k >= 0)
+            for updates, terms in (("updates", "choices"), ("correction_updates", "corrections"))
+        }
+        for name, n in numbers.items():
+            if len(getattr(self, name)) != n:
+                return f"{name}: expected {n} numbers, found {len(getattr(self, name))}"
+        for name in ("updates", "correction_updates"):
+            if not np.isfinite(getattr(self, name)).all():
+                return f"{name}: expected finite numbers"
+        if not np.isfinite(self.risk[0]):
+            return "risk: expected a finite number at the start"
+        switched, rewound = self.switched_after, self.rewound_to
+        if not (switched == rewound == -1 or 0 <= rewound <= switched <= m):
+            return f"rewound_to: expected a switch within {m} iterations"
+        return None
 
     def kept(self, m: int) -> list[int]:
         """Return the positions of the iterations that led to iterate m, without those rewound."""
