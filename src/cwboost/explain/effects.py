@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_whole
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -34,7 +35,7 @@ def effect(model: Model, which: str, n: int = 200) -> ResultTable:
 def check_points(n: Any, what: str) -> None:
     """Raise if n is not a number of points."""
     if not is_whole(n) or n < 2:
-        raise ValueError(f"{what}: n must be a whole number of at least 2, got {n!r}")
+        raise ValueError(f"{what}: n must be a whole number of at least 2, got {quote(n)}")
 
 
 def effect_grid(model: Model, terms: Sequence[Term], n: int) -> list[Any]:

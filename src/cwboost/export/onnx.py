@@ -72,7 +72,7 @@ def to_onnx(
     array([1., 0.])
     """
     if numbers not in ("double", "float"):
-        raise ValueError(f"numbers must be 'double' or 'float', got {numbers!r}")
+        raise ValueError(f"numbers must be 'double' or 'float', got {quote(numbers)}")
     link = checked_link(model, kind, LINKS, "ONNX")
     fixed = fixed_columns(model, offset, exposure)
     if len(fixed.offset) > 1:
@@ -120,7 +120,7 @@ def onnx_inputs(
         if is_number and isinstance(column, Numbers):
             out[name] = column.values.astype(real)
         elif is_number:
-            raise TypeError(f"column {name!r}: expected numbers, got text")
+            raise TypeError(f"column {quote(name)}: expected numbers, got text")
         else:
             labels: Labels = column.labels()
             cells = labels.to_cells()
@@ -164,7 +164,8 @@ class _Graph:
         for name in self.columns:
             if not name or name in ("score", "response"):
                 raise ValueError(
-                    f"column {name!r} cannot be the name of an ONNX input; rename it before the fit"
+                    f"column {quote(name)} cannot be the name of an ONNX input; rename it before "
+                    "the fit"
                 )
 
     # --- building blocks --------------------------------------------------------------------------
@@ -240,14 +241,14 @@ class _Graph:
     def _label(self, axis: Axis) -> str:
         if self.missing in axis.levels:
             raise ValueError(
-                f"column {axis.column!r}: {self.missing!r} is one of its levels, so it cannot also "
-                "mean a missing cell; pass another text as missing="
+                f"column {quote(axis.column)}: {quote(self.missing)} is one of its levels, so it "
+                "cannot also mean a missing cell; pass another text as missing="
             )
         for level in axis.levels:
             if "\0" in level:
                 raise ValueError(
-                    f"column {axis.column!r}: level {level!r} contains a zero byte, which ends "
-                    "an ONNX string; rename the level before the fit"
+                    f"column {quote(axis.column)}: level {quote(level)} contains a zero byte, "
+                    "which ends an ONNX string; rename the level before the fit"
                 )
         return self.node(
             "LabelEncoder",

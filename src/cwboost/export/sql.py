@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.text import quote
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
 from cwboost.model.scoring import output_labels
@@ -93,7 +94,7 @@ def to_sql(
     FROM model_scores
     """
     if dialect not in DIALECTS:
-        raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {dialect!r}")
+        raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {quote(dialect)}")
     link = checked_link(model, kind, LINKS, "SQL")
     query = _Query(model, dialect, table, keep, fixed_columns(model, offset, exposure))
     return query.write(link if kind == "response" else None)
@@ -142,8 +143,8 @@ class _Query:
             other = seen.setdefault(column.lower(), column)
             if other != column:
                 raise ValueError(
-                    f"columns {other!r} and {column!r} differ only in case, which this dialect "
-                    "ignores; rename one of them before the fit"
+                    f"columns {quote(other)} and {quote(column)} differ only in case, which this "
+                    "dialect ignores; rename one of them before the fit"
                 )
 
     def _name_outputs(self) -> None:
@@ -162,7 +163,9 @@ class _Query:
         self.responses = [results.add(f"response{label}") for label in labels]
         for column in self.keep:
             if results.add(column) != column:
-                raise ValueError(f"keep: {column!r} would occur twice in the result; rename it")
+                raise ValueError(
+                    f"keep: {quote(column)} would occur twice in the result; rename it"
+                )
 
     def write(self, link: str | None) -> str:
         """Return the query; with a link it has responses too."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.losses import risk
 from cwboost.model.model import Model
@@ -60,7 +61,7 @@ def check_bags(
     if not is_number_of_bags and (np.ndim(bags) != 2 or np.shape(bags)[0] < 2):
         raise ValueError(
             "bags: expected a whole number of at least 2, or masks of shape (bags, n) that mark "
-            f"the rows of each bag; got {bags!r}"
+            f"the rows of each bag; got {quote(bags)}"
         )
     if not is_number_of_bags and validation is not None:
         raise ValueError(
@@ -70,7 +71,7 @@ def check_bags(
     if validation is not None and not (is_number(validation) and 0.0 < validation < 1.0):
         raise ValueError(
             "validation: with bags= it is the fraction of the rows that every bag leaves out, a "
-            f"number between 0 and 1; got {validation!r}"
+            f"number between 0 and 1; got {quote(validation)}"
         )
     if callback is not None:
         raise ValueError("callback: not allowed with bags=, which makes several fits")

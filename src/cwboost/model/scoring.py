@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost._utils.cores import check_threads, threads_for
-from cwboost._utils.text import count
+from cwboost._utils.text import count, list_names, shorten
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
@@ -112,4 +112,4 @@ def warn_of(found: Findings, stacklevel: int = 3) -> None:
 
 
 def _rows(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{column} ({count(n, 'row')})" for column, n in counts.items())
+    return list_names(f"{shorten(column)} ({count(n, 'row')})" for column, n in counts.items())

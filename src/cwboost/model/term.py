@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.text import quote_names
+from cwboost._utils.text import quote, quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.plan import Plan
 
@@ -94,7 +94,7 @@ def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
     found = [t for t in terms.values() if t.columns == (which,)]
     if not found:
         names = quote_names(list(terms)) or "no terms"
-        raise ValueError(f"no term or column {which!r}; the model has {names}")
+        raise ValueError(f"no term or column {quote(which)}; the model has {names}")
     return found
 
 

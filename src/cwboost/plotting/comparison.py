@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.explain.shapes import Shape
 from cwboost.frames.result_table import ResultTable
 
@@ -63,8 +64,8 @@ class ComparisonDisplay(EffectDisplay):
         first, kinds = displays[0], {d.kind for d in displays}
         if "surface" in kinds or len(kinds) > 1:
             raise ValueError(
-                f"{which!r}: a comparison can only draw curves, or levels, in the same axes; draw "
-                "every model in its own axes with ax="
+                f"{quote(which)}: a comparison can only draw curves, or levels, in the same axes; "
+                "draw every model in its own axes with ax="
             )
         if any(len(d.series) > 1 for d in displays):
             raise ValueError("the models have several classes; choose one with output=")

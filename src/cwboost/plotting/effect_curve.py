@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.explain.shapes import Shape, view
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
@@ -48,12 +49,12 @@ class CurveDrawing(EffectDrawing):
         at = shape.at[0]
         spread = spread_of(model, shape.columns[0], rows)
         if isinstance(wanted, str) and wanted not in ("auto", "all"):
-            raise ValueError(f"view must be 'auto', 'all' or (low, high), got {wanted!r}")
+            raise ValueError(f"view must be 'auto', 'all' or (low, high), got {quote(wanted)}")
         shown = (float(at[0]), float(at[-1])) if len(at) else (0.0, 1.0)
         if not isinstance(wanted, str):
             shown = (float(wanted[0]), float(wanted[1]))
             if not shown[0] < shown[1]:
-                raise ValueError(f"view: expected low < high, got {wanted!r}")
+                raise ValueError(f"view: expected low < high, got {quote(wanted)}")
         elif wanted == "auto":
             shown = view(*shown, spread)
         ends = describe_hidden_ends(shown, (at[0], at[-1])) if len(at) else ""

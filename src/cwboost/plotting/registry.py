@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from cwboost._utils.text import quote
+
 DEFAULT = "effects"
 # By kind, the display class or where it is: "module:class" within this package.
 DISPLAYS: dict[str, Any] = {
@@ -26,7 +28,7 @@ def find_display(kind: str) -> Any:
     """Return the display class of a kind of plot; raise ValueError if the kind is unknown."""
     if kind not in DISPLAYS:
         known = ", ".join(map(repr, DISPLAYS))
-        raise ValueError(f"kind must be one of {known}, got {kind!r}")
+        raise ValueError(f"kind must be one of {known}, got {quote(kind)}")
     found = DISPLAYS[kind]
     if isinstance(found, str):
         module, name = found.split(":")

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.stability import Stability
 
@@ -90,7 +91,7 @@ class StabilityDisplay(Display):
         ax : matplotlib axes, optional
         """
         if kind not in ("frequency", "path"):
-            raise ValueError(f"kind must be 'frequency' or 'path', got {kind!r}")
+            raise ValueError(f"kind must be 'frequency' or 'path', got {quote(kind)}")
         display = cls(stability, kind=kind, max_names=max_names, labels=labels)
         return display.drawn(ax)
 

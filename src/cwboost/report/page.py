@@ -18,7 +18,7 @@ from typing import Any
 
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.checks import is_whole
-from cwboost._utils.text import quote_names
+from cwboost._utils.text import quote, quote_names
 from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
@@ -56,7 +56,7 @@ def report(
     if table is None and needs_table:
         raise TypeError(f"report: {', '.join(needs_table)} can only be used together with table=")
     if not is_whole(rows) or rows < 0:
-        raise ValueError(f"report: rows must be a whole number >= 0, got {rows!r}")
+        raise ValueError(f"report: rows must be a whole number >= 0, got {quote(rows)}")
     data = None if table is None else read(table)
     if data is not None:
         _check_columns(model, data)

@@ -13,6 +13,7 @@ import numpy as np
 
 from cwboost._utils.checks import is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.text import quote
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
@@ -128,7 +129,7 @@ def cv(
     check_polish(polish)
     most = _max_iterations(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
-        raise ValueError(f"every must be a whole number > 0, got {every!r}")
+        raise ValueError(f"every must be a whole number > 0, got {quote(every)}")
     apart = [groups] if isinstance(groups, str) else []
     with reading(table, bar):
         checked = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
@@ -171,7 +172,7 @@ def _max_iterations(extend: Any, n_iter: int) -> int:
     if not is_whole(extend) or extend < n_iter:
         raise ValueError(
             f"extend: expected True, False or a largest number of iterations >= n_iter = {n_iter}; "
-            f"got {extend!r}"
+            f"got {quote(extend)}"
         )
     return int(extend)
 
@@ -179,7 +180,7 @@ def _max_iterations(extend: Any, n_iter: int) -> int:
 def _share(validation: float | None) -> float:
     share = VALIDATION if validation is None else validation
     if not (is_number(share) and 0.0 < share < 1.0):
-        raise ValueError(f"validation: expected a share between 0 and 1, got {share!r}")
+        raise ValueError(f"validation: expected a share between 0 and 1, got {quote(share)}")
     return float(share)
 
 

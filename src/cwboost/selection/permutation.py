@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_whole
+from cwboost._utils.text import quote
 from cwboost.explain.given_rows import GivenRows
 from cwboost.fitting.options import as_seed
 from cwboost.frames.columns import Column, Floats
@@ -43,7 +44,7 @@ def permutation_importance(
     (['a', 'b'], True)
     """
     if not is_whole(repeats) or repeats < 2:
-        raise ValueError(f"repeats: expected a whole number of at least 2, got {repeats!r}")
+        raise ValueError(f"repeats: expected a whole number of at least 2, got {quote(repeats)}")
     rows = _with_weight(rows)
     rng = np.random.default_rng(as_seed(random_state))
     orders = [rng.permutation(rows.data.n_rows) for _ in range(repeats)]

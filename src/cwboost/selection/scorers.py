@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 
 from .metrics import METRICS, HeldOutRows, Metric, as_metric_value, refuse_weights, takes_weights
@@ -24,7 +25,7 @@ def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
     if name not in get_scorer_names():
         raise ValueError(
             f"metric: expected {', '.join(map(repr, METRICS))}, the name of a scikit-learn scorer, "
-            f"or a function of y and prediction; got {name!r}"
+            f"or a function of y and prediction; got {quote(name)}"
         )
     return scorer_metric(get_scorer(name), label or name, for_classes)
 

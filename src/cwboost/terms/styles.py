@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.binning.number_statistics import statistics_of
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.table import Table
@@ -95,7 +96,7 @@ def make_learners(
     for name in exclude:
         table.check_name(name)
         if any(isinstance(x, Learner) and name in x.columns for x in given):
-            raise ValueError(f"column {name!r} is excluded, but a learner names it")
+            raise ValueError(f"column {quote(name)} is excluded, but a learner names it")
     if only_given:
         return given
     out: list[Any] = list(given)
@@ -173,7 +174,7 @@ def _category(column: Labels, target: Floats | None) -> list[Learner]:
 
 
 def _warn(column: Numbers | Labels, text: str) -> None:
-    warnings.warn(f"column {column.name!r} has {text}", UserWarning, stacklevel=5)
+    warnings.warn(f"column {quote(column.name)} has {text}", UserWarning, stacklevel=5)
 
 
 def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
@@ -184,11 +185,11 @@ def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
         if learners not in STYLES:
             raise TypeError(
                 "learners: expected learners such as cb.Spline('age'), or one of "
-                f"{styles}; got {learners!r} of type str"
+                f"{styles}; got {quote(learners)} of type str"
             )
         learners, style = None, learners
     if style not in STYLES:
-        raise ValueError(f"terms: expected one of {styles}; got {style!r}")
+        raise ValueError(f"terms: expected one of {styles}; got {quote(style)}")
     if learners is None:
         return [], style, False
     if not isinstance(learners, list | tuple):

@@ -14,6 +14,7 @@ import numpy as np
 
 from cwboost._utils.checks import is_number, is_whole
 from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData, FitInput, Split
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
@@ -190,9 +191,11 @@ def _residual_ratio(residuals: Floats, w: Floats, counts: Floats) -> float:
 def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     if not is_whole(n_boot) or n_boot < MIN_DRAWS:
-        raise ValueError(f"n_boot must be a whole number of at least {MIN_DRAWS}, got {n_boot!r}")
+        raise ValueError(
+            f"n_boot must be a whole number of at least {MIN_DRAWS}, got {quote(n_boot)}"
+        )
     if longer is not None and (not is_number(longer) or longer < 1):
-        raise ValueError(f"longer must be a number of at least 1, got {longer!r}")
+        raise ValueError(f"longer must be a number of at least 1, got {quote(longer)}")
 
 
 def draw_counts(data: FitData, seed: int) -> Floats:

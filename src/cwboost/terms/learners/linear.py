@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from cwboost._utils.text import quote
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
@@ -44,7 +45,7 @@ class Linear(CurveLearner):
     def check_parameters(self) -> None:
         if self.intercept not in (True, False):
             raise TypeError(
-                f"{self.shown}: intercept must be True or False, got {self.intercept!r}"
+                f"{self.shown}: intercept must be True or False, got {quote(self.intercept)}"
             )
 
     @property
