@@ -220,6 +220,7 @@ def test_messages_shorten_what_they_quote():
     found = [
         f"{name}, line {node.lineno}"
         for name, tree in modules().items()
+        if name != "__init__"  # Python quotes missing attributes in the same way
         for node in ast.walk(tree)
         if isinstance(node, ast.Raise)
         for part in ast.walk(node)
