@@ -173,36 +173,39 @@ def _caller(frames: traceback.StackSummary) -> str:
 @contextmanager
 def warnings_judged() -> Iterator[None]:
     """Raise `WarningError` at the end if there were warnings that cwboost did not intend."""
-    found: list[str] = []
+    found: list[tuple[str, int, str]] = []  # file, line, text; judged later, not deep in the stack
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        frame = sys._getframe(1)
-        stack = []
-        while frame is not None:
-            stack.append(frame)
-            frame = frame.f_back
-        stack = [f for f in stack if not f.f_code.co_filename.endswith("warnings.py")
-                 and "importlib" not in f.f_code.co_filename]  # fmt: skip
+        stack = _frames(sys._getframe(1))
         own = next((f for f in stack if f.f_code.co_filename.startswith(PACKAGE)), None)
-        if own is not None and not (own is stack[0] and _warns(own)):
-            place = f"{Path(own.f_code.co_filename).name}:{own.f_code.co_name}:{own.f_lineno}"
-            found.append(f"{category.__name__} in {place}: {message}")
+        if own is not None:
+            file = own.f_code.co_filename
+            place = f"{Path(file).name}:{own.f_code.co_name}:{own.f_lineno}"
+            line = own.f_lineno if own is stack[0] else 0  # 0: another library gives the warning
+            found.append((file, line, f"{category.__name__} in {place}: {message}"))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = show
         yield
-    if found:
-        raise WarningError(found[0])
+    for file, line, text in found:
+        if line not in _warn_lines(file):
+            raise WarningError(text)
 
 
-def _warns(frame: FrameType) -> bool:
-    """Return whether the statement that runs is a call of `warnings.warn`."""
-    return frame.f_lineno in _warn_lines(frame.f_code.co_filename)
+def _frames(frame: FrameType | None) -> list[FrameType]:
+    """Return the frames from the innermost one outwards, without those of the warnings module."""
+    out = []
+    while frame is not None:
+        if not frame.f_code.co_filename.endswith("warnings.py"):
+            out.append(frame)
+        frame = frame.f_back
+    return out
 
 
 @cache
 def _warn_lines(file: str) -> frozenset[int]:
+    """Return the lines of a file on which it calls `warnings.warn`."""
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     warns = (c for c in calls if getattr(c.func, "attr", getattr(c.func, "id", "")) == "warn")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.checks import is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
@@ -119,7 +120,7 @@ def traces(model: Model, kind: str = "size", n: int = FRAMES) -> Traces:
     >>> found.sizes["x"][[0, 1, 20]].round(2), len(found.chosen["x"])
     (array([0.  , 0.1 , 0.88]), 20)
     """
-    if kind not in ("size", "deviation", "range"):
+    if not is_one_of(kind, ("size", "deviation", "range")):
         raise ValueError(f"kind must be 'size', 'deviation' or 'range', got {quote(kind)}")
     iterations = key_iterations(model, n)
     sizes = {}

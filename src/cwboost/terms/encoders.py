@@ -11,7 +11,6 @@ methods of `Encoder`; they never ask which encoder it is.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import is_number
 from cwboost._utils.text import list_names, quote
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.index_sets import UNSEEN, CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import MinRows, every_other
 from cwboost.binning.number_statistics import (
@@ -291,11 +291,9 @@ class Levels(Encoder):
                 f"column {quote(column.name)}: no level has min_rows_per_bin = {min_rows.rows} "
                 "rows at every site that has it; merge levels, or leave the column out"
             )
-        warnings.warn(
+        warn_user(
             f"column {quote(column.name)}: {len(rare)} of {len(self.levels)} levels have fewer "
             f"rows than min_rows_per_bin = {min_rows.rows} and count as unseen: {list_names(rare)}",
-            UserWarning,
-            stacklevel=2,
         )
         return Levels(tuple(kept))
 

@@ -53,10 +53,10 @@ def case(rng: Rng, tried: list[str]) -> None:
     tried.append("fitted")
     step = pick(rng, STEPS)
     tried.append(step)
-    STEPS[step](estimator, table, y)
+    STEPS[step](estimator, table, y, weights)
 
 
-def predictions(estimator: Any, table: Any, y: Any) -> None:
+def predictions(estimator: Any, table: Any, y: Any, weights: dict[str, Any]) -> None:
     found = estimator.predict(table)
     if len(found) != len(y):
         raise PropertyError("predict returns one value per row", f"{len(found)} of {len(y)}")
@@ -69,7 +69,7 @@ def predictions(estimator: Any, table: Any, y: Any) -> None:
             raise PropertyError("predict returns the class with the largest probability")
 
 
-def parameters(estimator: Any, table: Any, y: Any) -> None:
+def parameters(estimator: Any, table: Any, y: Any, weights: dict[str, Any]) -> None:
     given = estimator.get_params()
     again = clone(estimator).set_params(**given)
     if show(again) != show(estimator):
@@ -80,11 +80,11 @@ def parameters(estimator: Any, table: Any, y: Any) -> None:
 STEPS = {
     "predict": predictions,
     "parameters": parameters,
-    "score": lambda estimator, table, y: estimator.score(table, y),
-    "transform": lambda estimator, table, y: estimator.transform(table),
-    "importances": lambda estimator, table, y: estimator.feature_importances_,
-    "names": lambda estimator, table, y: estimator.get_feature_names_out(),
-    "extend": lambda estimator, table, y: estimator.extend(2, table, y),
-    "refit": lambda estimator, table, y: estimator.fit(table, y),
-    "other columns": lambda estimator, table, y: estimator.predict({"other": np.zeros(3)}),
+    "score": lambda estimator, table, y, weights: estimator.score(table, y, **weights),
+    "transform": lambda estimator, table, y, weights: estimator.transform(table),
+    "importances": lambda estimator, table, y, weights: estimator.feature_importances_,
+    "names": lambda estimator, table, y, weights: estimator.get_feature_names_out(),
+    "extend": lambda estimator, table, y, weights: estimator.extend(2, table, y, **weights),
+    "refit": lambda estimator, table, y, weights: estimator.fit(table, y, **weights),
+    "other columns": lambda estimator, table, y, weights: estimator.predict({"other": np.zeros(3)}),
 }

@@ -59,9 +59,9 @@ def case(rng: Rng, tried: list[str]) -> None:
     tried.append(show(options))
     model = cb.fit(table, y, loss=loss, **options)
     tried.append("fitted")
+    found = model.predict(table)  # calls `response`, which the fit does not
     if kind == "complex":
         raise PropertyError("complex numbers of a Python loss are refused")
-    found = model.predict(table)
     if kind in ORDINARY and not np.isfinite(found).all():
         raise PropertyError("predictions with a Python loss are finite")
     pick(rng, [model.summary, model.importance, lambda: model.contributions(table)])()

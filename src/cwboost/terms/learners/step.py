@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import is_one_of, is_whole
 from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins
 from cwboost.terms.bases import MISSING_RIDGE, Basis, LevelBasis
@@ -56,7 +56,7 @@ class Step(Learner):
             f"{self.shown}: bins must be a whole number from 2 to 4096, got {quote(self.bins)}",
         )
         require(
-            self.kind in ("steps", "spikes"),
+            is_one_of(self.kind, ("steps", "spikes")),
             f"{self.shown}: kind must be 'steps' or 'spikes', got {quote(self.kind)}",
         )
 
