@@ -24,7 +24,7 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
 
 from .coordinates import Penalty
-from .hessian import Factor, Gram
+from .hessian import Factor, Gram, SingularError
 from .polished_rows import PolishedRows
 
 MAX_STEPS = 40
@@ -145,6 +145,8 @@ def refit(
                 constant, total = new_constant, new_total
                 gram = rows.gram(constant, total)
                 n_grams += 1
+            if not total > 0.0:  # such as a Huber loss whose delta all residuals exceed
+                raise SingularError
         curvature, unit = total / rows.weight, rows.weight / n_rows
         smoothing.begin(rows.u, dispersion(loss, squares / total, n_rows, 0.0) * unit)
         right = gradient - constant * (residual_sum / total) - curvature * rows.tails(rows.u)
