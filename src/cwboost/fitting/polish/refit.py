@@ -141,12 +141,12 @@ def refit(
         gradient, residual_sum = rows.gradient()
         if gram is None or not (loss.linear or still or n_grams == MAX_GRAMS):
             new_constant, new_total = rows.curvature()
+            if not new_total > 0.0:  # such as a Huber loss whose delta all residuals exceed
+                raise SingularError
             if gram is None or _changed(constant, total, new_constant, new_total) > changed:
                 constant, total = new_constant, new_total
                 gram = rows.gram(constant, total)
                 n_grams += 1
-            if not total > 0.0:  # such as a Huber loss whose delta all residuals exceed
-                raise SingularError
         curvature, unit = total / rows.weight, rows.weight / n_rows
         smoothing.begin(rows.u, dispersion(loss, squares / total, n_rows, 0.0) * unit)
         right = gradient - constant * (residual_sum / total) - curvature * rows.tails(rows.u)
