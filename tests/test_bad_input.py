@@ -403,6 +403,18 @@ def test_extremely_unequal_weights(learner):
     np.testing.assert_allclose(model.risk[0], alone.risk[0])
 
 
+def test_classes_that_are_too_small_for_a_fraction():
+    y = [f"class {k}" for k in range(20)]
+    refused(
+        ValueError,
+        "selects no rows, because it is taken of every class, and the 20 classes have at most 1",
+        {"x": X[:20]},
+        y,
+        loss="multinomial",
+        validation=0.3,
+    )
+
+
 # --- learners -------------------------------------------------------------------------------------
 
 
@@ -588,7 +600,7 @@ def test_methods_of_a_model_refuse_invalid_arguments(model):
         (
             lambda: model.importance("permutation", table=TABLE, y=Y, repeats=1),
             ValueError,
-            "repeats: expected a whole number of at least 2",
+            "repeats: expected a whole number from 2 to 100000",
         ),
         (
             lambda: model.extend(1, TABLE),
@@ -949,6 +961,14 @@ def test_quantile_knots_over_many_orders_of_magnitude(x):
     refused(
         ValueError, "column 'x': knots at quantiles .* use the logarithm", {"x": x}, Y, learners
     )
+
+
+def test_contributions_of_rows_that_are_too_far_away():
+    model = fit({"x": X, "z": Z}, Y, [cb.Spline("x", extrapolate="linear")])
+    far = {"x": at_row_3(1e308, X), "z": Z}
+    for method in (model.predict, model.contributions):
+        with pytest.raises(ValueError, match="row 3 of the table: the score is not a number"):
+            method(far)
 
 
 @pytest.mark.parametrize("delta", [1e300, 1e308])

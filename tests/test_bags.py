@@ -260,9 +260,9 @@ def test_the_band_spans_the_extremes_of_the_bags(bagged):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bags": 1}, "whole number of at least 2"),
-        ({"bags": 2.5}, "whole number of at least 2"),
-        ({"bags": "many"}, "whole number of at least 2"),
+        ({"bags": 1}, "whole number from 2 to 10000"),
+        ({"bags": 2.5}, "whole number from 2 to 10000"),
+        ({"bags": "many"}, "whole number from 2 to 10000"),
         ({"bags": np.ones((2, 300))}, "masks of true and false, got float64"),
         ({"bags": np.ones((2, 9), bool)}, "the masks have 9 rows, the table 300"),
         ({"bags": np.ones((2, 300), bool)}, "bag 0 has all rows; leave some out"),

@@ -239,7 +239,7 @@ def test_plots_and_reports_explain_why_an_effect_is_outside_its_band(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_boot": 3}, "n_boot must be a whole number of at least 10"),
+        ({"n_boot": 3}, "n_boot: expected a whole number from 10 to 1000000"),
         ({"longer": 0.5}, "longer must be a number of at least 1"),
         ({"random_state": "x"}, "random_state must be"),
     ],

@@ -46,6 +46,8 @@ def test_drawn_positions_count_the_rows_of_a_class():
 
 def test_a_fraction_that_selects_no_rows_is_refused():
     with pytest.raises(ValueError, match=r"bags: a fraction of 0\.1 selects no rows out of 4"):
+        draw_held_out(0.1, [4], 0, "bags")
+    with pytest.raises(ValueError, match="of every class, and the 2 classes have at most 2 rows"):
         draw_held_out(0.1, [2, 2], 0, "bags")
 
 

@@ -159,7 +159,9 @@ def test_intervals_do_not_depend_on_threads_and_can_be_pickled(fitted):
 def test_too_few_rows_give_infinite_intervals():
     table, y = make_table(8)
     model = cb.fit(table, y, [cb.Linear("x")], n_iter=5)
-    ends = model.intervals(table, y, folds=4, level=0.9).predict(table)
+    message = "level of 0.9 needs at least 9 rows .* 'cv\\+' has 8, .* or a level of at most 0.888"
+    with pytest.warns(UserWarning, match=message):
+        ends = model.intervals(table, y, folds=4, level=0.9).predict(table)
     assert np.all(np.isinf(ends["upper"]))
     assert np.all(np.isinf(ends["lower"]))
 

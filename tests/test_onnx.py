@@ -123,6 +123,17 @@ def test_one_row_and_no_rows():
     assert run(to_onnx(model), no_rows)["response"].shape == (0,)
 
 
+@pytest.mark.parametrize("missing", ["", "?", "??"])
+def test_text_that_means_missing_in_a_cell_that_is_not(missing):
+    """`predict` takes it for a level that training did not have."""
+    cells = np.array(["a", "b", None, "?"] * 20, dtype=object)
+    model = cb.fit({"g": np.where(cells == missing, "c", cells)}, np.arange(80.0) % 4, n_iter=50)
+    rows = {"g": np.array(["a", "", None, "?", "??", "???"], dtype=object)}
+    found = run(to_onnx(model, missing=missing), onnx_inputs(model, rows, missing=missing))
+    with pytest.warns(UserWarning, match="never seen"):
+        np.testing.assert_allclose(found["response"], model.predict(rows), rtol=1e-12)
+
+
 def test_metadata():
     found = {p.key: p.value for p in to_onnx(cases.loss_model("multinomial")).metadata_props}
     assert found["loss"] == "multinomial"

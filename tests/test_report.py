@@ -318,7 +318,7 @@ def test_bad_requests_are_refused(mixed, tmp_path):
         model.report(file, y=table["y"])
     with pytest.raises(TypeError, match="rows can only be used together with table="):
         model.report(file, rows=3)
-    with pytest.raises(ValueError, match="rows must be a whole number >= 0, got -1"):
+    with pytest.raises(ValueError, match="rows: expected a whole number from 0 to 1000000, got -1"):
         model.report(file, table, rows=-1)
     with pytest.raises(ValueError, match="class 'maybe' does not occur"):
         model.report(file, table, np.array(["maybe"] * len(table["u"])))

@@ -17,6 +17,7 @@ except ModuleNotFoundError as error:
         "cwboost.dask needs dask and distributed: pip install 'cwboost[dask]'", name=error.name
     ) from None
 
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.binning.rules import as_bins
 from cwboost.distributed.dask_shards import open_shards
 from cwboost.distributed.fit import TermOptions, check_named_pairs, fit_shards
@@ -34,6 +35,7 @@ from cwboost.progress import as_progress
 __all__ = ["DaskCWBClassifier", "DaskCWBRegressor", "fit"]
 
 
+@explain_unknown
 def fit(
     client: Client,
     table: Any,

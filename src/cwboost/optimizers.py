@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import is_number, is_one_of, is_whole
 
 from . import _core
 
@@ -214,7 +214,7 @@ class Hybrid(Optimizer):
             )
         if self.rewind not in (True, False):
             raise ValueError(f"Hybrid: rewind must be True or False, got {self.rewind!r}")
-        if self.then not in ("all", "training"):
+        if not is_one_of(self.then, ("all", "training")):
             raise ValueError(f"Hybrid: then must be 'all' or 'training', got {self.then!r}")
         return _core.Hybrid(
             self.rate, self.momentum, int(self.switch_after), bool(self.rewind), self.then == "all"

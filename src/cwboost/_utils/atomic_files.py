@@ -33,6 +33,8 @@ def check_name(file: Any) -> None:
     Traceback (most recent call last):
     ValueError: the name of a file or folder is empty; give a name, or '.' for the current folder
     """
+    if not isinstance(file, str | os.PathLike):
+        raise TypeError(f"expected the name of a file or folder, got {quote(file)}")
     try:
         name = os.fsencode(file)
     except UnicodeEncodeError:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Container, Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .text import quote
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -16,8 +19,64 @@ def is_whole(value: Any) -> TypeGuard[int]:
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value is a finite number. Booleans are not."""
-    real = isinstance(value, int | float | np.integer | np.floating)
-    return real and not isinstance(value, bool) and bool(np.isfinite(value))
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the range of floats
+        return False
+
+
+def is_flag(value: Any) -> TypeGuard[bool]:
+    """Return whether a value is True or False."""
+    return isinstance(value, bool | np.bool_)
+
+
+def is_one_of(value: Any, choices: Container[str]) -> TypeGuard[str]:
+    """Return whether a value is one of the texts that an argument can be; any value is allowed.
+
+    Examples
+    --------
+    >>> [is_one_of(value, ("column", "term")) for value in ("term", "rows", ["term"], None)]
+    [True, False, False, False]
+    """
+    return isinstance(value, str) and value in choices
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raise if an argument is not text that a file can hold.
+
+    Examples
+    --------
+    >>> check_text("title", 3)
+    Traceback (most recent call last):
+    TypeError: title: expected text, got 3
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected text, got {quote(value)}")
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{name}: {quote(value)} contains half a surrogate pair; use other text")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise if an argument is neither True nor False."""
+    if not is_flag(value):
+        raise TypeError(f"{name}: expected True or False, got {quote(value)}")
+
+
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise if an argument is not a whole number from low to high.
+
+    Examples
+    --------
+    >>> check_whole("n", 2.5, 2, 1000)
+    Traceback (most recent call last):
+    ValueError: n: expected a whole number from 2 to 1000, got 2.5
+    """
+    if not (is_whole(value) and low <= value <= high):
+        raise ValueError(
+            f"{name}: expected a whole number from {low} to {high}, got {quote(value)}"
+        )
 
 
 def as_real(value: Any) -> NDArray[np.float64]:
@@ -33,7 +92,10 @@ def as_real(value: Any) -> NDArray[np.float64]:
     found = np.asarray(value)
     if found.dtype.kind in "cmM":
         raise TypeError(f"expected real numbers, got {found.dtype}")
-    return found.astype(np.float64, copy=False)
+    try:
+        return found.astype(np.float64, copy=False)
+    except OverflowError:
+        raise ValueError("an integer is too large for a 64-bit float") from None
 
 
 def is_subclass(value: Any, parent: type) -> bool:

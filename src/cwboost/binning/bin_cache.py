@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import warnings
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 
 from cwboost._utils.atomic_files import replace_file
 from cwboost._utils.typed_fields import FieldError, Fields, parse_json, require
+from cwboost._utils.user_warnings import warn_user
 from cwboost.frames.saved_folder import map_file
 from cwboost.frames.table import BinFolder
 
@@ -83,10 +83,8 @@ class BinCache:
             with replace_file(path.with_suffix(".json")) as temporary:
                 temporary.write_text(json.dumps(header | {"crc32": check}), encoding="utf-8")
         except OSError as error:
-            warnings.warn(
+            warn_user(
                 f"{self._folder}: bins cannot be stored for later fits ({error.strerror or error})",
-                UserWarning,
-                stacklevel=2,
             )
             return bins
         self._verified.add((path, check))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cwboost import __version__
+from cwboost._utils.unknown_arguments import describe_unknown
 from cwboost.progress import Progress, QuietProgress, command_progress
 
 from .arguments import check_inputs, check_outputs
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
     progress: Progress = QuietProgress(sys.stderr)
     try:
-        options = make_parser().parse_args(arguments)
+        options, unknown = make_parser().parse_known_args(arguments)
+        if unknown:
+            options.parser.error(_describe_unknown(options, unknown))
         progress = command_progress(
             sys.stderr,
             quiet=getattr(options, "quiet", False),
@@ -86,6 +89,16 @@ def _run(options: argparse.Namespace, progress: Progress) -> int:
         code = COMMANDS[options.command].run(options, progress)
     sys.stdout.flush()
     return code
+
+
+def _describe_unknown(options: argparse.Namespace, unknown: Sequence[str]) -> str:
+    """Return a sentence on arguments that a command does not have."""
+    option = next((text for text in unknown if text.startswith("--")), None)
+    if option is None:
+        return f"unrecognized arguments: {' '.join(unknown)}"
+    known = [key.replace("_", "-") for key in vars(options) if key not in ("command", "parser")]
+    name = option.partition("=")[0]
+    return describe_unknown(f"cwboost {options.command}", name, known, "--{}")
 
 
 def _describe(error: OSError) -> str:

@@ -21,7 +21,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_flag, is_whole
+from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import describe_unknown
 from cwboost.explain.sizes import chosen_groups
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
@@ -74,6 +76,22 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     def __init__(self, **parameters: Any) -> None:
         for name, value in parameters.items():
             setattr(self, name, value)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as for all estimators of scikit-learn."""
+        known = self._get_param_names()
+        for name in params:
+            own, _, nested = name.partition("__")
+            if own not in known:
+                raise ValueError(describe_unknown(type(self).__name__, own, known))
+            value = params.get(own, getattr(self, own))
+            if nested and not hasattr(value, "set_params"):
+                raise ValueError(
+                    f"{name}: {own} is {quote(value)}, which has no parameters; pass an object, "
+                    "such as optimizer=cb.Plain(rate=0.1)"
+                )
+        super().set_params(**params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -171,7 +189,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
             raise stop.with_model(self._label_classes(stop.model)) from None
         self._store_model(self._with_suggestion(model, problem, held_out), n_iter)
         if self._n_iter_is_auto and has_validation:
-            warn_of_cap(model, self.patience, stacklevel=3)
+            warn_of_cap(model, self.patience)
         callbacks.end()
         return self
 
@@ -186,6 +204,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _check_warm_start(self, checkpoint: Any) -> None:
         """Raise if a warm start cannot be combined with the other arguments and parameters."""
+        check_flag("warm_start", self.warm_start)
         if checkpoint is not None and self.warm_start:
             raise ValueError("checkpoint= and warm_start=True are mutually exclusive")
         if self.bags is not None and self.warm_start:
@@ -444,7 +463,15 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
     @property
     def _excluded(self) -> list[str]:
         """Columns that get no term."""
-        return [self.exclude] if isinstance(self.exclude, str) else list(self.exclude or ())
+        if self.exclude is None:
+            return []
+        names = [self.exclude] if isinstance(self.exclude, str) else self.exclude
+        is_list = isinstance(names, Sequence | np.ndarray | set | frozenset)
+        if not is_list or not all(isinstance(name, str) for name in names):
+            raise TypeError(
+                f"exclude: expected the name of a column or a list of names, got {quote(names)}"
+            )
+        return list(names)
 
     def _learners(
         self,
@@ -481,7 +508,14 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _n_threads(self) -> int | None:
         """Return the `n_threads` of `cwboost.fit`."""
-        return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        if self.n_jobs is None:
+            return None
+        if not is_whole(self.n_jobs) or self.n_jobs == 0:
+            raise ValueError(
+                "n_jobs: expected None, a number of threads, or a negative number such as -1 for "
+                f"all cores; got {quote(self.n_jobs)}"
+            )
+        return int(effective_n_jobs(self.n_jobs))
 
     # --- the fitted model -------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import class_weights
 from cwboost.frames.columns import Floats, Labels
 from cwboost.losses import Loss, loss_for_classes
@@ -53,6 +54,7 @@ time_limit, random_state, n_jobs, verbose
     array(['no', 'yes'], dtype='<U3')
     """
 
+    @explain_unknown
     def __init__(
         self,
         *,
@@ -102,7 +104,8 @@ time_limit, random_state, n_jobs, verbose
         if reset:
             codes, self.classes_ = code_array(y)
             if len(self.classes_) < 2:
-                raise ValueError(f"y has only one class, {y[0]}; a classifier needs at least two")
+                found = f"only one class, {self.classes_[0]}" if len(y) else "no rows"
+                raise ValueError(f"y has {found}; a classifier needs at least two classes")
             return codes
         return code_array(y, self.classes_)[0]
 

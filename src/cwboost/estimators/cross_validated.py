@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from cwboost._utils.checks import check_flag
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.options import PolishWeight
 from cwboost.optimizers import Optimizer, as_optimizer
 from cwboost.selection.cv import cv
@@ -49,6 +51,7 @@ class _CrossValidated(CWBEstimator):
         groups : array of shape (n_samples,) or name of a column, optional
             Rows of a group are in the same fold. The column is then not a feature.
         """
+        check_flag("one_se", self.one_se)
         rows = read_roles(self, FitArguments(X, y, sample_weight, offset, exposure))
         table, codes, weights = self._read_rows(rows.X, rows.y, rows.sample_weight, reset=True)
         if len(codes) < 2:
@@ -171,6 +174,7 @@ class CWBRegressorCV(_CrossValidated, CWBRegressor):
     True
     """
 
+    @explain_unknown
     def __init__(
         self,
         loss: Any = "squared",
@@ -227,6 +231,7 @@ feature_names_in_
     True
     """
 
+    @explain_unknown
     def __init__(
         self,
         *,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.fit import fit
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, n_informative
@@ -144,7 +145,7 @@ def choose_tolerance(n: int, polish: Any, loss: Loss, *, pairs: bool) -> float:
     return TOLERANCE if n >= MANY_ROWS else 0.0
 
 
-def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:
+def warn_of_cap(model: Model, patience: int | None) -> None:
     """Warn if the validation risk was still falling when the largest number of iterations ended the
     fit."""
     if model.stopped != StopReason.n_iter_reached or patience is None:
@@ -157,9 +158,8 @@ def warn_of_cap(model: Model, patience: int | None, stacklevel: int) -> None:
     if late < NEGLIGIBLE * (risk[0] - risk[best]):
         return
     if model.n_iter - best < patience and best > model.path.switched_after:
-        warnings.warn(
+        warn_user(
             f"the validation risk was still falling after {model.n_iter} iterations; pass a larger "
             "n_iter, or an optimizer with a larger rate",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
         )

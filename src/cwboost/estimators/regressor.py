@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, as_loss, explained
 from cwboost.model.model import Model
@@ -104,6 +105,7 @@ class CWBRegressor(RegressorMixin, CWBEstimator):  # type: ignore[misc]
     array([1., 0.])
     """
 
+    @explain_unknown
     def __init__(
         self,
         loss: Any = "squared",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import is_number, is_one_of
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -71,7 +71,7 @@ def find_source(model: Model, source: str = "auto") -> str | None:
 
 def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> None:
     """Raise if the model has no band of this level, kind and source."""
-    if source not in SOURCES:
+    if not is_one_of(source, SOURCES):
         raise ValueError(f"source: expected one of {', '.join(map(repr, SOURCES))}, got {source!r}")
     found = find_source(model, source)
     if found is None:
@@ -89,7 +89,7 @@ def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> Non
         )
     if level is not None and not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
-    if kind not in ("pointwise", "simultaneous"):
+    if not is_one_of(kind, ("pointwise", "simultaneous")):
         raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
     if found == "bags" and (level is not None or kind == "simultaneous"):
         raise ValueError(

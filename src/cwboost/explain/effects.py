@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_whole
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -18,6 +18,7 @@ from cwboost.model.records import ColumnFacts
 from cwboost.model.scoring import output_labels
 from cwboost.model.term import Term, find_terms
 
+MAX_POINTS = 10_000_000  # of a curve
 PAIR_POINTS = 40  # points per numeric column of a pair
 
 
@@ -33,8 +34,7 @@ def effect(model: Model, which: str, n: int = 200) -> ResultTable:
 
 def check_points(n: Any, what: str) -> None:
     """Raise if n is not a number of points."""
-    if not is_whole(n) or n < 2:
-        raise ValueError(f"{what}: n must be a whole number of at least 2, got {n!r}")
+    check_whole(f"{what}: n", n, 2, MAX_POINTS)
 
 
 def effect_grid(model: Model, terms: Sequence[Term], n: int) -> list[Any]:

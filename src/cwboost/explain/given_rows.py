@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost.frames.aligned import read_weights, read_y
+from cwboost.frames.aligned import check_present, read_weights, read_y
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
@@ -29,6 +29,7 @@ def read_rows(model: Model, rows: Mapping[str, Any], needs_y: bool = True) -> Gi
     data = read(rows["table"])
     settings = model.settings
     w = read_weights(settings.weights if rows["weights"] is None else rows["weights"], data)
+    check_present(w)
     if not needs_y:
         return GivenRows(data, np.empty(0), w, np.zeros((data.n_rows, model.n_outputs)))
     y = rows["y"] if rows["y"] is not None else settings.target

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost import _core
+from cwboost._utils.checks import is_one_of
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
@@ -50,7 +51,7 @@ def importance(
 ) -> dict[str, Any]:
     """See Model.importance."""
     kind = check_kind(kind)
-    if by not in ("column", "term"):
+    if not is_one_of(by, ("column", "term")):
         raise ValueError(f"by: expected 'column' or 'term', got {by!r}")
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
@@ -79,7 +80,7 @@ def importance(
 def check_kind(kind: Any) -> str:
     """Return the kind of importance by its first name; raise if there is no such kind."""
     kind = OTHER_NAMES.get(kind, kind) if isinstance(kind, str) else kind
-    if kind not in KINDS:
+    if not is_one_of(kind, KINDS):
         names = ", ".join(map(repr, KINDS))
         raise ValueError(f"importance: kind must be one of {names}; got {kind!r}")
     return str(kind)

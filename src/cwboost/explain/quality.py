@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost.binning.number_statistics import weighted_quantile
-from cwboost.frames.aligned import read_weights, read_y
+from cwboost.frames.aligned import check_present, read_weights, read_y
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.losses import EvaluatedRows
@@ -33,6 +33,7 @@ def evaluate_rows(
     """Return the rows of a table with their true y and the predictions of a model."""
     values, _ = read_y(y, data, model.loss, model.classes or None)
     w = read_weights(weights, data)
+    check_present(w)
     score = model.predict(data, kind="score", offset=offset, exposure=exposure)
     score = score.reshape(len(values), -1)
     response = model.loss.response(score).reshape(len(values), -1)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.checks import is_one_of
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_has_path
@@ -118,7 +119,7 @@ def traces(model: Model, kind: str = "size", n: int = FRAMES) -> Traces:
     >>> found.sizes["x"][[0, 1, 20]].round(2), len(found.chosen["x"])
     (array([0.  , 0.1 , 0.88]), 20)
     """
-    if kind not in ("size", "deviation", "range"):
+    if not is_one_of(kind, ("size", "deviation", "range")):
         raise ValueError(f"kind must be 'size', 'deviation' or 'range', got {kind!r}")
     iterations = key_iterations(model, n)
     sizes = {}

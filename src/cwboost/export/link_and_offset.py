@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cwboost._utils.checks import is_one_of
 from cwboost.model.model import Model
 
 
@@ -22,7 +23,7 @@ def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> st
     to : str
         The name of the export, for the error if it cannot write the link.
     """
-    if kind not in ("response", "score"):
+    if not is_one_of(kind, ("response", "score")):
         raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
     if kind == "score":
         return "identity"

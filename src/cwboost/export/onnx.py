@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.checks import check_text, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
@@ -53,7 +55,8 @@ def to_onnx(
         Type of the numeric inputs. Floats have only 7 digits, so a value may fall on the other
         side of a step. The graph computes in double either way.
     missing : str
-        The text that means a missing cell in string inputs.
+        The text that means a missing cell in string inputs. Where a cell may hold this text and
+        is not missing, pass another text; `onnx_inputs` tells the two apart.
     offset, exposure : str, optional
         Names of further inputs, by default the columns that the model was fitted with. With
         several classes the offset has the shape (rows, classes). offset=0 or exposure=1 means none.
@@ -71,8 +74,7 @@ def to_onnx(
     >>> session.run(["response"], onnx_inputs(model, {"g": ["b", "a"]}))[0].round(2)
     array([1., 0.])
     """
-    if numbers not in ("double", "float"):
-        raise ValueError(f"numbers must be 'double' or 'float', got {numbers!r}")
+    _check_options(numbers, missing)
     link = checked_link(model, kind, LINKS, "ONNX")
     fixed = fixed_columns(model, offset, exposure)
     if len(fixed.offset) > 1:
@@ -86,6 +88,12 @@ def to_onnx(
             f"{quote(error.object)} has half a surrogate pair, which ONNX cannot hold; rename it"
         ) from None
     return graph
+
+
+def _check_options(numbers: Any, missing: Any) -> None:
+    if not is_one_of(numbers, ("double", "float")):
+        raise ValueError(f"numbers must be 'double' or 'float', got {numbers!r}")
+    check_text("missing", missing)
 
 
 def write_onnx(model: Model, file: Any, **options: Any) -> None:
@@ -113,20 +121,32 @@ def onnx_inputs(
     >>> onnx_inputs(model, {"g": ["b", None], "other": [1, 2]})
     {'g': array(['b', ''], dtype=object)}
     """
+    _check_options(numbers, missing)
     data, fixed, out = read(table), fixed_columns(model, offset, exposure), {}
-    real = np.float64 if numbers == "double" else np.float32
-    for name, is_number in _columns(pieces_of(model), fixed).items():
+    real, pieces = np.float64 if numbers == "double" else np.float32, pieces_of(model)
+    for name, is_number in _columns(pieces, fixed).items():
         column = data[name]
         if is_number and isinstance(column, Numbers):
             out[name] = column.values.astype(real)
         elif is_number:
             raise TypeError(f"column {name!r}: expected numbers, got text")
         else:
-            labels: Labels = column.labels()
-            cells = labels.to_cells()
-            cells[labels.missing] = missing
-            out[name] = cells
+            axes = (axis for p in pieces for axis in p.axes if axis.column == name)
+            known = {level for axis in axes for level in axis.levels}
+            out[name] = _texts(column.labels(), missing, known)
     return out
+
+
+def _texts(labels: Labels, missing: str, known: set[str]) -> NDArray[np.object_]:
+    """Return the text of every row. The graph takes the text `missing` for a missing cell, so a
+    cell that has this text gets another text that is not one of the `known` levels."""
+    unknown = "?"
+    while unknown in known or unknown == missing:
+        unknown += "?"
+    levels = tuple(unknown if level == missing else level for level in labels.levels)
+    cells = replace(labels, levels=levels).to_cells()
+    cells[labels.missing] = missing
+    return cells
 
 
 def _columns(pieces: list[TermPieces], fixed: FixedColumns) -> dict[str, bool]:

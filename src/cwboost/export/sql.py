@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost.model.model import Model
 from cwboost.model.pieces import pieces_of
 from cwboost.model.scoring import output_labels
@@ -92,11 +94,22 @@ def to_sql(
       "score" AS "response"
     FROM model_scores
     """
-    if dialect not in DIALECTS:
+    if not is_one_of(dialect, DIALECTS):
         raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {dialect!r}")
+    for argument, names in (("table", table), ("keep", keep)):
+        _check_names(argument, names)
     link = checked_link(model, kind, LINKS, "SQL")
     query = _Query(model, dialect, table, keep, fixed_columns(model, offset, exposure))
     return query.write(link if kind == "response" else None)
+
+
+def _check_names(argument: str, names: Any) -> None:
+    """Raise if an argument is neither a name nor a list of names; a table needs at least one."""
+    several = not isinstance(names, str) and isinstance(names, Sequence)
+    if several and all(isinstance(name, str) for name in names) and (names or argument == "keep"):
+        return
+    if not isinstance(names, str):
+        raise TypeError(f"{argument}: expected a name or a list of names, got {quote(names)}")
 
 
 def write_sql(model: Model, file: Any, **options: Any) -> None:

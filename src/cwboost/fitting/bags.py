@@ -45,6 +45,7 @@ from .problem import FitProblem
 from .stages import lowest_risk, n_stages, with_pairs, without_pairs
 from .starting_point import StartingPoint
 
+MAX_BAGS = 10_000
 LEFT_OUT = 0.2  # default fraction of the rows that a bag leaves out
 Masks = NDArray[np.bool_]
 
@@ -56,11 +57,11 @@ def check_bags(
     bags: Any, validation: Any, callback: Any, checkpoint: Any, min_rows_per_bin: Any
 ) -> None:
     """Raise if `bags` or an argument that it excludes is wrong."""
-    is_number_of_bags = is_whole(bags) and bags >= 2
+    is_number_of_bags = is_whole(bags) and 2 <= bags <= MAX_BAGS
     if not is_number_of_bags and (np.ndim(bags) != 2 or np.shape(bags)[0] < 2):
         raise ValueError(
-            "bags: expected a whole number of at least 2, or masks of shape (bags, n) that mark "
-            f"the rows of each bag; got {bags!r}"
+            f"bags: expected a whole number from 2 to {MAX_BAGS}, or masks of shape (bags, n) that "
+            f"mark the rows of each bag; got {bags!r}"
         )
     if not is_number_of_bags and validation is not None:
         raise ValueError(

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress
@@ -31,6 +30,7 @@ from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.fingerprint import fingerprint
 from cwboost._utils.text import quote
 from cwboost._utils.typed_fields import FieldError, Fields, parse_json, require
+from cwboost._utils.user_warnings import warn_user
 from cwboost.model.model import Model
 from cwboost.model.path import Path
 from cwboost.model.term import with_coefficients
@@ -216,11 +216,10 @@ class Checkpoint:
         except OSError as error:
             if not self._warned:
                 self._warned = True
-                warnings.warn(
+                warn_user(
                     f"checkpoint {self}: it could not be written ({error.strerror or error}); "
                     "the fit continues and will try again",
                     RuntimeWarning,
-                    stacklevel=7,
                 )
         return max(MIN_PAUSE, PAUSE_FACTOR * (time.perf_counter() - began))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import garbage_collection_paused
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.binning.rules import as_bins
 from cwboost.losses import as_loss
 from cwboost.model.model import Model
@@ -29,6 +30,7 @@ from .stages import boost_stages, last_stage
 from .starting_point import StartingPoint
 
 
+@explain_unknown
 def fit(
     table: Any,
     y: Any = None,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import count
 from cwboost.binning.min_rows import LocalMinRows, MinRows
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample
@@ -422,9 +423,12 @@ def draw_held_out(
     rng = np.random.default_rng(seed)
     out = [rng.permutation(n)[: int(np.floor(fraction * n + 0.5))] for n in counts]
     if not any(map(len, out)):
+        none = f"{argument}: a fraction of {fraction:g} selects no rows"
+        if len(counts) == 1:
+            raise ValueError(f"{none} out of {counts[0]}; use a larger fraction")
         raise ValueError(
-            f"{argument}: a fraction of {fraction:g} selects no rows out of {sum(counts)}; use a "
-            "larger fraction"
+            f"{none}, because it is taken of every class, and the {len(counts)} classes have at "
+            f"most {count(max(counts), 'row')} each; mark rows yourself, or merge classes"
         )
     return out
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
@@ -60,6 +61,7 @@ class Margin(NamedTuple):
     n_levels: int | None  # levels that a term of the column would have; None if it is numeric
 
 
+@explain_unknown
 def rank_interactions(
     model: Model,
     table: Any,

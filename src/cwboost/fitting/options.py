@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
 from cwboost._utils.cores import check_threads
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
@@ -61,11 +61,11 @@ class FitOptions(NamedTuple):
         `check` does the rest when the rows are known.
         """
         optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
-        if search not in SEARCHES:
+        if not is_one_of(search, SEARCHES):
             raise ValueError(
                 f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
             )
-        if not isinstance(polish, PolishWeight) and polish != "repeat":
+        if not (isinstance(polish, PolishWeight) or is_one_of(polish, ("repeat",))):
             check_polish(polish)
         if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
             raise ValueError(f"tolerance: expected a number from 0 to below 1, got {tolerance!r}")
@@ -88,8 +88,8 @@ class FitOptions(NamedTuple):
 
 def check_polish(polish: Any) -> None:
     """Raise if the argument `polish` is wrong."""
-    if polish not in (None, False, True, "auto"):
-        also = "" if polish == "repeat" else " ('repeat' in fits)"
+    if not (polish is None or is_flag(polish) or is_one_of(polish, ("auto",))):
+        also = "" if is_one_of(polish, ("repeat",)) else " ('repeat' in fits)"
         raise ValueError(f"polish: expected 'auto', True or None{also}, got {polish!r}")
 
 

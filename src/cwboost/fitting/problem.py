@@ -8,7 +8,6 @@ a fit does its work (see fit.py).
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -19,6 +18,7 @@ import numpy as np
 from cwboost import _core
 from cwboost._core import ALL_PART, SLOT_F, SLOT_H, SLOT_R, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.memory import garbage_collection_paused
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
@@ -420,7 +420,7 @@ def _warn_of_divergence(model: Model) -> None:
         )
     else:
         return
-    warnings.warn(message, RuntimeWarning, stacklevel=6)
+    warn_user(message, RuntimeWarning)
 
 
 def _facts(summary: ColumnSummary, spread: Spread | None) -> ColumnFacts:

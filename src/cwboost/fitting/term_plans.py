@@ -7,13 +7,13 @@ learners that state no df their default. What each kind of learner makes of a co
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.summary import ColumnSummary, Sample, summarize
 from cwboost.frames.table import Table
 from cwboost.terms.learners import Learner, Missing
@@ -126,10 +126,8 @@ def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Lea
         elif (other := learner.when_constant()) is learner or other not in kept:
             kept.append(other)
     if dropped:
-        warnings.warn(
+        warn_user(
             "constant in the training rows and therefore left out: " + ", ".join(dropped),
-            UserWarning,
-            stacklevel=5,
         )
     return kept
 

@@ -121,6 +121,14 @@ def read_weights(weights: Any, table: Table, argument: str = "weights") -> Float
     return values
 
 
+def check_present(weights: Floats) -> None:
+    """Raise if no row has a weight, so that nothing can be averaged over the rows."""
+    if not len(weights):
+        raise ValueError("the table has no rows")
+    if not weights.any():
+        raise ValueError("weights: all are zero; at least one row must have a positive weight")
+
+
 def read_offset(table: Table, offset: Any, exposure: Any, loss: LossTraits) -> Floats:
     """Return (n, q) offsets: the given offset plus the logarithm of the exposure."""
     shape = table.n_rows, loss.n_outputs

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
-from cwboost._utils.checks import as_real, is_number, is_whole
+from cwboost._utils.checks import as_real, is_number, is_one_of, is_whole
 from cwboost._utils.text import quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
@@ -41,7 +41,7 @@ LEAST_SHARE = 1e-9  # of the largest mass; coefficients without rows follow thei
 
 def apply(model: Model, what: str, term: str, **parameters: Any) -> Model:
     """See Model.edit."""
-    if what not in EDITS:
+    if not is_one_of(what, EDITS):
         raise ValueError(f"edit: expected one of {', '.join(map(repr, EDITS))}, got {what!r}")
     return EDITS[what](model, term, **parameters)
 

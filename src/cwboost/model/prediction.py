@@ -49,7 +49,7 @@ class PiecewiseSum(NamedTuple):
 class Findings:
     """What was noticed in the rows."""
 
-    not_a_number: int = -1  # first row whose score is NaN; -1 if none is
+    not_a_number: int = -1  # first row whose score, or an effect, is NaN; -1 if none is
     unseen: dict[str, int] = field(default_factory=dict)  # per column, rows with unseen levels
     beyond: dict[str, int] = field(default_factory=dict)  # rows far outside the training range
 
@@ -82,7 +82,9 @@ class Predictor:
     def write(self, table: Table, effects: Floats, n_threads: int) -> Findings:
         """Write the effect of every term to its part of (terms, n, q)."""
         if not self._others:
-            return self._separate.run(table, effects, False, n_threads)
+            found = self._separate.run(table, effects, False, n_threads)
+            found.not_a_number = _first_nan(effects)
+            return found
         compiled = np.empty((len(self._pieces), *effects.shape[1:]))
         found = self._separate.run(table, compiled, False, n_threads)
         next_compiled = iter(compiled)
@@ -90,6 +92,7 @@ class Predictor:
             for k, (name, term) in enumerate(self.terms.items()):
                 known = name in self._pieces
                 effects[k] = next(next_compiled) if known else self._evaluate(term, table, found)
+        found.not_a_number = _first_nan(effects)
         return found
 
     @cached_property
@@ -129,6 +132,15 @@ class Predictor:
                 if far := int(np.sum((numbers < low) | (numbers > high))):
                     found.beyond[column.name] = far
         return term.effect_at(values)
+
+
+def _first_nan(effects: Floats) -> int:
+    """Return the first row of (terms, n, q) effects of which one is NaN; -1 if none is."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(effects.sum()):  # faster than looking at every effect
+            return -1
+    wrong = np.isnan(effects).any(axis=(0, 2))
+    return int(np.argmax(wrong)) if wrong.any() else -1
 
 
 def far_limits(facts: ColumnFacts) -> tuple[float, float]:

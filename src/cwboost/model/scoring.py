@@ -6,7 +6,6 @@ return. Does not know how effects are evaluated (see prediction.py).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import count
+from cwboost._utils.user_warnings import warn_user
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
@@ -67,11 +67,7 @@ def predict_rows(
     """Return predictions as `Model.predict` does, with findings in place of warnings."""
     score = read_offsets(model, table, offset, exposure)
     found = add_effects(model, table, score, threads_for(n_threads, table.n_rows))
-    if found.not_a_number >= 0:
-        raise ValueError(
-            f"row {found.not_a_number} of the table: the score is not a number; the row is too "
-            "far from the training rows"
-        )
+    _refuse_nan(found)
     values = model.loss.predict(score, kind)
     if np.shape(values)[:1] != (table.n_rows,):
         raise ValueError(
@@ -80,6 +76,14 @@ def predict_rows(
             "row of values per row"
         )
     return Predictions(values, found)
+
+
+def _refuse_nan(found: Findings) -> None:
+    if found.not_a_number >= 0:
+        raise ValueError(
+            f"row {found.not_a_number} of the table: the score is not a number; the row is too "
+            "far from the training rows"
+        )
 
 
 def write_effects(
@@ -91,23 +95,20 @@ def write_effects(
     """
     check_threads(n_threads)
     found = model.predictor.write(table, effects, threads_for(n_threads, table.n_rows))
-    warn_of(found, stacklevel=4)
+    _refuse_nan(found)
+    warn_of(found)
 
 
-def warn_of(found: Findings, stacklevel: int = 3) -> None:
+def warn_of(found: Findings) -> None:
     """Warn of the number of rows, by column, that are unlike the training rows."""
     if found.unseen:
-        warnings.warn(
+        warn_user(
             f"levels never seen in training, taken as average (effect 0): {_rows(found.unseen)}",
-            UserWarning,
-            stacklevel=stacklevel,
         )
     if found.beyond:
-        warnings.warn(
+        warn_user(
             "numbers beyond the range of the training rows by more than a tenth of it, where "
             f"effects are extrapolated: {_rows(found.beyond)}",
-            UserWarning,
-            stacklevel=stacklevel,
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.text import quote_names
+from cwboost._utils.text import quote, quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.plan import Plan
 
@@ -89,6 +89,8 @@ class Term:
 
 def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
     """Return the term of this name, or all terms of the column of this name."""
+    if not isinstance(which, str):
+        raise TypeError(f"expected the name of one term or column, got {quote(which)}")
     if which in terms:
         return [terms[which]]
     found = [t for t in terms.values() if t.columns == (which,)]

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.explain.shapes import Shape
 from cwboost.frames.result_table import ResultTable
 
@@ -52,6 +53,9 @@ class ComparisonDisplay(EffectDisplay):
             As for `EffectDisplay.from_estimator`: scale, output, table, view, max_levels, sort,
             labels, target, n. The distribution of the rows is the one of the first model.
         """
+        given: Any = models
+        if not isinstance(given, Mapping):
+            raise TypeError(f"expected a mapping of names to models, got {quote(given)}")
         if not models:
             raise ValueError("expected at least one model")
         if "parts" in options:

@@ -11,6 +11,7 @@ from cwboost.selection.cv_result import CV
 from cwboost.selection.metrics import RISK
 
 from .display import DEFERRED, Display
+from .inputs import check_options
 from .mpl import Axes, Line2D, Patch
 from .plot import save_display
 from .style import (
@@ -71,6 +72,7 @@ class CVDisplay(Display):
             Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
+        check_options(log=log, ax=ax)
         display = cls(cv, log=use_log_axis(log, cv.n_iter))
         return display.drawn(ax)
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cwboost._utils.checks import is_one_of
 from cwboost._utils.text import readable_number
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
@@ -128,7 +129,7 @@ class EffectScale:
     target: str | None = None
 
     def __post_init__(self) -> None:
-        if self.scale not in ("score", "response", "ratio"):
+        if not is_one_of(self.scale, ("score", "response", "ratio")):
             raise ValueError(f"scale must be 'score', 'response' or 'ratio', got {self.scale!r}")
         if self.scale == "ratio" and self.link not in ("logit", "log"):
             raise ValueError(

@@ -32,7 +32,7 @@ from .effect_curve import CurveDrawing
 from .effect_drawing import EffectDrawing
 from .effect_levels import LevelsDrawing
 from .effect_surface import SurfaceDrawing
-from .inputs import as_model, as_rows
+from .inputs import as_model, as_rows, check_options
 from .mpl import Axes
 from .style import cwboost_style, make_axes
 
@@ -146,11 +146,15 @@ class EffectDisplay(Display):
             Level of the band (default 0.95). The band of an average of bags has no level.
         ax : matplotlib axes, optional
         """
+        check_options(
+            parts=parts, sort=sort, max_levels=max_levels, labels=labels, target=target, n=n, ax=ax
+        )
         rows, model = as_rows(model, table), as_model(model)
-        kind_of_band = "pointwise" if band == "auto" else band
+        is_auto = isinstance(band, str) and band == "auto"
+        kind_of_band = "pointwise" if is_auto else band
         if kind_of_band is None and level is not None:
             raise ValueError("level= is the level of a band; leave it out or set band=")
-        if band not in ("auto", None) or level is not None:
+        if not (band is None or is_auto) or level is not None:
             check_band(model, level, kind_of_band)
         scaled = EffectScale(model, scale, target)
         whole_range = isinstance(view, str) and view == "all"

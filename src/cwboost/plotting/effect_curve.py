@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cwboost._utils.checks import as_real
+from cwboost._utils.text import quote
 from cwboost.explain.shapes import Shape, view
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
@@ -51,9 +53,7 @@ class CurveDrawing(EffectDrawing):
             raise ValueError(f"view must be 'auto', 'all' or (low, high), got {wanted!r}")
         shown = (float(at[0]), float(at[-1])) if len(at) else (0.0, 1.0)
         if not isinstance(wanted, str):
-            shown = (float(wanted[0]), float(wanted[1]))
-            if not shown[0] < shown[1]:
-                raise ValueError(f"view: expected low < high, got {wanted!r}")
+            shown = _as_range(wanted)
         elif wanted == "auto":
             shown = view(*shown, spread)
         ends = describe_hidden_ends(shown, (at[0], at[-1])) if len(at) else ""
@@ -195,3 +195,16 @@ class CurveDrawing(EffectDrawing):
 def _with_neighbours(marks: Any) -> Any:
     """Return marks of the marked points and of their neighbours."""
     return marks | np.append(marks[1:], False) | np.append(False, marks[:-1])
+
+
+def _as_range(wanted: Any) -> tuple[float, float]:
+    """Return the range (low, high) that the user wants to see."""
+    try:
+        found = as_real(wanted)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (2,) or not found[0] < found[1]:
+        raise ValueError(
+            f"view: expected 'auto', 'all' or (low, high) with low < high, got {quote(wanted)}"
+        )
+    return float(found[0]), float(found[1])

@@ -15,7 +15,7 @@ from .drawing_data import (
     one_line,
 )
 from .effect import EffectDisplay
-from .inputs import as_model, as_rows
+from .inputs import as_model, as_rows, check_options
 from .mpl import Line2D
 from .style import (
     DASHES,
@@ -92,6 +92,7 @@ class EffectsDisplay(Display):
             As for `EffectDisplay.from_estimator`.
         figure : matplotlib figure or subfigure, optional
         """
+        check_options(max_effects=max_effects, share_scale=share_scale, figure=figure)
         rows, model = as_rows(model, table), as_model(model)
         order = list(panels(model))
         displays = {

@@ -20,7 +20,7 @@ from .drawing_data import (
     signed,
     waterfall,
 )
-from .inputs import as_model, as_rows
+from .inputs import as_model, as_rows, check_options
 from .mpl import Axes
 from .style import (
     BLUE,
@@ -109,6 +109,7 @@ class ExplanationDisplay(Display):
             What is predicted, for the title of the axis.
         ax : matplotlib axes, optional
         """
+        check_options(max_bars=max_bars, labels=labels, target=target, ax=ax)
         rows, model = as_rows(model, table), as_model(model)
         data = explain(model, rows, row, offset=offset, exposure=exposure)
         scaled = EffectScale(model, "score", target)

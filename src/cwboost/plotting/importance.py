@@ -13,7 +13,7 @@ from cwboost.explain.importance import KINDS, check_kind, size_words
 from cwboost.frames.result_table import ResultTable
 
 from .display import Display
-from .inputs import as_model
+from .inputs import as_model, check_options
 from .mpl import Axes
 from .style import (
     BLUE,
@@ -92,6 +92,7 @@ class ImportanceDisplay(Display):
         **rows
             Further arguments of `Model.importance`: table, y, weights, repeats, folds, ...
         """
+        check_options(max_bars=max_bars, labels=labels, ax=ax)
         model, kind = as_model(model), check_kind(importance)
         found = model.importance(kind, by=by, **rows)
         errors = None

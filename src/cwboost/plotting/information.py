@@ -10,6 +10,7 @@ from cwboost.frames.result_table import ResultTable
 from cwboost.uncertainty.information import CRITERIA, Information
 
 from .display import Display
+from .inputs import check_options
 from .mpl import Axes
 from .style import (
     BLUE,
@@ -65,6 +66,7 @@ class InformationDisplay(Display):
             Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
+        check_options(log=log, ax=ax)
         display = cls(information, log=use_log_axis(log, len(information.path) - 1))
         return display.drawn(ax)
 

@@ -1,12 +1,20 @@
-"""Converts what displays accept: a model or a fitted estimator, and rows as either reads them."""
+"""Converts and checks what displays accept: a model or a fitted estimator, rows, and options."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from cwboost._utils.checks import check_flag, check_text, check_whole
+from cwboost._utils.text import quote
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
 from cwboost.model.model import Model
+
+from .display import DEFERRED
+
+MAX_SHOWN = 10_000_000  # bars, levels, points
+FLAGS = ("parts", "sort", "share_scale")
 
 
 def as_model(model: Any) -> Model:
@@ -32,3 +40,31 @@ def as_rows(model: Any, table: Any) -> Table | None:
         return None
     rows: Table = model.as_table(table) if hasattr(model, "as_table") else read(table)
     return rows
+
+
+def check_options(**options: Any) -> None:
+    """Raise if an option of a display, given by its name, has a value that cannot be drawn."""
+    for name, value in options.items():
+        if name == "n" or name.startswith("max_"):
+            check_whole(name, value, 2 if name == "n" else 1, MAX_SHOWN)
+        elif name in FLAGS:
+            check_flag(name, value)
+        elif value is None or value is DEFERRED:
+            continue
+        elif name == "log":
+            check_flag(name, value)
+        elif name == "target":
+            check_text(name, value)
+        elif name == "labels":
+            _check_labels(value)
+        elif name == "ax" and not hasattr(value, "get_xlim"):
+            raise TypeError(f"ax: expected matplotlib axes, got {quote(value)}")
+        elif name == "figure" and not hasattr(value, "subplots"):
+            raise TypeError(f"figure: expected a matplotlib figure, got {quote(value)}")
+
+
+def _check_labels(labels: Any) -> None:
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"labels: expected a mapping of names to text, got {quote(labels)}")
+    for name, text in labels.items():
+        check_text(f"labels[{quote(name)}]", text)

@@ -10,7 +10,7 @@ from cwboost.frames.result_table import ResultTable
 from cwboost.model.records import Ranking
 
 from .display import Display
-from .inputs import as_model
+from .inputs import as_model, check_options
 from .mpl import Axes, Patch
 from .style import (
     BLUE,
@@ -66,6 +66,7 @@ class InteractionsDisplay(Display):
             Number of pairs, the best ones.
         ax : matplotlib axes, optional
         """
+        check_options(max_bars=max_bars, ax=ax)
         ranking = model if isinstance(model, Ranking) else as_model(model).interactions
         if ranking is None:
             raise ValueError(

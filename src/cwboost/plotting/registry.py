@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from cwboost._utils.checks import is_one_of
+
 DEFAULT = "effects"
 # By kind, the display class or where it is: "module:class" within this package.
 DISPLAYS: dict[str, Any] = {
@@ -24,7 +26,7 @@ DISPLAYS: dict[str, Any] = {
 
 def find_display(kind: str) -> Any:
     """Return the display class of a kind of plot; raise ValueError if the kind is unknown."""
-    if kind not in DISPLAYS:
+    if not is_one_of(kind, DISPLAYS):
         known = ", ".join(map(repr, DISPLAYS))
         raise ValueError(f"kind must be one of {known}, got {kind!r}")
     found = DISPLAYS[kind]

@@ -12,7 +12,7 @@ from cwboost.model.model import Model
 from cwboost.model.path_checks import check_not_averaged
 
 from .display import Display
-from .inputs import as_model
+from .inputs import as_model, check_options
 from .mpl import Axes, Line2D
 from .style import (
     BLUE,
@@ -67,6 +67,7 @@ class RiskDisplay(Display):
             can be seen; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
+        check_options(log=log, ax=ax)
         model = as_model(model)
         check_not_averaged(model, "the plot of the risk")
         display = cls(model, log=use_log_axis(log, model.n_iter))

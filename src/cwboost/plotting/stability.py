@@ -7,10 +7,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from cwboost._utils.checks import is_one_of
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.stability import Stability
 
 from .display import Display
+from .inputs import check_options
 from .mpl import Axes
 from .style import (
     BLUE,
@@ -89,8 +91,9 @@ class StabilityDisplay(Display):
         labels : mapping of column to text, optional
         ax : matplotlib axes, optional
         """
-        if kind not in ("frequency", "path"):
+        if not is_one_of(kind, ("frequency", "path")):
             raise ValueError(f"kind must be 'frequency' or 'path', got {kind!r}")
+        check_options(max_names=max_names, labels=labels, ax=ax)
         display = cls(stability, kind=kind, max_names=max_names, labels=labels)
         return display.drawn(ax)
 

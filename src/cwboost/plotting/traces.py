@@ -13,7 +13,7 @@ from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
 
 from .display import Display
-from .inputs import as_model
+from .inputs import as_model, check_options
 from .mpl import Axes, FixedLocator, LineCollection
 from .style import (
     DASHES,
@@ -105,6 +105,7 @@ class TracesDisplay(Display):
             Compute the sizes after about n iterations.
         ax : matplotlib axes, optional
         """
+        check_options(max_terms=max_terms, log=log, labels=labels, n=n, ax=ax)
         model = as_model(model)
         display = cls(
             model, traces(model, kind, n), kind=kind, max_terms=max_terms, labels=labels,

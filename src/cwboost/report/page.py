@@ -17,8 +17,9 @@ from importlib.resources import files
 from typing import Any
 
 from cwboost._utils.atomic_files import check_file, replace_file
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_text, check_whole
 from cwboost._utils.text import quote_names
+from cwboost._utils.user_warnings import warn_user
 from cwboost.explain.quality import evaluate_rows
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
@@ -30,6 +31,7 @@ from .packed_terms import pack_terms
 from .path_frames import path_frames
 
 MAX_BYTES = 3_000_000
+MAX_ROWS = 1_000_000  # that readers can choose from
 SCRIPTS = (  # joined into one script, in this order
     "evaluate.js", "elements.js", "charts.js", "model.js", "overview.js", "growth.js", "effects.js",
     "prediction_section.js", "page.js",
@@ -50,13 +52,14 @@ def report(
 ) -> None:
     """See Model.report."""
     check_file(file)
+    check_whole("report: rows", rows, 0, MAX_ROWS)
     others = {"y": y, "weights": weights, "offset": offset, "exposure": exposure}
     given = others | {"rows": rows or None}
     needs_table = [name for name, value in given.items() if value is not None]
     if table is None and needs_table:
         raise TypeError(f"report: {', '.join(needs_table)} can only be used together with table=")
-    if not is_whole(rows) or rows < 0:
-        raise ValueError(f"report: rows must be a whole number >= 0, got {rows!r}")
+    if title is not None:
+        check_text("report: title", title)
     data = None if table is None else read(table)
     if data is not None:
         _check_columns(model, data)
@@ -77,6 +80,8 @@ def _check_columns(model: Model, data: Table) -> None:
     if lacking:
         names = quote_names(lacking)
         raise ValueError(f"report: the table lacks the columns {names}; it has {data.shown}")
+    if not data.n_rows:
+        raise ValueError("report: the table has no rows; leave it out to report the model alone")
 
 
 def _judged(
@@ -120,11 +125,9 @@ def _page(model: Model, rows: ReportRows, title: str) -> str:
     page = filled()
     size = len(page.encode())
     if size > MAX_BYTES:
-        warnings.warn(
+        warn_user(
             f"the report has {size / 1e6:.1f} MB and may open slowly, because the model has many "
             "coefficients or long names",
-            UserWarning,
-            stacklevel=4,
         )
     return page
 

@@ -4,15 +4,16 @@ several folds, and the number of iterations that is best.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import check_flag, is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.options import as_seed, check_counts, check_polish
 from cwboost.fitting.preparation import read_all, reading
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
@@ -29,6 +30,7 @@ MAX_EVALUATIONS = 1_000_000  # rows times iterations of a fold at which a metric
 MIN_POINTS = 50  # iterations at which it is computed at any rate
 
 
+@explain_unknown
 def cv(
     table: Any,
     y: Any = None,
@@ -126,6 +128,8 @@ def cv(
     optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
     check_counts(n_iter, None, None, n_threads)
     check_polish(polish)
+    for name, flag in {"keep_models": keep_models, "one_se": one_se}.items():
+        check_flag(name, flag)
     most = _max_iterations(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
         raise ValueError(f"every must be a whole number > 0, got {every!r}")
@@ -206,4 +210,4 @@ def _warn_at_edge(result: CV, extension_requested: bool) -> None:
         )
     else:
         return
-    warnings.warn(message, UserWarning, stacklevel=3)
+    warn_user(message)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
 from cwboost.fitting.polish.polish import polish_like
@@ -28,6 +29,7 @@ from .grouping import By, check_by, names_by
 LONGER = 10  # the second fit may run this multiple of the first, if early stopping ends it
 
 
+@explain_unknown
 def deselect(
     model: Model,
     table: Any,
@@ -173,6 +175,6 @@ def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any)
     check_has_path(model, "deselect")
     if not is_number(threshold) or not 0 <= threshold < 1:
         raise ValueError(f"threshold: expected a share from 0 to below 1, got {threshold!r}")
-    if method not in ("share", "cumulative"):
+    if not is_one_of(method, ("share", "cumulative")):
         raise ValueError(f"method: expected 'share' or 'cumulative', got {method!r}")
     check_counts(0 if n_iter is None else n_iter, None, None, n_threads)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.aligned import aligned_column
 from cwboost.frames.columns import Floats, Labels
@@ -115,7 +115,7 @@ class Folds:
     stratified: bool | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if not is_one_of(self.kind, KINDS):
             known = ", ".join(map(repr, KINDS))
             raise ValueError(f"Folds: kind must be one of {known}; got {self.kind!r}")
         least = 2 if self.kind == "kfold" else 1
@@ -133,7 +133,7 @@ class Folds:
             is_number(self.fraction) and 0.0 < self.fraction < 1.0
         ):
             raise ValueError(f"Folds: fraction must be between 0 and 1, got {self.fraction!r}")
-        if self.stratified not in ("auto", True, False):
+        if not (is_flag(self.stratified) or is_one_of(self.stratified, ("auto",))):
             raise ValueError(
                 f"Folds: stratified must be 'auto', True or False, got {self.stratified!r}"
             )
@@ -171,7 +171,7 @@ def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> li
         out = list(_draw_folds(folds, data, units, seed))
     elif hasattr(folds, "test_fold"):  # scikit-learn's PredefinedSplit lists all rows itself
         out = list(_from_pairs(folds.split(), data))
-    elif hasattr(folds, "split") and not isinstance(folds, str):
+    elif hasattr(folds, "split") and not isinstance(folds, str | bytes):
         out = list(_from_splitter(folds, data, units))
     elif isinstance(folds, Iterable) and not hasattr(folds, "shape") and not _is_text(folds):
         out = list(_from_pairs(folds, data))

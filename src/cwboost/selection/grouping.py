@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from cwboost._utils.checks import is_one_of
+
 By = Literal["column", "term"]
 
 
@@ -25,5 +27,5 @@ def names_by(terms: Iterable[Any], by: str) -> list[str]:
 
 def check_by(by: Any) -> None:
     """Raise unless `by` is "column" or "term"."""
-    if by not in ("column", "term"):
+    if not is_one_of(by, ("column", "term")):
         raise ValueError(f"by: expected 'column' or 'term', got {by!r}")

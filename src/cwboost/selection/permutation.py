@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_whole
 from cwboost.explain.given_rows import GivenRows
 from cwboost.fitting.options import as_seed
 from cwboost.frames.columns import Column, Floats
@@ -22,6 +22,7 @@ from .grouping import By
 from .importance_table import importance_table
 
 REPEATS = 10  # by default
+MAX_REPEATS = 100_000
 
 
 def permutation_importance(
@@ -42,8 +43,7 @@ def permutation_importance(
     >>> list(found["column"]), bool(found["importance"][0] > 3 * found["importance"][1])
     (['a', 'b'], True)
     """
-    if not is_whole(repeats) or repeats < 2:
-        raise ValueError(f"repeats: expected a whole number of at least 2, got {repeats!r}")
+    check_whole("repeats", repeats, 2, MAX_REPEATS)
     rows = _with_weight(rows)
     rng = np.random.default_rng(as_seed(random_state))
     orders = [rng.permutation(rows.data.n_rows) for _ in range(repeats)]

@@ -5,7 +5,6 @@ be chance.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -18,6 +17,8 @@ from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import ArrayPool
 from cwboost._utils.text import count
+from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.index_sets import IndexSet
 from cwboost.binning.moments import MomentSet
 from cwboost.fitting.options import as_seed, check_counts
@@ -113,6 +114,7 @@ class Probe:
         )
 
 
+@explain_unknown
 def probe(
     table: Any,
     y: Any,
@@ -240,12 +242,10 @@ def _make_probe(problem: FitProblem[PreparedRows], paths: Sequence[Path], by: By
     shadows = [names[k - len(names)] if k >= len(names) else None for k in last]
     stops = [path.n_iter - (name is not None) for path, name in zip(paths, shadows, strict=True)]
     if None in shadows:
-        warnings.warn(
+        warn_user(
             f"no shadow was chosen in {max(stops)} iterations"
             f"{f' in {shadows.count(None)} of {len(paths)} repeats' if len(paths) > 1 else ''}; "
             "raise n_iter",
-            UserWarning,
-            stacklevel=3,
         )
     order = np.argsort(stops, kind="stable")
     middle, longest = int(order[(len(order) - 1) // 2]), int(order[-1])

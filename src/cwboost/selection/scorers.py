@@ -30,7 +30,14 @@ def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
 
 
 def scorer_metric(scorer: Any, name: str, for_classes: bool) -> Metric:
-    """Return the metric for a scikit-learn scorer."""
+    """Return the metric for a scikit-learn scorer; raise if it is for classes and y is numbers."""
+    asks_for = getattr(scorer, "_response_method", "predict")
+    methods = [asks_for] if isinstance(asks_for, str) else asks_for
+    if not for_classes and "predict" not in methods:
+        raise ValueError(
+            f"metric: the scorer {name!r} needs the probabilities of classes, but y is numbers; "
+            "use a metric for numbers, such as 'r2' or 'risk'"
+        )
     function = ScorerMetric(scorer, for_classes)
     return Metric(name, function, greater_is_better=True, code=scorer)
 
@@ -51,7 +58,14 @@ class ScorerMetric:
         weights = {"sample_weight": rows.weights} if self.takes_weights else {}
         if not weights:
             refuse_weights(rows, str(self.scorer))
-        return as_metric_value(self.scorer(estimator, X, rows.labels, **weights), str(self.scorer))
+        try:
+            value = self.scorer(estimator, X, rows.labels, **weights)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"metric: the scorer {self.scorer} cannot take these predictions ({error}); use "
+                "another metric"
+            ) from error
+        return as_metric_value(value, str(self.scorer))
 
 
 class FixedNumbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -4,7 +4,6 @@ often? The error bounds are in stability_bounds.py.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,8 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import is_one_of, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.fitting.options import as_seed, check_counts
 from cwboost.fitting.parallel_fits import Halt, run_all
@@ -189,6 +190,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 32 else name[:29] + "..."
 
 
+@explain_unknown
 def stability(
     table: Any,
     y: Any,
@@ -301,7 +303,7 @@ def stability(
 
 def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
     """Raise if arguments are invalid or contradict each other; return the assumption."""
-    if sampling not in N_SAMPLES:
+    if not is_one_of(sampling, N_SAMPLES):
         words = " or ".join(map(repr, N_SAMPLES))
         raise ValueError(f"sampling: expected {words}; got {sampling!r}")
     if sampling == "subsampling" and assumption not in (None, "none"):
@@ -378,9 +380,7 @@ def _first_iterations(
 def _warn_if_few_chosen(first: NDArray[np.int64], q: int, n_iter: int, by: str) -> None:
     few = int(np.sum(np.count_nonzero(first, axis=1) < q))
     if few:
-        warnings.warn(
+        warn_user(
             f"{few} of {len(first)} fits chose fewer than q = {q} {by}s in {n_iter} iterations: "
             "frequencies may be too low (the bound holds); raise n_iter, or lower q",
-            UserWarning,
-            stacklevel=3,
         )

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, fminbound
 
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import is_number, is_one_of, is_whole
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +105,7 @@ def check_bound(
         raise ValueError(
             f"pass two of q, cutoff and pfer, for instance cutoff=0.75, pfer=1; got {sum(given)}"
         )
-    if assumption not in ASSUMPTIONS:
+    if not is_one_of(assumption, ASSUMPTIONS):
         words = ", ".join(map(repr, ASSUMPTIONS))
         raise ValueError(f"assumption: expected one of {words}; got {assumption!r}")
     if q is not None and not (is_whole(q) and 1 <= q <= (q if p is None else p)):

@@ -11,7 +11,6 @@ methods of `Encoder`; they never ask which encoder it is.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -20,6 +19,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.index_sets import UNSEEN, CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import MinRows, every_other
 from cwboost.binning.number_statistics import (
@@ -291,11 +291,9 @@ class Levels(Encoder):
                 "every site that has it; merge levels, or leave the column out"
             )
         shown = ", ".join(rare[:5]) + ", ..." * (len(rare) > 5)
-        warnings.warn(
+        warn_user(
             f"column {column.name!r}: {len(rare)} of {len(self.levels)} levels have fewer rows "
             f"than min_rows_per_bin = {min_rows.rows} and count as unseen: {shown}",
-            UserWarning,
-            stacklevel=2,
         )
         return Levels(tuple(kept))
 

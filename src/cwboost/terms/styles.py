@@ -5,12 +5,13 @@ Does not know how learners work (see `learners`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from cwboost._utils.checks import is_one_of
+from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.number_statistics import statistics_of
 from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.table import Table
@@ -173,7 +174,7 @@ def _category(column: Labels, target: Floats | None) -> list[Learner]:
 
 
 def _warn(column: Numbers | Labels, text: str) -> None:
-    warnings.warn(f"column {column.name!r} has {text}", UserWarning, stacklevel=5)
+    warn_user(f"column {column.name!r} has {text}")
 
 
 def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
@@ -187,7 +188,7 @@ def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
                 f"{styles}; got {learners!r} of type str"
             )
         learners, style = None, learners
-    if style not in STYLES:
+    if not is_one_of(style, STYLES):
         raise ValueError(f"terms: expected one of {styles}; got {style!r}")
     if learners is None:
         return [], style, False

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.checks import fits_single_precision, is_number, is_whole
+from cwboost._utils.checks import check_whole, fits_single_precision, is_number
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost.fitting.input_data import FitData, FitInput, Split
 from cwboost.fitting.options import as_seed
@@ -31,6 +31,7 @@ from cwboost.selection.folds import draw_with_replacement
 
 LONGER = 8.0  # times the iterations of a boosted model, so that the bias is small
 MIN_DRAWS = 10  # for a standard deviation
+MAX_DRAWS = 1_000_000
 MAX_NESTED_ITER = 2000  # iterations in which a draw is searched for its best one
 PATIENCE = 50  # iterations without a better one that end the search
 
@@ -191,8 +192,7 @@ def _residual_ratio(residuals: Floats, w: Floats, counts: Floats) -> float:
 
 def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
     check_threads(n_threads)
-    if not is_whole(n_boot) or n_boot < MIN_DRAWS:
-        raise ValueError(f"n_boot must be a whole number of at least {MIN_DRAWS}, got {n_boot!r}")
+    check_whole("n_boot", n_boot, MIN_DRAWS, MAX_DRAWS)
     if longer is not None and (not is_number(longer) or longer < 1):
         raise ValueError(f"longer must be a number of at least 1, got {longer!r}")
 

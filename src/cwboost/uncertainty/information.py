@@ -12,7 +12,6 @@ derivative of the loss and z is linear in y; the same recursion then holds with 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -23,6 +22,9 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
+from cwboost._utils.checks import is_one_of
+from cwboost._utils.unknown_arguments import explain_unknown
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.input_data import FitInput, Split
 from cwboost.fitting.prepared import PreparedRows
 from cwboost.fitting.problem import FitProblem
@@ -90,6 +92,7 @@ class Information:
         )
 
 
+@explain_unknown
 def aic(
     model: Model,
     table: Any,
@@ -172,11 +175,9 @@ def aic(
         found.best_iteration == model.n_iter > 0
         and model.stopped != StopReason.nothing_left_to_gain
     ):
-        warnings.warn(
+        warn_user(
             f"the {CRITERIA[criterion]} is smallest at the last iteration, {model.n_iter}, and may "
             "fall further; use model.extend",
-            UserWarning,
-            stacklevel=2,
         )
     return found
 
@@ -192,11 +193,11 @@ def _check_criterion(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
             f"aic: the {loss.name} loss is not a likelihood, or its dispersion is unknown; choose "
             "the number of iterations by validation rows or cross-validation"
         )
-    if criterion not in (None, *CRITERIA):
+    if criterion is not None and not is_one_of(criterion, CRITERIA):
         raise ValueError(
             f"criterion: expected one of {', '.join(map(repr, CRITERIA))}, got {criterion!r}"
         )
-    if df not in (None, "trace", "active"):
+    if df is not None and not is_one_of(df, ("trace", "active")):
         raise ValueError(f"df: expected 'trace' or 'active', got {df!r}")
     if not normal and criterion in ("corrected", "gmdl"):
         raise ValueError(

@@ -7,6 +7,7 @@ et al. 2019), or with the rows that bags left out. Bands around effects are in b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._core import SLOT_F
-from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.checks import is_number, is_one_of, is_whole
 from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
 from cwboost.fitting.options import as_seed
@@ -115,6 +117,17 @@ class Intervals:
             parts.append(f"calibrated by {n:,} rows: {moved} ± {beyond:.3g}")
         return f"<cwboost.Intervals: {', '.join(parts)}>"
 
+    @property
+    def calibration_weight(self) -> float:
+        """The number of rows that calibrate the intervals, or their weight."""
+        return sum(float(m.cumulative_weights[-1]) for m in self.members if len(m.scores))
+
+    @property
+    def too_few_rows(self) -> bool:
+        """Whether the level needs more calibration rows than there are."""
+        total = self.calibration_weight
+        return total > 0.0 and self.level * (total + 1.0) > total * (1 + 1e-12)
+
     def _end(self, shift: Floats) -> Floats:
         """(n,) the smallest t such that the calibration scores at or below t have enough weight.
 
@@ -123,10 +136,9 @@ class Intervals:
         members = self.members
         if len(members[0].scores) == 0:  # not calibrated
             return np.asarray(shift[0])
-        total = sum(float(m.cumulative_weights[-1]) for m in members)
-        need = self.level * (total + 1.0)
-        if need > total * (1 + 1e-12):
-            return np.full(shift.shape[1], np.inf)  # too few rows for this level
+        if self.too_few_rows:
+            return np.full(shift.shape[1], np.inf)
+        need = self.level * (self.calibration_weight + 1.0)
         low = np.min([s + m.scores[0] for s, m in zip(shift, members, strict=True)], axis=0)
         high = np.max([s + m.scores[-1] for s, m in zip(shift, members, strict=True)], axis=0)
         for _ in range(HALVINGS):
@@ -231,7 +243,7 @@ def intervals(
     fits = IntervalFits(model, binned, seed)
     if kind == "bags":
         bagged = (_calibrate_bags(fits),)
-        return Intervals(kind, float(level), bagged, model.loss.log_link)
+        return _warn_if_infinite(Intervals(kind, float(level), bagged, model.loss.log_link))
     taus: list[float | None] = [None]
     if kind in ("cqr", "quantiles"):
         if binned.data.offset.any():
@@ -243,14 +255,28 @@ def intervals(
 
     jobs = [job(inside) for inside in _training_rows(fits, kind, folds)]
     members = run_all(jobs, threads_for(n_threads), bar, "fold")
-    return Intervals(kind, float(level), tuple(members), model.loss.log_link)
+    found = Intervals(kind, float(level), tuple(members), model.loss.log_link)
+    return _warn_if_infinite(found)
+
+
+def _warn_if_infinite(found: Intervals) -> Intervals:
+    """Return the intervals; warn if there are too few rows for finite ends."""
+    if found.too_few_rows:
+        n, least = found.calibration_weight, math.ceil(found.level / (1.0 - found.level) - 1e-9)
+        highest = math.floor(1000 * n / (n + 1.0)) / 1000
+        warn_user(
+            f"intervals: a level of {found.level:g} needs at least {least:,} rows for calibration, "
+            f"but {found.kind!r} has {n:g}, so the ends are infinite; pass more rows, or a level "
+            f"of at most {highest:g}"
+        )
+    return found
 
 
 def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     if not (is_number(level) and 0.0 < level < 1.0):
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
-    if kind not in KINDS:
+    if not is_one_of(kind, KINDS):
         raise ValueError(f"kind: expected one of {', '.join(map(repr, KINDS))}, got {kind!r}")
     if folds is not None and kind not in KINDS_WITH_FOLDS:
         names = " and ".join(f"kind={name!r}" for name in KINDS_WITH_FOLDS)

@@ -15,6 +15,7 @@ import numpy as np
 
 from cwboost._core import ALL_PART, TRAINING_PART
 from cwboost._utils.checks import is_number
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.all_rows import with_ranges_of_all_rows
 from cwboost.fitting.effect_sizes import effect_sizes
 from cwboost.fitting.input_data import FitInput, Split
@@ -116,6 +117,7 @@ def polish_like(problem: FitProblem[Any], fitted: Model, like: Model) -> Model:
     return polish_fit(problem, fitted, required=True, weight=like.polish.weight)
 
 
+@explain_unknown
 def polish(
     model: Model,
     table: Any,

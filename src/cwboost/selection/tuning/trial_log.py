@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +19,7 @@ from cwboost._utils.atomic_files import check_file, explain_write_errors
 from cwboost._utils.fingerprint import fingerprint
 from cwboost._utils.text import quote
 from cwboost._utils.typed_fields import FieldError, parse_json
+from cwboost._utils.user_warnings import warn_user
 
 KIND, VERSION = "cwboost", 2  # version 1 did not have checksums
 CHECKSUM = "checksum"
@@ -65,11 +65,9 @@ class TrialLog:
             raise ValueError(f"{self.file} is not a {what} file; use another name")
         if known and known[0].get("version") == 1:
             first["version"] = 1
-            warnings.warn(
+            warn_user(
                 f"{self.file}: an earlier version of cwboost wrote this file without checksums, so "
                 "changes to its numbers would not be noticed",
-                UserWarning,
-                stacklevel=4,
             )
         for name, value in first.items() if known else ():
             if known[0].get(name) != value:

@@ -16,6 +16,7 @@ import numpy as np
 from cwboost._utils.checks import is_number
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import count
+from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.preparation import reading
 from cwboost.frames.result_table import ResultTable
@@ -29,6 +30,7 @@ from .successive_halving import SuccessiveHalving, Trial, format_parameters, ide
 from .trial_log import TrialLog
 
 
+@explain_unknown
 def tune(
     table: Any,
     y: Any = None,

@@ -12,7 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import is_number, is_one_of
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.summary import ColumnSummary
 from cwboost.terms.bases import Basis
@@ -102,7 +102,7 @@ class Learner:
             raise TypeError(f"{self.shown}: name must be a string, got {self.name!r}")
         if self.states_smoothing:
             self._check_smoothing(self.target_df)
-        if self.df_kind not in ("df2", "df1"):
+        if not is_one_of(self.df_kind, ("df2", "df1")):
             raise ValueError(f"{self.shown}: df_kind must be 'df2' or 'df1', got {self.df_kind!r}")
         self.check_parameters()
 

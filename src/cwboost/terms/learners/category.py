@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from cwboost._utils.checks import is_one_of
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis
 from cwboost.terms.encoders import Encoder, Levels
 from cwboost.terms.plan import Plan
@@ -47,7 +48,7 @@ class Category(Learner):
 
     def check_parameters(self) -> None:
         require(
-            self.kind in ("ridge", "binary"),
+            is_one_of(self.kind, ("ridge", "binary")),
             f"{self.shown}: kind must be 'ridge' or 'binary', got {self.kind!r}",
         )
         require(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from cwboost._utils.checks import is_flag
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
@@ -42,7 +43,7 @@ class Linear(CurveLearner):
     functions: ClassVar[Mapping[str, Mapping[str, Any]]] = {"lin": {}, "l": {}}
 
     def check_parameters(self) -> None:
-        if self.intercept not in (True, False):
+        if not is_flag(self.intercept):
             raise TypeError(
                 f"{self.shown}: intercept must be True or False, got {self.intercept!r}"
             )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import is_one_of, is_whole
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import MISSING_RIDGE, Basis, Extrapolate, SplineBasis, Tails
 from cwboost.terms.bases.spline import MAX_DEGREE
@@ -86,15 +86,15 @@ class Spline(CurveLearner):
             f"{self.knots + self.degree + 1} coefficients; use more knots",
         )
         require(
-            self.knot_placement in ("uniform", "quantile"),
+            is_one_of(self.knot_placement, ("uniform", "quantile")),
             f"{who}: knot_placement must be 'uniform' or 'quantile', got {self.knot_placement!r}",
         )
         require(
-            self.extrapolate in ("constant", "linear"),
+            is_one_of(self.extrapolate, ("constant", "linear")),
             f"{who}: extrapolate must be 'constant' or 'linear', got {self.extrapolate!r}",
         )
         require(
-            self.tails in ("flat", "smooth"),
+            is_one_of(self.tails, ("flat", "smooth")),
             f"{who}: tails must be 'flat' or 'smooth', got {self.tails!r}",
         )
 

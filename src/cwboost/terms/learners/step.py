@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import is_one_of, is_whole
 from cwboost.binning.rules import Bins
 from cwboost.terms.bases import MISSING_RIDGE, Basis, LevelBasis
 from cwboost.terms.encoders import Cuts, Encoder
@@ -55,7 +55,7 @@ class Step(Learner):
             f"{self.shown}: bins must be a whole number from 2 to 4096, got {self.bins!r}",
         )
         require(
-            self.kind in ("steps", "spikes"),
+            is_one_of(self.kind, ("steps", "spikes")),
             f"{self.shown}: kind must be 'steps' or 'spikes', got {self.kind!r}",
         )
 
