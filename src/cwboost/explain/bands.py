@@ -84,6 +84,8 @@ def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> Non
         remedy = "polish it (cb.polish or polish=), call"
         if model.polished and model.n_outputs > 1:
             remedy = "for several scores, call"
+        elif model.polished:
+            remedy = "its effects exceed single precision: rescale y, or"
         elif model.polish is not None and not model.polished:
             remedy = f"it was not polished ({model.polish.reason}); call"
         raise ValueError(

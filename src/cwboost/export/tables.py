@@ -150,7 +150,8 @@ def _readable(model: Model, pieces: TermPieces, n: int) -> ResultTable:
     for label, column in zip(output_labels(model), effect.T, strict=True):
         out[_labelled("effect", label)] = column.copy()
         if factor is not None:
-            out[_labelled(factor, label)] = np.exp(column)
+            with np.errstate(over="ignore"):  # a factor beyond the range of floats is infinite
+                out[_labelled(factor, label)] = np.exp(column)
     return out
 
 

@@ -97,8 +97,11 @@ def draw_bags(bags: Any, fraction: Any, data: FitData, seed: int) -> Draw:
     classes = data.y if data.classes else None
     seeds = np.random.SeedSequence(seed).generate_state(int(bags), np.uint64).tolist()
     left_out = LEFT_OUT if fraction is None else float(fraction)
-    held = [hold_out(left_out, data.weights, classes, s, "bags") for s in seeds]
-    return Draw(np.array(held), left_out, seed)
+    held = np.array([hold_out(left_out, data.weights, classes, s, "bags") for s in seeds])
+    if not (~held @ data.weights > 0).all():
+        n = np.count_nonzero(data.weights)
+        raise ValueError(f"bags: a bag would leave out all of the {n} rows; use bags=None")
+    return Draw(held, left_out, seed)
 
 
 def _read_masks(bags: Any, data: FitData) -> Masks:

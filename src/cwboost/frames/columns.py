@@ -126,6 +126,8 @@ def format_number(value: float, boolean: bool = False) -> str:
     """Return the text of a number as a level: 3.0 -> '3', 2.5 -> '2.5', True -> 'True'."""
     if boolean:
         return str(bool(value))
+    if isinstance(value, int):  # it may be beyond the range of floats
+        return str(value)
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 

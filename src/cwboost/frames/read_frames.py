@@ -77,12 +77,16 @@ class _RawColumns(ColumnSource):
     def numbers(self, name: str) -> NDArray[Any] | None:
         found = self.raw(name)
         if isinstance(found, nw.Series):
-            dtype = found.dtype
-            found = found.to_numpy() if dtype.is_numeric() or dtype == nw.Boolean else None
+            found = found.to_numpy() if _is_plain(found.dtype) else None
         return found if _in_place(found, 1) else None
 
     def chunk(self, name: str) -> Chunk | None:
         return read_chunk(self.raw(name), name)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether NumPy has numbers of this type: truth values and numbers of up to 64 bits."""
+    return dtype == nw.Boolean or (dtype.is_numeric() and dtype not in (nw.Int128, nw.UInt128))
 
 
 class _FrameColumns(_RawColumns):
@@ -104,7 +108,7 @@ class _FrameColumns(_RawColumns):
             return None
         # Other libraries than pandas would turn dates into numbers.
         if not frame.implementation.is_pandas_like() and not all(
-            dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
+            map(_is_plain, frame.schema.values())
         ):
             return None
         try:
