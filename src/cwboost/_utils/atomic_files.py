@@ -211,6 +211,7 @@ def _swap(target: Path, new: Path, old: Path) -> None:
 
 def recover_folder(folder: Any) -> None:
     """Put back a folder that a process had moved away when it was killed while replacing it."""
+    check_name(folder)
     target = Path(folder).resolve()
     for old in () if target.exists() else _leftovers(target, ".old")[:1]:
         with contextlib.suppress(OSError):  # another process was faster

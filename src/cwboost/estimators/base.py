@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
@@ -58,7 +57,7 @@ from .defaults import (
     spikes_that_help,
     warn_of_cap,
 )
-from .input import FitArguments, draw_whole_groups, is_table, read_frame, read_roles
+from .input import FitArguments, check_weights, draw_whole_groups, is_table, read_frame, read_roles
 from .sklearn_callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 
 # The fit ended by itself; further iterations cannot help.
@@ -339,8 +338,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if is_table(X):
             table = read_frame(self, X, reset)
         else:
-            if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
-                X = np.asarray(X, dtype=object)  # NumPy would turn the numbers into text
+            X = _as_array(X)
             X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             table = read(X)
         names = self._column_names()
@@ -365,13 +363,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         target = self._read_y(y, reset)
         if len(target) != table.n_rows:
             raise ValueError(f"y has {len(target)} rows, X has {table.n_rows}")
-        if isinstance(sample_weight, str):
-            raise TypeError(
-                f"sample_weight: expected an array, got {quote(sample_weight)}; pass X[...]"
-            )
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, target, dtype=np.float64)
-        return table, target, self._weights(target, sample_weight)
+        return table, target, self._weights(target, check_weights(sample_weight, target))
 
     def _read_y(self, y: Any, reset: bool = False) -> NDArray[Any]:
         """Return y as numbers."""
@@ -624,3 +616,17 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 out[column] += found[group] / len(columns)
         shares = np.array(list(out.values()))
         return shares / shares.sum() if shares.sum() > 0 else shares
+
+
+def _as_array(X: Any) -> Any:
+    """Return lists of rows as an array; anything else as it is."""
+    if not isinstance(X, list | tuple):
+        return X
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            f"X: expected a table, or rows of the same length; got {quote(X)}"
+        ) from None
+    # NumPy would turn numbers beside text into text.
+    return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import class_weights
@@ -22,7 +21,7 @@ from cwboost.losses import Loss, loss_for_classes
 from cwboost.losses.classes import code_array
 
 from .base import CWBEstimator
-from .input import check_y
+from .input import check_weights, check_y
 
 
 class CWBClassifier(ClassifierMixin, CWBEstimator):  # type: ignore[misc]
@@ -155,4 +154,7 @@ time_limit, random_state, n_jobs, verbose
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the accuracy: the share of rows with the right class."""
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        found, target = self.predict(X, offset), check_y(self, y)
+        check_consistent_length(found, target)
+        weights = check_weights(sample_weight, target)
+        return float(np.average(found == target, weights=weights))

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import (
+    _check_sample_weight,
     _check_y,
     _get_feature_names,
     validate_data,
@@ -20,7 +21,7 @@ from sklearn.utils.validation import (
 from cwboost._utils.checks import is_number
 from cwboost._utils.text import list_names, quote
 from cwboost.frames.aligned import check_finite_y, read_weights
-from cwboost.frames.columns import Labels
+from cwboost.frames.columns import Floats, Labels
 from cwboost.frames.dataset import Dataset
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table
@@ -64,7 +65,12 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    array = np.asarray(y)
+    try:
+        array = np.asarray(y)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0)
+    if array.size == 0:
+        raise ValueError(f"y: expected one value per row, got {quote(y)}")
     cells = array.tolist() if array.ndim == 1 and array.dtype.kind in "OUS" else []
     objects = enumerate(cells) if array.dtype.kind == "O" else ()  # text is never missing
     absent = next((i for i, cell in objects if _is_missing(cell)), None)
@@ -73,6 +79,8 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
     try:
         out = np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
         return np.asarray(out, dtype=np.float64) if y_numeric else out
+    except TypeError:
+        raise TypeError(f"y: expected numbers, got {quote(y)}") from None
     except ValueError:
         text = next((cell for cell in cells if isinstance(cell, str)), None)
         if not y_numeric or text is None:
@@ -81,6 +89,23 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
             f"y: {type(estimator).__name__} needs numbers, but y has the text {quote(text)}; for "
             "classes use CWBClassifier"
         ) from None
+
+
+def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
+    """Return the weights as an array, None if there are none; raise if they are not numbers."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, str):
+        raise TypeError(
+            f"sample_weight: expected an array, got {quote(sample_weight)}; pass X[...]"
+        )
+    try:
+        numbers = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty((0, 0))
+    if numbers.ndim > 1:
+        raise ValueError(f"sample_weight: expected one number per row, got {quote(sample_weight)}")
+    return np.asarray(_check_sample_weight(numbers, y, dtype=np.float64))
 
 
 def _is_missing(cell: Any) -> bool:

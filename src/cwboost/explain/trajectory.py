@@ -5,6 +5,7 @@ Does not know about drawing (see plotting/traces.py).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_instance, check_whole, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
@@ -35,6 +36,8 @@ def key_iterations(model: Model, n: int = FRAMES) -> NDArray[np.int64]:
     >>> key_iterations(cb.fit({"x": x}, x**2, n_iter=500), 8)
     array([  0,   1,   7,  32,  78, 146, 238, 356, 500])
     """
+    check_instance("model", model, Model)
+    check_whole("n", n, 2, sys.maxsize)
     last = model.n_iter
     if last <= n:
         return np.arange(last + 1)
@@ -61,8 +64,11 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     >>> bool(np.array_equal(beta[1], model.terms["x"].beta)), bool(beta[0].any())
     (True, False)
     """
+    check_instance("model", model, Model)
     check_has_path(model, "the path of the coefficients")
     iterations = list(iterations)
+    for m in iterations:
+        check_whole("iterations", m, 0, model.n_iter)
     q = model.n_outputs
     sizes = [term.plan.basis.n_coef for term in model.terms.values()]
     path = model.path.to_core(sizes, q)

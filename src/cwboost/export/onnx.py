@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import check_text, is_one_of
+from cwboost._utils.checks import check_instance, check_text, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
@@ -74,6 +74,7 @@ def to_onnx(
     >>> session.run(["response"], onnx_inputs(model, {"g": ["b", "a"]}))[0].round(2)
     array([1., 0.])
     """
+    check_instance("model", model, Model)
     _check_options(numbers, missing)
     link = checked_link(model, kind, LINKS, "ONNX")
     fixed = fixed_columns(model, offset, exposure)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cwboost._utils.atomic_files import check_name
+from cwboost._utils.checks import check_instance, is_one_of
 from cwboost._utils.text import quote
 from cwboost.model.model import Model
 
@@ -134,8 +136,10 @@ def export(model: Model, file: Any, to: str | None = None, **options: Any) -> No
     >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
     >>> export(model, "model.sql", table="rows")
     """
+    check_instance("model", model, Model)
+    check_name(file)
     name = find_export(os.fspath(file)) if to is None else to
-    if name is None or name not in _known_exports():
+    if not is_one_of(name, _known_exports()):
         known = f"one of {', '.join(EXPORTS)}" if to is not None else f"the ending {list_endings()}"
         raise ValueError(f"export: expected {known}, got {quote(str(file if to is None else to))}")
     unknown = [option for option in options if option not in EXPORTS[name].options]

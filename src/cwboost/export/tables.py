@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, open_text, replace_file, replace_folder
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_instance, is_whole
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
@@ -69,6 +69,7 @@ def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
        missing     nan   nan         0
     (7 rows)
     """
+    check_instance("model", model, Model)
     if not (is_whole(n) and n >= 1):
         raise ValueError(f"n: expected a whole number of at least 1, got {quote(n)}")
     return _tables(model, lambda pieces: _readable(model, pieces, n))
@@ -90,6 +91,7 @@ def exact_tables(model: Model) -> dict[str, ResultTable]:
     >>> list(exact_tables(cb.fit({"x": x}, np.sin(x)))["x"])
     ['x is', 'x from', 'x to', 'x origin', 'x width', 'c0', 'c1', 'c2', 'c3']
     """
+    check_instance("model", model, Model)
     return _tables(model, lambda pieces: _exact(model, pieces))
 
 
@@ -284,6 +286,7 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     >>> sorted(os.listdir("scores"))
     ['01_g.csv', 'exact', 'intercept.csv', 'model.csv', 'terms.csv']
     """
+    check_instance("model", model, Model)
     check_folder(folder)
     readable, exact = score_tables(model, n), exact_tables(model)
     files = [_file_name(i, name) for i, name in enumerate(list(readable)[1:], 1)]
@@ -339,6 +342,7 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
     >>> os.path.exists("scores.xlsx")
     True
     """
+    check_instance("model", model, Model)
     try:
         import openpyxl
     except ModuleNotFoundError as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cwboost._utils.checks import is_subclass
+from cwboost._utils.checks import is_one_of, is_subclass, is_whole
 from cwboost._utils.text import quote
 
 from .base import Loss
+from .classes import MAX_CLASSES
 from .classification import Binomial, Multinomial
 from .links import INVERSE_LINKS
 from .python_loss import PythonLoss
@@ -63,11 +64,16 @@ def _check_definition(loss: Loss, who: str) -> None:
             f"loss: {who} needs a class attribute `name`, the word for it in messages and files "
             "(a string)"
         )
-    if loss.target not in TARGETS:
+    if not (is_whole(loss.n_outputs) and 1 <= loss.n_outputs <= MAX_CLASSES):
+        raise ValueError(
+            f"loss: {who}.n_outputs, the number of scores per row, must be a whole number from 1 "
+            f"to {MAX_CLASSES}, got {quote(loss.n_outputs)}"
+        )
+    if not is_one_of(loss.target, TARGETS):
         raise ValueError(
             f"loss: {who}.target must be 'numbers' or 'classes', got {quote(loss.target)}"
         )
-    if loss.link not in INVERSE_LINKS and not loss.has_response:
+    if not is_one_of(loss.link, INVERSE_LINKS) and not loss.has_response:
         raise ValueError(
             f"loss: {who}.link must be one of {', '.join(map(repr, INVERSE_LINKS))}, got "
             f"{quote(loss.link)}; for another link define response(score)"

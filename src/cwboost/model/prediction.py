@@ -266,7 +266,7 @@ class CompiledTerms:
         self._source_of: list[PredictorColumn] = []  # per axis
         self._level_axes: dict[PredictorColumn, int] = {}
         self._level_breaks: dict[tuple[PredictorColumn, bool], _core.Breaks] = {}
-        self._positions: tuple[tuple[str, ...], list[int]] = ((), [])
+        self._positions: tuple[tuple[str, ...] | None, list[int]] = (None, [])
         core_terms, self._needs = [], []  # sources of each term
         for axes, exact_coef in terms:
             coef = exact_coef.copy()  # extreme widths change it

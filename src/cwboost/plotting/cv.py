@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.checks import check_instance
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.cv_result import CV
 from cwboost.selection.metrics import RISK
@@ -58,6 +59,7 @@ class CVDisplay(Display):
     figure_size = (6.6, 4.0)
 
     def __init__(self, cv: CV, *, log: bool = True) -> None:
+        check_instance("cv", cv, CV)
         self.cv, self.log = cv, log
 
     @classmethod

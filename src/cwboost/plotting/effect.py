@@ -34,7 +34,7 @@ from .effect_levels import LevelsDrawing
 from .effect_surface import SurfaceDrawing
 from .inputs import as_model, as_rows, check_options
 from .mpl import Axes
-from .style import cwboost_style, make_axes
+from .style import check_axes, cwboost_style, make_axes
 
 DRAWINGS: dict[str, type[EffectDrawing]] = {  # by the kind of the effect's shape
     "curve": CurveDrawing,
@@ -209,6 +209,7 @@ class EffectDisplay(Display):
 
     def draw_on(self, ax: Axes, small: bool = False) -> None:
         """Draw the effect; `small` leaves out titles and legends, for a panel of a page."""
+        check_axes(ax)
         self.ax_, self.figure_ = ax, ax.figure
         self.drawing = DRAWINGS[self.kind](self, ax)
         self.drawing.draw(small)

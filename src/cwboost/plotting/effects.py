@@ -127,6 +127,7 @@ class EffectsDisplay(Display):
 
     def plot(self, figure: Any = None) -> Self:
         """Draw the page in the given figure or in a new one."""
+        check_options(figure=figure)
         with cwboost_style():
             if figure is None:
                 import matplotlib.pyplot as plt

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cwboost._utils.checks import check_instance
 from cwboost.frames.result_table import ResultTable
 from cwboost.uncertainty.information import CRITERIA, Information
 
@@ -51,6 +52,7 @@ class InformationDisplay(Display):
     figure_size = (6.2, 3.6)
 
     def __init__(self, information: Information, *, log: bool = True) -> None:
+        check_instance("information", information, Information)
         self.information, self.log = information, log
 
     @classmethod

@@ -12,6 +12,7 @@ from cwboost.frames.table import Table
 from cwboost.model.model import Model
 
 from .display import DEFERRED
+from .style import check_axes, check_figure
 
 MAX_SHOWN = 10_000_000  # bars, levels, points
 FLAGS = ("parts", "sort", "share_scale")
@@ -57,10 +58,10 @@ def check_options(**options: Any) -> None:
             check_text(name, value)
         elif name == "labels":
             _check_labels(value)
-        elif name == "ax" and not hasattr(value, "get_xlim"):
-            raise TypeError(f"ax: expected matplotlib axes, got {quote(value)}")
-        elif name == "figure" and not hasattr(value, "subplots"):
-            raise TypeError(f"figure: expected a matplotlib figure, got {quote(value)}")
+        elif name == "ax":
+            check_axes(value)
+        elif name == "figure":
+            check_figure(value)
 
 
 def _check_labels(labels: Any) -> None:

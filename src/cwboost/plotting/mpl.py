@@ -15,7 +15,7 @@ try:
         TwoSlopeNorm,
         to_rgb,
     )
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, FigureBase
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch, Rectangle
     from matplotlib.ticker import (
@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "Axes",
     "Figure",
+    "FigureBase",
     "FixedLocator",
     "FuncFormatter",
     "Line2D",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.checks import check_keywords, is_number
 from cwboost._utils.text import quote
 
 from .display import DEFERRED, Display
@@ -16,6 +17,7 @@ from .mpl import Figure
 from .registry import DEFAULT, find_display
 
 MAX_PIXELS = 2**27  # of a PNG; they take 4 bytes each
+LEAST_DPI = 10  # text cannot be drawn with fewer
 
 
 def plot(model: Any, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
@@ -23,11 +25,13 @@ def plot(model: Any, which: str | None = None, kind: str | None = None, **option
     if which is not None:
         if kind not in (None, DEFAULT):
             raise ValueError(f"kind={quote(kind)} draws the whole model; leave out {quote(which)}")
+        check_keywords("plot of an effect", EffectDisplay.from_estimator, options)
         return EffectDisplay.from_estimator(model, which, **options)
     kind = DEFAULT if kind is None else kind
     display = find_display(kind)
     if getattr(display, "needs_row", False) and options.get("table") is None:
         raise TypeError(f"kind={quote(kind)} draws one row: pass table= and row=")
+    check_keywords(f"plot of kind {quote(kind)}", display.from_estimator, options)
     return display.from_estimator(model, **options)
 
 
@@ -94,7 +98,9 @@ def _ending(file: Any) -> str:
 
 
 def _check_pixels(figure: Figure, dpi: int, form: str) -> None:
-    """Raise if a PNG would need gigabytes of memory."""
+    """Raise if dpi is not a resolution, or if a PNG would need gigabytes of memory."""
+    if not (is_number(dpi) and dpi >= LEAST_DPI):
+        raise ValueError(f"dpi: expected a number of at least {LEAST_DPI}, got {quote(dpi)}")
     width, height = (round(dpi * inches) for inches in figure.get_size_inches())
     if form == "png" and width * height > MAX_PIXELS:
         most = int(dpi * (MAX_PIXELS / (width * height)) ** 0.5)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_instance, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.stability import Stability
@@ -67,6 +67,7 @@ class StabilityDisplay(Display):
         max_names: int = 20,
         labels: Mapping[str, str] | None = None,
     ) -> None:
+        check_instance("stability", stability, Stability)
         self.stability, self.kind, self.max_names = stability, kind, max_names
         self.labels = dict(labels or {})
 

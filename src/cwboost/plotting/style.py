@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.text import readable_number
+from cwboost._utils.text import quote, readable_number
 
 from .drawing_data import (
     factors,
@@ -23,6 +23,7 @@ from .drawing_data import (
 )
 from .mpl import (
     Axes,
+    FigureBase,
     FixedLocator,
     FuncFormatter,
     LinearSegmentedColormap,
@@ -225,9 +226,22 @@ def add_legend(ax: Axes, handles: Sequence[Any], names: Iterable[Any], **options
     ax.legend(list(handles), labels, frameon=False, fontsize="small", **options)
 
 
+def check_axes(ax: Any) -> None:
+    """Raise if an object is not matplotlib axes."""
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax: expected matplotlib axes, got {quote(ax)}")
+
+
+def check_figure(figure: Any) -> None:
+    """Raise if an object is not a matplotlib figure."""
+    if not isinstance(figure, FigureBase):
+        raise TypeError(f"figure: expected a matplotlib figure, got {quote(figure)}")
+
+
 def make_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """Return the given axes, or the axes of a new figure."""
     if ax is not None:
+        check_axes(ax)
         return ax
     import matplotlib.pyplot as plt
 

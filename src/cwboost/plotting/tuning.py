@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cwboost._utils.checks import is_one_of
+from cwboost._utils.checks import check_instance, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.tuning.successive_halving import Trial
@@ -20,6 +20,7 @@ from .style import (
     RED,
     add_note,
     add_remarks,
+    check_axes,
     cwboost_style,
     drawn_text,
     mix_grey,
@@ -60,6 +61,7 @@ class TuningDisplay:
     """
 
     def __init__(self, tuning: Tuning, kind: Literal["parameters", "paths"] = "parameters") -> None:
+        check_instance("tuning", tuning, Tuning)
         if not is_one_of(kind, ("parameters", "paths")):
             raise ValueError(f"kind must be 'parameters' or 'paths', got {quote(kind)}")
         self.tuning, self.kind = tuning, kind
@@ -114,7 +116,9 @@ class TuningDisplay:
                 import matplotlib.pyplot as plt
 
                 axes = _grid(plt.figure(figsize=_grid_size(wanted), layout="constrained"), wanted)
-            self.axes_ = np.atleast_1d(axes).ravel()
+            self.axes_ = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+            for ax in self.axes_:
+                check_axes(ax)
             if len(self.axes_) < wanted:
                 raise ValueError(f"axes: expected {wanted}, got {len(self.axes_)}")
             self.figure_ = self.axes_[0].figure

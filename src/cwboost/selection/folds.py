@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_whole, is_flag, is_number, is_one_of, is_whole
 from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.aligned import aligned_column
@@ -24,6 +24,7 @@ from cwboost.frames.table import Table
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 KINDS = ("kfold", "bootstrap", "subsampling", "time")
+MAX_REPEATS = 10_000
 FRACTION = 0.5  # share of the units that subsampling trains on by default
 
 
@@ -125,10 +126,7 @@ class Folds:
                 f"Folds: n must be a whole number >= {least} for {quote(self.kind)}, got "
                 f"{quote(self.n)}"
             )
-        if not is_whole(self.repeats) or self.repeats < 1:
-            raise ValueError(
-                f"Folds: repeats must be a whole number >= 1, got {quote(self.repeats)}"
-            )
+        check_whole("Folds: repeats", self.repeats, 1, MAX_REPEATS)
         if self.repeats > 1 and self.kind != "kfold":
             raise ValueError(
                 f"Folds: repeats applies only to 'kfold'; for {quote(self.kind)} raise n"

@@ -14,6 +14,7 @@ log-concave). Does not know about fits (see stability.py).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, fminbound
 
-from cwboost._utils.checks import is_number, is_one_of, is_whole
+from cwboost._utils.checks import check_whole, is_number, is_one_of, is_whole
 from cwboost._utils.text import quote
 
 Floats = NDArray[np.float64]
@@ -79,7 +80,7 @@ def complete(
     check_bound(p, q, cutoff, pfer, assumption)
 
     def rate(q: int, cutoff: float) -> float:
-        return error_rate(p, q, cutoff, assumption=assumption, n_samples=n_samples)
+        return _error_rate(p, q, cutoff, assumption, n_samples)
 
     if cutoff is None:
         assert q is not None
@@ -135,6 +136,13 @@ def error_rate(
     >>> [round(error_rate(100, 3, 0.6, assumption=a), 6) for a in ("none", "unimodal", "r-concave")]
     [0.45, 0.236842, 0.086912]
     """
+    check_whole("p", p, 1, sys.maxsize)
+    check_whole("n_samples", n_samples, 1, sys.maxsize)
+    check_bound(p, q, cutoff, None, assumption)
+    return _error_rate(p, q, cutoff, assumption, n_samples)
+
+
+def _error_rate(p: int, q: int, cutoff: float, assumption: str, n_samples: int) -> float:
     share, pairs = q / p, n_samples
     if assumption == "r-concave":
         count = math.ceil(round(2 * pairs * cutoff, 9))  # fits that must choose a selected column
@@ -171,13 +179,11 @@ def _smallest_cutoff(p: int, q: int, pfer: float, assumption: str, n_samples: in
         bad = _largest(
             first,
             fits,
-            lambda k: (
-                error_rate(p, q, k / fits, assumption=assumption, n_samples=n_samples) > allowed
-            ),
+            lambda k: _error_rate(p, q, k / fits, assumption, n_samples) > allowed,
         )
         least = (bad + 1) / fits
     if least > 1:
-        rate = error_rate(p, q, 1.0, assumption=assumption, n_samples=n_samples)
+        rate = _error_rate(p, q, 1.0, assumption, n_samples)
         raise ValueError(
             f"pfer = {pfer:g}: fits that choose {q} of {p} have the bound {rate:.3g} even if all "
             "of them must agree (cutoff 1); raise pfer or lower q"

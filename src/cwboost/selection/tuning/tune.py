@@ -6,6 +6,7 @@ successive_halving.py; how they are fitted and scored is in evaluation.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import check_whole, is_number
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import count
 from cwboost._utils.unknown_arguments import explain_unknown
@@ -242,6 +243,7 @@ class Tuning:
 
     def summary(self, n: int = 5) -> str:
         """Return the n best configurations as text."""
+        check_whole("n", n, 1, sys.maxsize)
         trials, metric = self.trials, self.metric
         last = {t.configuration: t for t in trials}  # the highest rung of each configuration
         order = sorted(
