@@ -418,6 +418,7 @@ void bind_loop(nb::module_& m) {
 }  // namespace
 
 void bind_boost(nb::module_& m) {
+  nb::exception<OtherRows>(m, "OtherRowsError", PyExc_ValueError);
   bind_learner(m);
   bind_optimizers(m);
   bind_path(m);

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +41,20 @@ struct BoostProblem {
   Parts parts = {};
   SearchMode search = SearchMode::automatic;
   bool other_rows = false;  // the history belongs to a fit to other rows
+};
+
+// The rows are not those of the history.
+struct OtherRows : std::runtime_error {
+  OtherRows(int m, Real was, Real is)
+      : std::runtime_error("after " + std::to_string(m) + " iterations its risk was " + text(was) +
+                           ", here it is " + text(is)) {}
+
+ private:
+  static std::string text(Real number) {
+    std::array<char, 32> out;
+    std::snprintf(out.data(), out.size(), "%.6g", number);
+    return out.data();
+  }
 };
 
 struct RunOptions {
@@ -160,11 +176,7 @@ class Boost {
         return std::abs(a - b) > noise + 1e-6 * std::max(std::abs(a), std::abs(b));
       };
       if (differ(old.training, risks.training) || differ(old.validation, risks.validation))
-        throw std::invalid_argument(
-            "these are not the rows of the fit: after " + std::to_string(m) +
-            " iterations its risk was " + std::to_string(old.training) + ", here it is " +
-            std::to_string(risks.training) + "; pass the same table, y, weights, offset and " +
-            "validation rows");
+        throw OtherRows(m, old.training, risks.training);
     }
     risks = old;
   }

@@ -219,6 +219,30 @@ def test_long_formulas_are_shown_in_part():
     assert (shown, pointer) == ("     x ! z", "       ^")
 
 
+@pytest.mark.parametrize(
+    "formula", ["y ~ s({})", "y ~ {}(age)", "y ~ s(age, {}=1)", "{} ~ age", "y ~ '{}"]
+)
+def test_a_very_long_name_is_shortened(formula):
+    with pytest.raises(FormulaError) as e:
+        parse(formula.format("x" * 10_000_000), TABLE)
+    assert len(str(e.value)) < 600
+
+
+def test_very_long_names_are_shortened_in_other_messages():
+    long = "x" * 1_000_000
+    for call in (
+        lambda: cb.fit(TABLE, long),
+        lambda: cb.fit({long: ["a", 1, None]}, [1.0, 2.0, 3.0]),
+        lambda: cb.fit({long: [1.0, np.inf, 2.0]}, [1.0, 2.0, 3.0]),
+        lambda: cb.fit(TABLE, "y", loss=long),
+        lambda: cb.fit({"g": [long, "b"]}, [1.0, 2.0]).effect(long),
+        lambda: cb.fit({"g": [1.0, 2.0]}, [long, "b"]),
+    ):
+        with pytest.raises((ValueError, TypeError, KeyError)) as e:
+            call()
+        assert len(str(e.value)) < 2000
+
+
 def test_a_formula_without_columns_is_refused():
     with pytest.raises(FormulaError, match="no column is left"):
         parse("y ~ .", {"y": [1.0]})

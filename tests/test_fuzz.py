@@ -8,9 +8,11 @@ import time
 import numpy as np
 import pytest
 
+pytest.importorskip("resource", reason="the fuzzer forks processes, which Windows does not have")
+
 import cwboost as cb
 from fuzz import callables, verdict
-from fuzz.areas import AREAS
+from fuzz.areas import AREAS, properties
 from fuzz.report import Report
 from fuzz.verdict import PropertyError, find_fault
 from fuzz.worker import Case, Limits, run_case, run_cases
@@ -112,6 +114,15 @@ def test_a_warning_is_clear_if_it_is_given_on_purpose(package):
     failure = run_case(lambda rng, tried: package.unintended_warning(), case, [])
     assert failure.kind == "unclear"
     assert "RuntimeWarning" in failure.cause
+
+
+def test_a_property_that_does_not_hold_is_seen(monkeypatch):
+    problem = properties.make_problem(np.random.default_rng(1), [])
+    model = problem.fit()
+    properties.contributions("they add up", problem, model)
+    monkeypatch.setattr(cb.Model, "contributions", lambda self, table: {"e": np.ones(problem.n)})
+    with pytest.raises(PropertyError, match="they add up: they differ by"):
+        properties.contributions("they add up", problem, model)
 
 
 def test_refusals_of_cwboost_are_accepted():

@@ -215,6 +215,20 @@ def test_no_module_imports_a_private_name_of_another():
     assert private == []
 
 
+def test_messages_shorten_what_they_quote():
+    """A name may have millions of characters; `quote` shortens it, and `!r` does not."""
+    found = [
+        f"{name}, line {node.lineno}"
+        for name, tree in modules().items()
+        if name != "__init__"  # Python quotes missing attributes in the same way
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise)
+        for part in ast.walk(node)
+        if isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
+    ]
+    assert found == []
+
+
 def test_no_module_has_the_name_of_a_public_function():
     """`import cwboost.fit` must not give a module where `cwboost.fit` is a function."""
     names = {module.name for module in pkgutil.iter_modules(cwboost.__path__)}

@@ -301,6 +301,9 @@ class LocalRows(Rows):
 
     def read(self, slot: int) -> NDArray[numpy.float64]: ...
 
+class OtherRowsError(ValueError):
+    pass
+
 def cross_of(learners: Sequence[Learner], pairs: Sequence[tuple[int, int]], part: int, by: int = -2, output: int = 0) -> Cross:
     """The verb Cross for pairs of learners, which must outlive it."""
 

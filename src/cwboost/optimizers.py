@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from cwboost._utils.checks import is_number, is_one_of, is_whole
+from cwboost._utils.text import quote
 
 from . import _core
 
@@ -104,7 +105,8 @@ class Optimizer:
         for name, value in params.items():
             if name not in known:
                 raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}"
+                    f"{type(self).__name__} has no parameter {quote(name)}; it has "
+                    f"{', '.join(known)}"
                 )
             setattr(self, name, value)
         return self
@@ -117,7 +119,9 @@ class Optimizer:
         value = getattr(self, name)
         if not (is_number(value) and (value > 0 or (may_be_zero and value == 0))):
             expected = "a number >= 0" if may_be_zero else "a positive number"
-            raise ValueError(f"{type(self).__name__}: {name} must be {expected}, got {value!r}")
+            raise ValueError(
+                f"{type(self).__name__}: {name} must be {expected}, got {quote(value)}"
+            )
 
 
 @dataclass
@@ -210,12 +214,12 @@ class Hybrid(Optimizer):
         self._check_positive("momentum", may_be_zero=True)
         if not is_whole(self.switch_after) or not 1 <= self.switch_after <= 10**8:
             raise ValueError(
-                f"Hybrid: switch_after must be a whole number >= 1, got {self.switch_after!r}"
+                f"Hybrid: switch_after must be a whole number >= 1, got {quote(self.switch_after)}"
             )
         if self.rewind not in (True, False):
-            raise ValueError(f"Hybrid: rewind must be True or False, got {self.rewind!r}")
+            raise ValueError(f"Hybrid: rewind must be True or False, got {quote(self.rewind)}")
         if not is_one_of(self.then, ("all", "training")):
-            raise ValueError(f"Hybrid: then must be 'all' or 'training', got {self.then!r}")
+            raise ValueError(f"Hybrid: then must be 'all' or 'training', got {quote(self.then)}")
         return _core.Hybrid(
             self.rate, self.momentum, int(self.switch_after), bool(self.rewind), self.then == "all"
         )
@@ -265,11 +269,13 @@ def as_optimizer(value: Any, argument: str = "optimizer") -> Optimizer:
     if not isinstance(core, CoreOptimizer):
         raise TypeError(
             f"{argument}: {who}.core() must return an optimizer of cwboost._core (Plain, "
-            f"Accelerated or Hybrid), got {core!r} of type {type(core).__name__}"
+            f"Accelerated or Hybrid), got {quote(core)} of type {type(core).__name__}"
         )
     return optimizer
 
 
 def _expected(argument: str, value: Any) -> str:
     names = ", ".join(map(repr, optimizer_names()))
-    return f"{argument}: expected {names} or an object such as cb.Plain(rate=0.05), got {value!r}"
+    return (
+        f"{argument}: expected {names} or an object such as cb.Plain(rate=0.05), got {quote(value)}"
+    )

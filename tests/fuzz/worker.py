@@ -191,6 +191,8 @@ class Worker:
 
 
 def _limit_memory(megabytes: int) -> None:
+    if not Path("/proc/self/statm").exists():
+        return  # not Linux: only time is limited
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + megabytes * MEGABYTE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -122,3 +122,16 @@ def first_repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def fits_single_precision(numbers: NDArray[np.float64]) -> bool:
+    """Return whether 32-bit floats can hold the numbers: none is too large, not all are too small.
+
+    Examples
+    --------
+    >>> [fits_single_precision(np.array([x])) for x in (1.0, 1e39, 1e-40, 0.0)]
+    [True, False, False, True]
+    """
+    largest = float(np.abs(numbers).max(initial=0.0))
+    single = np.finfo(np.float32)
+    return largest == 0.0 or float(single.tiny) / float(single.eps) < largest < float(single.max)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,22 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def shorten(text: str, longest: int = LONGEST_QUOTE) -> str:
+    """Return a text without most of its middle if it is long.
+
+    Examples
+    --------
+    >>> shorten("abcdefghijklmnopqrstuvwxyz", 10)
+    'abcd...xyz'
+    """
+    if len(text) <= longest:
+        return text
+    tail = longest // 3
+    return f"{text[: longest - tail - 3]}...{text[-tail:]}"
+
+
 def quote(value: Any) -> str:
-    """Return a value from a user as messages quote it: its repr, shortened in the middle.
+    """Return a value from a user as messages quote it: its repr, shortened if it is long.
 
     Examples
     --------
@@ -38,19 +53,10 @@ def quote(value: Any) -> str:
     "xxx' (10,000,000 characters)"
     """
     if isinstance(value, str) and len(value) > LONGEST_QUOTE:
-        text, size = repr(value[:LONGEST_QUOTE] + value[-LONGEST_QUOTE:]), len(value)
-        end = f" ({size:,} characters)"
-    else:
-        text, end = _repr(value), ""
-    if len(text) <= LONGEST_QUOTE:
-        return text
-    tail = LONGEST_QUOTE // 3
-    return f"{text[: LONGEST_QUOTE - tail - 3]}...{text[-tail:]}{end}"
-
-
-def _repr(value: Any) -> str:
+        ends = repr(value[:LONGEST_QUOTE] + value[-LONGEST_QUOTE:])  # fast for very long texts
+        return f"{shorten(ends)} ({len(value):,} characters)"
     try:
-        return repr(value)
+        return shorten(repr(value))
     except Exception as error:  # a whole number of thousands of digits, or a class of a user
         return f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
 
@@ -99,8 +105,9 @@ def list_names(names: Iterable[Any]) -> str:
     >>> list_names(range(12))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...'
     """
-    texts = [printable(str(name)) for name in names]
-    return ", ".join(texts[:MOST_NAMES]) + ", ..." * (len(texts) > MOST_NAMES)
+    first = list(islice(names, MOST_NAMES + 1))
+    texts = [printable(shorten(str(name))) for name in first[:MOST_NAMES]]
+    return ", ".join(texts) + ", ..." * (len(first) > MOST_NAMES)
 
 
 def quote_names(names: Sequence[str]) -> str:

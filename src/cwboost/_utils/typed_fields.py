@@ -63,7 +63,7 @@ class Fields:
     def get(self, name: str) -> Any:
         """Return a field of any type."""
         if name not in self._data:
-            raise FieldError(f"{self.where}: the field {name!r} is missing")
+            raise FieldError(f"{self.where}: the field {quote(name)} is missing")
         return self._data[name]
 
     def require(self, ok: bool, name: str, expected: str) -> None:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from .text import list_names
+from .text import list_names, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def describe_unknown(owner: str, name: str, known: Collection[str], mark: str = 
     known = [argument for argument in known if argument != "self"]
     for argument, text in OF_NAME.get(name.strip("-").replace("-", "_"), {}).items():
         if not argument or argument in known:
-            return f"{owner} has no argument {name!r}; use {text or mark.format(argument)}"
+            return f"{owner} has no argument {quote(name)}; use {text or mark.format(argument)}"
     if close := get_close_matches(name.strip("-"), known, 1):
-        return f"{owner} has no argument {name!r}; did you mean {mark.format(close[0])}?"
-    return f"{owner} has no argument {name!r}; its arguments are {list_names(known)}"
+        return f"{owner} has no argument {quote(name)}; did you mean {mark.format(close[0])}?"
+    return f"{owner} has no argument {quote(name)}; its arguments are {list_names(known)}"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Column, Floats
 
 from .index_sets import UNSEEN, CodedColumn, IndexSet
@@ -75,7 +76,7 @@ class MinRows(ABC):
         """Raise if too few cells are missing: they have no neighbour to be merged with."""
         if len(values) and np.isnan(values[-1]) and self.small(counts)[-1]:
             raise ValueError(
-                f"column {column.name!r} has fewer missing cells than min_rows_per_bin = "
+                f"column {quote(column.name)} has fewer missing cells than min_rows_per_bin = "
                 f"{self.rows} at one site; fill them, or leave these rows out"
             )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost import _core
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 from cwboost.frames.columns import Column, Floats, Labels, Numbers
 
 if TYPE_CHECKING:
@@ -189,15 +189,15 @@ def not_numbers(column: Labels, advice: str = ADVICE_FIT) -> str:
     """Return the error message for a text column where numbers are needed."""
     bad = [level for level in column.levels if not _is_number(level)]
     if not bad:
-        what = f"strings such as {column.levels[0]!r}" if column.levels else "text"
+        what = f"strings such as {quote(column.levels[0])}" if column.levels else "text"
     else:
         rows = int(np.isin(column.codes, [column.levels.index(level) for level in bad]).sum())
         what = (
-            f"strings ({bad[0]!r} in {count(rows, 'row')})"
+            f"strings ({quote(bad[0])} in {count(rows, 'row')})"
             if len(bad) == 1
-            else (f"strings ({bad[0]!r}, {bad[1]!r}, ... in {count(rows, 'row')})")
+            else (f"strings ({quote(bad[0])}, {quote(bad[1])}, ... in {count(rows, 'row')})")
         )
-    return f"column {column.name!r}: expected numbers, got {what}; {advice}"
+    return f"column {quote(column.name)}: expected numbers, got {what}; {advice}"
 
 
 def _is_number(text: str) -> bool:

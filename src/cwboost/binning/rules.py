@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_one_of, is_whole
 from cwboost._utils.memory import ArrayPool
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Column, Floats, Numbers
 
 from .index_sets import IndexSet, index_dtype
@@ -58,10 +59,12 @@ class Bins:
         if not named and not (is_whole(self.n) and 2 <= self.n <= MAX_POINTS):
             raise ValueError(
                 f"bins: expected one of {', '.join(map(repr, known))} or a whole number from 2 "
-                f"to {MAX_POINTS}, got {self.n!r}"
+                f"to {MAX_POINTS}, got {quote(self.n)}"
             )
         if not is_one_of(self.points, ("equal", "quantile")):
-            raise ValueError(f"bins: points must be 'equal' or 'quantile', got {self.points!r}")
+            raise ValueError(
+                f"bins: points must be 'equal' or 'quantile', got {quote(self.points)}"
+            )
 
     def make(
         self,
@@ -113,7 +116,7 @@ class Bins:
                 return Points(points, "other")
             if len(points) == 1:
                 raise ValueError(
-                    f"column {column.name!r} has no two bins with min_rows_per_bin = "
+                    f"column {quote(column.name)} has no two bins with min_rows_per_bin = "
                     f"{min_rows.rows} rows at every site; lower it, or leave the column out"
                 )
             if drop.all():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import STANDARD, check_name
+from cwboost._utils.text import quote
 from cwboost.losses import LOSSES, Loss
 from cwboost.terms.styles import STYLES
 
@@ -125,7 +126,7 @@ def _number(text: str, make: Any, least: float, what: str) -> Any:
     except ValueError:
         value = float("nan")
     if not least <= value < float("inf") or (make is float and value == least):
-        raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {what}, got {quote(text)}")
     return value
 
 
@@ -148,7 +149,7 @@ def loss(text: str) -> Loss:
     """Return a loss given by its name, with its parameter after a colon."""
     name, colon, parameter = text.partition(":")
     if name not in LOSSES:
-        raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(LOSSES)}; got {quote(text)}")
     cls = LOSSES[name]
     try:
         if not colon:
@@ -156,8 +157,8 @@ def loss(text: str) -> Loss:
         if cls.target == "numbers" and fields(cls):
             return cls(_parameter(parameter))  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
-    raise argparse.ArgumentTypeError(f"{text!r}: this loss does not take a number")
+        raise argparse.ArgumentTypeError(f"{quote(text)}: {error}") from None
+    raise argparse.ArgumentTypeError(f"{quote(text)}: this loss does not take a number")
 
 
 def _parameter(text: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.text import format_cell
+from cwboost._utils.text import format_cell, quote
 from cwboost.frames.columns import Column, Labels
 from cwboost.frames.files import read_table
 from cwboost.frames.table import Table
@@ -56,7 +56,9 @@ def read_fit_request(
         features = list(dict.fromkeys(c for learner in learners for c in learner.columns))
         excluded = [name for name in features if name in args.exclude]
         if excluded:
-            args.parser.error(f"{excluded[0]!r} is in the formula and in --exclude; leave out one")
+            args.parser.error(
+                f"{quote(excluded[0])} is in the formula and in --exclude; leave out one"
+            )
     _check_columns(args, table, features, others)
     return FitRequest(table, features, learners)
 
@@ -71,7 +73,7 @@ def needed_columns(args: argparse.Namespace, request: FitRequest) -> Table:
 def _read_formula(args: argparse.Namespace, table: Table, others: list[str]) -> Any:
     target, learners = parse(args.formula, table, others)
     if args.target not in (None, target):
-        args.parser.error(f"--target is {args.target!r}, but the formula says {target!r}")
+        args.parser.error(f"--target is {quote(args.target)}, but the formula says {quote(target)}")
     args.target = target
     return learners
 
@@ -80,7 +82,7 @@ def _check_columns(
     args: argparse.Namespace, table: Table, features: list[str], others: list[str]
 ) -> None:
     if args.target in others:
-        args.parser.error(f"--target {args.target!r} cannot have another role as well")
+        args.parser.error(f"--target {quote(args.target)} cannot have another role as well")
     for name in (args.target, *others):
         if name not in table:
             table[name]  # raises, and names the columns of the table
@@ -90,7 +92,7 @@ def _check_columns(
             "rows, leave it out with --exclude ''"
         )
     if not features:
-        raise ValueError(f"{args.table}: no column is left to predict {args.target!r} from")
+        raise ValueError(f"{args.table}: no column is left to predict {quote(args.target)} from")
 
 
 def is_classification(args: argparse.Namespace, table: Table, progress: Progress) -> bool:
@@ -99,21 +101,21 @@ def is_classification(args: argparse.Namespace, table: Table, progress: Progress
     classes = args.loss.target == "classes" if args.loss is not None else _has_classes(column)
     if isinstance(column, Labels) and not classes:
         raise ValueError(
-            f"target {args.target!r} is text such as {column.levels[0]!r}, and the "
+            f"target {quote(args.target)} is text such as {quote(column.levels[0])}, and the "
             f"{args.loss.name} loss needs numbers; leave out --loss, or use --loss binomial or "
             "multinomial"
         )
     values = _distinct_values(column)
     if classes and args.loss is not None and len(values) > args.loss.max_classes == 2:
         raise ValueError(
-            f"target {args.target!r}: the {args.loss.name} loss needs two classes, got "
+            f"target {quote(args.target)}: the {args.loss.name} loss needs two classes, got "
             f"{len(values)}; use --loss multinomial, or another loss if the target is a number"
         )
     if args.loss is None and not classes and len(values) == 2:
         progress.say(
             "note",
-            f"{args.target!r} has only the values {' and '.join(map(format_cell, values))} and is "
-            "fitted as a number; for their probabilities use --loss binomial",
+            f"{quote(args.target)} has only the values {' and '.join(map(format_cell, values))} "
+            "and is fitted as a number; for their probabilities use --loss binomial",
         )
     if classes and args.exposure is not None:
         raise ValueError("--exposure is for losses with a log link, such as --loss poisson")

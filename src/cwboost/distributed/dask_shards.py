@@ -19,6 +19,7 @@ from typing import Any
 from distributed import Client, Future, KilledWorker
 
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitInput
 from cwboost.progress import Progress
 
@@ -47,7 +48,7 @@ def open_shards(
     if client.asynchronous:
         raise TypeError("client: expected a synchronous client; make it without asynchronous=True")
     if not is_number(timeout) or not timeout > 0:
-        raise ValueError(f"timeout: expected a positive number of seconds, got {timeout!r}")
+        raise ValueError(f"timeout: expected a positive number of seconds, got {quote(timeout)}")
     partitions = make_partitions(table, fit_input)
     shards = DaskShards(client, n_threads, timeout)
     try:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._core import TRAINING_PART, VALIDATION_PART
+from cwboost._utils.text import list_names
 from cwboost.binning.summary import Sample
 from cwboost.fitting.input_data import (
     FitInput,
@@ -145,8 +146,8 @@ def check_names(partitions: Sequence[PartitionFacts]) -> tuple[str, ...]:
         lacking = [name for name in first.names if name not in part.names]
         if not part.held and (lacking or len(part.names) != len(first.names)):
             raise ValueError(
-                f"partition {part.number}: expected the columns {', '.join(first.names[:10])} of "
-                f"partition {first.number}, got {', '.join(part.names[:10])}"
+                f"partition {part.number}: expected the columns {list_names(first.names)} of "
+                f"partition {first.number}, got {list_names(part.names)}"
             )
     if not first.names:
         raise ValueError("the table has no columns")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from cwboost._utils.text import quote
 from cwboost.fitting.callbacks import RunContext
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.interactions import Pairs, check_pairs
@@ -46,8 +47,8 @@ def check_named_pairs(interactions: int | str | Pairs | None) -> Pairs | None:
     if interactions is None or isinstance(interactions, list):
         return interactions
     raise ValueError(
-        f"interactions: {interactions!r}: pairs cannot be ranked for rows on a cluster; name them, "
-        "for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
+        f"interactions: {quote(interactions)}: pairs cannot be ranked for rows on a cluster; name "
+        "them, for instance [('a', 'b')] from the ranking of a fit to a sample of the rows"
     )
 
 

@@ -292,7 +292,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if self.verbose is None:
             return False if getattr(self, "_skl_callbacks", None) else None
         if not (isinstance(self.verbose, bool | np.bool_) or is_whole(self.verbose)):
-            raise ValueError(f"verbose: expected None, True or False, got {self.verbose!r}")
+            raise ValueError(f"verbose: expected None, True or False, got {quote(self.verbose)}")
         return bool(self.verbose)
 
     def _label_classes(self, model: Model) -> Model:
@@ -366,7 +366,9 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if len(target) != table.n_rows:
             raise ValueError(f"y has {len(target)} rows, X has {table.n_rows}")
         if isinstance(sample_weight, str):
-            raise TypeError(f"sample_weight: expected an array, got {sample_weight!r}; pass X[...]")
+            raise TypeError(
+                f"sample_weight: expected an array, got {quote(sample_weight)}; pass X[...]"
+            )
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, target, dtype=np.float64)
         return table, target, self._weights(target, sample_weight)
@@ -420,7 +422,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if given is not None or isinstance(share, str):
             raise ValueError(
                 "validation: the rows that a bag leaves out are its validation rows; with bags= "
-                f"expected their share or 'auto', got {given if share is None else share!r}"
+                f"expected their share or 'auto', got {quote(given if share is None else share)}"
             )
         if groups is None:
             return self.bags, share
@@ -503,7 +505,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         for pair in wanted if isinstance(wanted, list) else ():
             for name in pair:
                 if name in self._excluded:
-                    raise ValueError(f"interactions: column {name!r} is in exclude=")
+                    raise ValueError(f"interactions: column {quote(name)} is in exclude=")
         return wanted
 
     def _n_threads(self) -> int | None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from cwboost._utils.text import quote
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.fit import fit
 from cwboost.frames.columns import Floats
@@ -60,8 +61,8 @@ def choose_hold_out(validation: Any, n: int, *, enough: bool) -> Any:
         return np.arange(n) >= np.floor((1.0 - HOLD_OUT) * n)
     if validation != "auto":
         raise ValueError(
-            f"validation: expected 'auto', 'last', a fraction or None, got {validation!r}; pass "
-            "your own split to fit(..., validation=)"
+            f"validation: expected 'auto', 'last', a fraction or None, got {quote(validation)}; "
+            "pass your own split to fit(..., validation=)"
         )
     return HOLD_OUT if enough else None
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import list_names, quote
 from cwboost.frames.aligned import check_finite_y, read_weights
 from cwboost.frames.columns import Labels
 from cwboost.frames.dataset import Dataset
@@ -77,7 +78,7 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
         if not y_numeric or text is None:
             raise
         raise ValueError(
-            f"y: {type(estimator).__name__} needs numbers, but y has the text {text!r}; for "
+            f"y: {type(estimator).__name__} needs numbers, but y has the text {quote(text)}; for "
             "classes use CWBClassifier"
         ) from None
 
@@ -131,7 +132,7 @@ def read_frame(estimator: Any, X: Any, reset: bool) -> Table:
         elif known is not None:
             raise ValueError(
                 "The feature names should match those that were passed during fit: expected "
-                f"{', '.join(known)}, got {', '.join(names)}"
+                f"{list_names(known)}, got {list_names(names)}"
             )
     if not table.n_rows or not table.names:
         lacking = "feature(s)" if table.n_rows else "sample(s)"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -46,10 +47,12 @@ def band(
     grid = effect_grid(model, terms, n)
     ends = band_at(model, terms, grid, level, kind, source)
     if _is_edited(model, terms):
-        raise ValueError(f"band: the effect of {which!r} was edited after the fit; it has no band")
+        raise ValueError(
+            f"band: the effect of {quote(which)} was edited after the fit; it has no band"
+        )
     if ends is None:
         raise ValueError(
-            f"band: boosting never chose {which!r}, so its effect is zero and has no Bayesian "
+            f"band: boosting never chose {quote(which)}, so its effect is zero and has no Bayesian "
             "band; model.with_bands(table, y) repeats the choice in bootstrap draws"
         )
     out = ResultTable(zip(terms[0].columns, grid, strict=True))
@@ -72,13 +75,17 @@ def find_source(model: Model, source: str = "auto") -> str | None:
 def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> None:
     """Raise if the model has no band of this level, kind and source."""
     if not is_one_of(source, SOURCES):
-        raise ValueError(f"source: expected one of {', '.join(map(repr, SOURCES))}, got {source!r}")
+        raise ValueError(
+            f"source: expected one of {', '.join(map(repr, SOURCES))}, got {quote(source)}"
+        )
     found = find_source(model, source)
     if found is None:
-        wanted = "" if source == "auto" else f" of source {source!r}"
+        wanted = "" if source == "auto" else f" of source {quote(source)}"
         remedy = "polish it (cb.polish or polish=), call"
         if model.polished and model.n_outputs > 1:
             remedy = "for several scores, call"
+        elif model.polished:
+            remedy = "its effects exceed single precision: rescale y, or"
         elif model.polish is not None and not model.polished:
             remedy = f"it was not polished ({model.polish.reason}); call"
         raise ValueError(
@@ -86,9 +93,9 @@ def check_band(model: Model, level: Any, kind: Any, source: Any = "auto") -> Non
             "fit with bags="
         )
     if level is not None and not (is_number(level) and 0.0 < level < 1.0):
-        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+        raise ValueError(f"level: expected a number between 0 and 1, got {quote(level)}")
     if not is_one_of(kind, ("pointwise", "simultaneous")):
-        raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {kind!r}")
+        raise ValueError(f"kind must be 'pointwise' or 'simultaneous', got {quote(kind)}")
     if found == "bags" and (level is not None or kind == "simultaneous"):
         raise ValueError(
             f"{'kind' if level is None else 'level'}: the band of an average of bags goes from the "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_whole
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Column, Numbers, format_number
 from cwboost.frames.read_frames import read
 from cwboost.frames.result_table import ResultTable
@@ -49,7 +50,7 @@ def explain(
     """
     data = read(table)
     if not is_whole(row):
-        raise TypeError(f"row: expected a whole number, got {row!r}")
+        raise TypeError(f"row: expected a whole number, got {quote(row)}")
     if not 0 <= row < data.n_rows:
         has = f"{data.n_rows} rows, 0 to {data.n_rows - 1}" if data.n_rows else "no rows"
         raise ValueError(f"row {row}: the table has {has}")

@@ -15,6 +15,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.weights import as_part
 from cwboost.model.model import Model
@@ -52,16 +53,18 @@ def importance(
     """See Model.importance."""
     kind = check_kind(kind)
     if not is_one_of(by, ("column", "term")):
-        raise ValueError(f"by: expected 'column' or 'term', got {by!r}")
+        raise ValueError(f"by: expected 'column' or 'term', got {quote(by)}")
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if kind not in OPTIONS[name]:
             kinds = " and ".join(f"kind={k!r}" for k in OPTIONS[name])
-            raise TypeError(f"importance: {name}= applies only to {kinds}, not to kind={kind!r}")
+            raise TypeError(
+                f"importance: {name}= applies only to {kinds}, not to kind={quote(kind)}"
+            )
     if rows["table"] is None and any(value is not None for value in rows.values()):
         raise TypeError("importance: y, weights, offset and exposure need table= as well")
     if rows["table"] is None and kind in ("permutation", "drop"):
-        raise TypeError(f"importance: kind={kind!r} needs rows; pass table= and y=")
+        raise TypeError(f"importance: kind={quote(kind)} needs rows; pass table= and y=")
     if kind == "permutation":
         from cwboost.selection.permutation import permutation_importance
 
@@ -82,7 +85,7 @@ def check_kind(kind: Any) -> str:
     kind = OTHER_NAMES.get(kind, kind) if isinstance(kind, str) else kind
     if not is_one_of(kind, KINDS):
         names = ", ".join(map(repr, KINDS))
-        raise ValueError(f"importance: kind must be one of {names}; got {kind!r}")
+        raise ValueError(f"importance: kind must be one of {names}; got {quote(kind)}")
     return str(kind)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.model.path_checks import check_has_path
@@ -120,7 +121,7 @@ def traces(model: Model, kind: str = "size", n: int = FRAMES) -> Traces:
     (array([0.  , 0.1 , 0.88]), 20)
     """
     if not is_one_of(kind, ("size", "deviation", "range")):
-        raise ValueError(f"kind must be 'size', 'deviation' or 'range', got {kind!r}")
+        raise ValueError(f"kind must be 'size', 'deviation' or 'range', got {quote(kind)}")
     iterations = key_iterations(model, n)
     sizes = {}
     for name, beta in coefficients_at(model, iterations).items():

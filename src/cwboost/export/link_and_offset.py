@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost.model.model import Model
 
 
@@ -24,7 +25,7 @@ def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> st
         The name of the export, for the error if it cannot write the link.
     """
     if not is_one_of(kind, ("response", "score")):
-        raise ValueError(f"kind must be 'response' or 'score', got {kind!r}")
+        raise ValueError(f"kind must be 'response' or 'score', got {quote(kind)}")
     if kind == "score":
         return "identity"
     link = model.loss.link
@@ -35,8 +36,8 @@ def checked_link(model: Model, kind: str, known: Collection[str], to: str) -> st
         )
     if link not in known:
         raise TypeError(
-            f"the {model.loss.name} loss has the link {link!r}, which cannot be written as {to} "
-            f"(only {', '.join(known)}); use kind='score'"
+            f"the {model.loss.name} loss has the link {quote(link)}, which cannot be written as "
+            f"{to} (only {', '.join(known)}); use kind='score'"
         )
     return link
 
@@ -62,7 +63,9 @@ def fixed_columns(model: Model, offset: Any, exposure: Any) -> FixedColumns:
     if exposure is None or _is(exposure, 1):
         return FixedColumns(names, None)
     if not isinstance(exposure, str):
-        raise TypeError(f"exposure: expected the name of a column, or 1 for none, got {exposure!r}")
+        raise TypeError(
+            f"exposure: expected the name of a column, or 1 for none, got {quote(exposure)}"
+        )
     if not model.loss.log_link:
         raise ValueError(
             f"exposure: the {model.loss.name} loss does not have a log link; use offset instead"
@@ -77,7 +80,7 @@ def _offset_names(offset: Any) -> tuple[str, ...]:
         return (offset,)
     if isinstance(offset, Sequence) and all(isinstance(name, str) for name in offset):
         return tuple(offset)
-    raise TypeError(f"offset: expected the name of a column, or 0 for none, got {offset!r}")
+    raise TypeError(f"offset: expected the name of a column, or 0 for none, got {quote(offset)}")
 
 
 def _is(value: Any, number: int) -> bool:

@@ -92,7 +92,7 @@ def to_onnx(
 
 def _check_options(numbers: Any, missing: Any) -> None:
     if not is_one_of(numbers, ("double", "float")):
-        raise ValueError(f"numbers must be 'double' or 'float', got {numbers!r}")
+        raise ValueError(f"numbers must be 'double' or 'float', got {quote(numbers)}")
     check_text("missing", missing)
 
 
@@ -129,7 +129,7 @@ def onnx_inputs(
         if is_number and isinstance(column, Numbers):
             out[name] = column.values.astype(real)
         elif is_number:
-            raise TypeError(f"column {name!r}: expected numbers, got text")
+            raise TypeError(f"column {quote(name)}: expected numbers, got text")
         else:
             axes = (axis for p in pieces for axis in p.axes if axis.column == name)
             known = {level for axis in axes for level in axis.levels}
@@ -184,7 +184,8 @@ class _Graph:
         for name in self.columns:
             if not name or name in ("score", "response"):
                 raise ValueError(
-                    f"column {name!r} cannot be the name of an ONNX input; rename it before the fit"
+                    f"column {quote(name)} cannot be the name of an ONNX input; rename it before "
+                    "the fit"
                 )
 
     # --- building blocks --------------------------------------------------------------------------
@@ -260,14 +261,14 @@ class _Graph:
     def _label(self, axis: Axis) -> str:
         if self.missing in axis.levels:
             raise ValueError(
-                f"column {axis.column!r}: {self.missing!r} is one of its levels, so it cannot also "
-                "mean a missing cell; pass another text as missing="
+                f"column {quote(axis.column)}: {quote(self.missing)} is one of its levels, so it "
+                "cannot also mean a missing cell; pass another text as missing="
             )
         for level in axis.levels:
             if "\0" in level:
                 raise ValueError(
-                    f"column {axis.column!r}: level {level!r} contains a zero byte, which ends "
-                    "an ONNX string; rename the level before the fit"
+                    f"column {quote(axis.column)}: level {quote(level)} contains a zero byte, "
+                    "which ends an ONNX string; rename the level before the fit"
                 )
         return self.node(
             "LabelEncoder",

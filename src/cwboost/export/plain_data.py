@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.text import printable
+from cwboost._utils.text import printable, quote
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
@@ -109,13 +109,13 @@ def _plain_kind(value: Any, kind: Any) -> dict[str, Any]:
     name = next((name for name, known in registry.items() if known is cls), None)
     if name is None:
         raise TypeError(
-            f"a model file cannot hold {value!r}, because the class {cls.__name__} is not "
+            f"a model file cannot hold {quote(value)}, because the class {cls.__name__} is not "
             f"registered; {registration} before you save and before you load, or pickle the model"
         )
     if not is_dataclass(value):
         raise TypeError(
-            f"a model file cannot hold {value!r}, because {cls.__name__} is not a dataclass; its "
-            "fields are what the file stores"
+            f"a model file cannot hold {quote(value)}, because {cls.__name__} is not a dataclass; "
+            "its fields are what the file stores"
         )
     data = record(value)
     if not cls.__module__.startswith("cwboost."):

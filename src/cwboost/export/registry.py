@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cwboost._utils.text import quote
 from cwboost.model.model import Model
 
 from .model_file import save
@@ -48,12 +49,12 @@ class Export:
         if ending != FOLDER and not (isinstance(ending, str) and ending.startswith(".")):
             raise ValueError(
                 "Export: ending must start with '.', such as '.sql', or be '/' for a folder; got "
-                f"{ending!r}"
+                f"{quote(ending)}"
             )
         if not callable(self.write):
             raise TypeError(
                 "Export: write must be a function write(model, file, **options), got "
-                f"{self.write!r}"
+                f"{quote(self.write)}"
             )
 
     @property
@@ -81,7 +82,8 @@ def _known_exports() -> dict[str, Export]:
     for name, known in EXPORTS.items():
         if not isinstance(known, Export):
             raise TypeError(
-                f"EXPORTS[{name!r}] must be an Export, such as Export('.txt', write), got {known!r}"
+                f"EXPORTS[{quote(name)}] must be an Export, such as Export('.txt', write), got "
+                f"{quote(known)}"
             )
     return EXPORTS
 
@@ -135,9 +137,9 @@ def export(model: Model, file: Any, to: str | None = None, **options: Any) -> No
     name = find_export(os.fspath(file)) if to is None else to
     if name is None or name not in _known_exports():
         known = f"one of {', '.join(EXPORTS)}" if to is not None else f"the ending {list_endings()}"
-        raise ValueError(f"export: expected {known}, got {str(file if to is None else to)!r}")
+        raise ValueError(f"export: expected {known}, got {quote(str(file if to is None else to))}")
     unknown = [option for option in options if option not in EXPORTS[name].options]
     if unknown:
         takes = ", ".join(EXPORTS[name].options) or "no options"
-        raise TypeError(f"export: the format {name!r} takes {takes}; got {unknown[0]!r}")
+        raise TypeError(f"export: the format {quote(name)} takes {takes}; got {quote(unknown[0])}")
     EXPORTS[name].write(model, file, **options)

@@ -95,7 +95,7 @@ def to_sql(
     FROM model_scores
     """
     if not is_one_of(dialect, DIALECTS):
-        raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {dialect!r}")
+        raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {quote(dialect)}")
     for argument, names in (("table", table), ("keep", keep)):
         _check_names(argument, names)
     link = checked_link(model, kind, LINKS, "SQL")
@@ -155,8 +155,8 @@ class _Query:
             other = seen.setdefault(column.lower(), column)
             if other != column:
                 raise ValueError(
-                    f"columns {other!r} and {column!r} differ only in case, which this dialect "
-                    "ignores; rename one of them before the fit"
+                    f"columns {quote(other)} and {quote(column)} differ only in case, which this "
+                    "dialect ignores; rename one of them before the fit"
                 )
 
     def _name_outputs(self) -> None:
@@ -175,7 +175,9 @@ class _Query:
         self.responses = [results.add(f"response{label}") for label in labels]
         for column in self.keep:
             if results.add(column) != column:
-                raise ValueError(f"keep: {column!r} would occur twice in the result; rename it")
+                raise ValueError(
+                    f"keep: {quote(column)} would occur twice in the result; rename it"
+                )
 
     def write(self, link: str | None) -> str:
         """Return the query; with a link it has responses too."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.model.pieces import Axis, TermPieces
 
@@ -73,7 +74,7 @@ class SqlWriter:
 
     def name(self, name: str) -> str:
         if not name or "\0" in name or not _is_utf8(name):
-            raise ValueError(f"{name!r} cannot be the name of a column or table in a database")
+            raise ValueError(f"{quote(name)} cannot be the name of a column or table in a database")
         return '"' + name.replace('"', '""') + '"'
 
     def number(self, value: float) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, open_text, replace_file, replace_folder
 from cwboost._utils.checks import is_whole
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
 from cwboost.model.model import Model
@@ -69,7 +70,7 @@ def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
     (7 rows)
     """
     if not (is_whole(n) and n >= 1):
-        raise ValueError(f"n: expected a whole number of at least 1, got {n!r}")
+        raise ValueError(f"n: expected a whole number of at least 1, got {quote(n)}")
     return _tables(model, lambda pieces: _readable(model, pieces, n))
 
 
@@ -149,7 +150,8 @@ def _readable(model: Model, pieces: TermPieces, n: int) -> ResultTable:
     for label, column in zip(output_labels(model), effect.T, strict=True):
         out[_labelled("effect", label)] = column.copy()
         if factor is not None:
-            out[_labelled(factor, label)] = np.exp(column)
+            with np.errstate(over="ignore"):  # a factor beyond the range of floats is infinite
+                out[_labelled(factor, label)] = np.exp(column)
     return out
 
 
@@ -390,7 +392,9 @@ def _write_sheet(book: Any, title: str, tables: list[ResultTable]) -> None:
     for table in tables:
         rows = len(next(iter(table.values())))
         if rows >= MAX_ROWS:
-            raise ValueError(f"sheet {title!r}: {rows} rows are too many for Excel; use to_csv")
+            raise ValueError(
+                f"sheet {quote(title)}: {rows} rows are too many for Excel; use to_csv"
+            )
     sheet = book.create_sheet(title)
     if len(tables) == 1:
         sheet.freeze_panes = "A2"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.memory import ArrayPool
+from cwboost._utils.text import quote
 from cwboost.binning.index_sets import IndexSet, pair_in, pair_values
 from cwboost.binning.min_rows import Coder
 from cwboost.binning.moments import HasBreaks, MomentPieces, MomentSet, bin_by_rule, choose_pieces
@@ -217,9 +218,9 @@ def check_exact_cells(axes: Sequence[TermAxis], n_cells: int) -> None:
     if exact and n_cells > MAX_EXACT_CELLS:
         a, b = (axis.column for axis in axes)
         raise ValueError(
-            f"bins='exact': the columns {a!r} and {b!r} have {n_cells:,} different pairs of "
-            f"values, but a Tensor takes at most {MAX_EXACT_CELLS:,}; give the Tensor other bins, "
-            "such as Tensor(..., bins='auto')"
+            f"bins='exact': the columns {quote(a)} and {quote(b)} have {n_cells:,} different pairs "
+            f"of values, but a Tensor takes at most {MAX_EXACT_CELLS:,}; give the Tensor other "
+            "bins, such as Tensor(..., bins='auto')"
         )
 
 

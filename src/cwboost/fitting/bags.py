@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.losses import risk
 from cwboost.model.model import Model
@@ -61,7 +62,7 @@ def check_bags(
     if not is_number_of_bags and (np.ndim(bags) != 2 or np.shape(bags)[0] < 2):
         raise ValueError(
             f"bags: expected a whole number from 2 to {MAX_BAGS}, or masks of shape (bags, n) that "
-            f"mark the rows of each bag; got {bags!r}"
+            f"mark the rows of each bag; got {quote(bags)}"
         )
     if not is_number_of_bags and validation is not None:
         raise ValueError(
@@ -71,7 +72,7 @@ def check_bags(
     if validation is not None and not (is_number(validation) and 0.0 < validation < 1.0):
         raise ValueError(
             "validation: with bags= it is the fraction of the rows that every bag leaves out, a "
-            f"number between 0 and 1; got {validation!r}"
+            f"number between 0 and 1; got {quote(validation)}"
         )
     if callback is not None:
         raise ValueError("callback: not allowed with bags=, which makes several fits")
@@ -96,8 +97,11 @@ def draw_bags(bags: Any, fraction: Any, data: FitData, seed: int) -> Draw:
     classes = data.y if data.classes else None
     seeds = np.random.SeedSequence(seed).generate_state(int(bags), np.uint64).tolist()
     left_out = LEFT_OUT if fraction is None else float(fraction)
-    held = [hold_out(left_out, data.weights, classes, s, "bags") for s in seeds]
-    return Draw(np.array(held), left_out, seed)
+    held = np.array([hold_out(left_out, data.weights, classes, s, "bags") for s in seeds])
+    if not (~held @ data.weights > 0).all():
+        n = np.count_nonzero(data.weights)
+        raise ValueError(f"bags: a bag would leave out all of the {n} rows; use bags=None")
+    return Draw(held, left_out, seed)
 
 
 def _read_masks(bags: Any, data: FitData) -> Masks:

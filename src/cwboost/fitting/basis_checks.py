@@ -12,6 +12,7 @@ import numpy as np
 
 from cwboost._utils.checks import as_real, is_built_in, is_whole
 from cwboost._utils.memory import ArrayPool
+from cwboost._utils.text import quote
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, Pieces
@@ -71,7 +72,7 @@ def _check_values(basis: Basis, values: Floats, learner: str) -> _EvaluatedBasis
     """Return the rows of a basis; raise if n_coef, known, evaluate, rows or penalty is wrong."""
     who = f"{learner}: {type(basis).__name__}"
     if not is_whole(basis.n_coef) or basis.n_coef < 1:
-        raise ValueError(f"{who}.n_coef must be a whole number >= 1, got {basis.n_coef!r}")
+        raise ValueError(f"{who}.n_coef must be a whole number >= 1, got {quote(basis.n_coef)}")
     known = np.asarray(basis.known(values))
     if known.shape != (len(values),) or known.dtype != np.bool_:
         raise ValueError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 from cwboost.model.model import Model
 from cwboost.progress import Progress, as_progress
 
@@ -106,7 +106,7 @@ def _adapted(callback: Callable[..., Any]) -> Callable[..., bool]:
         parameters = inspect.signature(callback).parameters.values()
     except (TypeError, ValueError):
         raise TypeError(
-            f"callback: expected a function of {', '.join(FACTS)}, got {callback!r}"
+            f"callback: expected a function of {', '.join(FACTS)}, got {quote(callback)}"
         ) from None
     n_positional = sum(p.kind in POSITIONAL for p in parameters)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):

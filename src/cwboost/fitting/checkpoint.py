@@ -28,7 +28,7 @@ from cwboost import _core
 from cwboost._core import ALL_PART, SLOT_F, SLOT_R, TRAINING_PART, VALIDATION_PART
 from cwboost._utils.atomic_files import check_file, replace_file
 from cwboost._utils.fingerprint import fingerprint
-from cwboost._utils.text import quote
+from cwboost._utils.text import list_names, quote
 from cwboost._utils.typed_fields import FieldError, Fields, parse_json, require
 from cwboost._utils.user_warnings import warn_user
 from cwboost.model.model import Model
@@ -154,7 +154,7 @@ class Checkpoint:
 
     def __init__(self, file: Any) -> None:
         if not isinstance(file, str | os.PathLike):
-            raise TypeError(f"checkpoint: expected a path to a file, got {file!r}")
+            raise TypeError(f"checkpoint: expected a path to a file, got {quote(file)}")
         check_file(file)
         self._name, self.file = os.fsdecode(file), File(os.fsdecode(file)).absolute()
         self.stages = _read(self.file, str(self)) if self.file.exists() else []
@@ -192,7 +192,7 @@ class Checkpoint:
         if same.all():
             return
         others = list(dict.fromkeys(compress(names, ~same)))
-        listed = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+        listed = list_names(others)
         have = f"column {listed} has" if len(others) == 1 else f"columns {listed} have"
         raise ValueError(
             f"checkpoint {self}: {'' if same.any() else 'y or '}{have} other values, or in other "

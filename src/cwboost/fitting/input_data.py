@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 from cwboost.binning.min_rows import LocalMinRows, MinRows
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample
@@ -356,7 +356,7 @@ def _min_rows(fit_input: FitInput, table: Table, training: NDArray[np.bool_]) ->
         for role in ("y", "weights", "offset", "exposure"):
             if fit_input.column(role) == fit_input.sites:
                 raise ValueError(
-                    f"sites: column {fit_input.sites!r} is {role}; name another column"
+                    f"sites: column {quote(fit_input.sites)} is {role}; name another column"
                 )
         sites = table[fit_input.sites].labels().codes + 1  # missing sites count as one site
     return LocalMinRows(fit_input.min_rows, fit_input.rule, marks, sites)
@@ -396,7 +396,7 @@ def _validation_weights(validation: Any, rows: _Rows, *, stratify: bool, seed: i
 def check_fraction(validation: Any) -> None:
     """Raise if a validation fraction is not between 0 and 1."""
     if not is_number(validation) or not 0.0 < validation < 1.0:
-        raise ValueError(f"validation: a fraction must be between 0 and 1, got {validation!r}")
+        raise ValueError(f"validation: a fraction must be between 0 and 1, got {quote(validation)}")
 
 
 def hold_out(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cwboost import _core
 from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
@@ -251,15 +252,15 @@ def check_interactions(interactions: Any) -> int | str | Pairs | None:
         return interactions
     if is_whole(interactions):
         if interactions < 0:
-            raise ValueError(f"interactions must be at least 0, got {interactions!r}")
+            raise ValueError(f"interactions must be at least 0, got {quote(interactions)}")
         return int(interactions)
     expected = "interactions: expected 'auto', 'all', a number or pairs of columns"
     if isinstance(interactions, str) or not isinstance(interactions, Sequence):
-        raise TypeError(f"{expected}, got {interactions!r}")
+        raise TypeError(f"{expected}, got {quote(interactions)}")
     for pair in interactions:
         names = isinstance(pair, list | tuple) and all(isinstance(name, str) for name in pair)
         if not names or len(pair) != 2:
-            raise TypeError(f"{expected} such as ('age', 'job'), got {pair!r}")
+            raise TypeError(f"{expected} such as ('age', 'job'), got {quote(pair)}")
     return [(a, b) for a, b in interactions]
 
 
@@ -272,9 +273,9 @@ def check_pairs(wanted: int | str | Pairs | None, table: Table, apart: Sequence[
         for name in (a, b):
             table.check_name(name)
             if name in apart:
-                raise ValueError(f"interactions: column {name!r} is not a feature")
+                raise ValueError(f"interactions: column {quote(name)} is not a feature")
         if a == b:
-            raise ValueError(f"interactions: {(a, b)!r} needs two different columns")
+            raise ValueError(f"interactions: {quote((a, b))} needs two different columns")
 
 
 def pair_learners(

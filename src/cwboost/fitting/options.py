@@ -12,6 +12,7 @@ import numpy as np
 from cwboost import _core
 from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
 from cwboost._utils.cores import check_threads
+from cwboost._utils.text import quote
 from cwboost.losses import Loss
 from cwboost.optimizers import Optimizer, Plain, as_optimizer
 
@@ -63,12 +64,14 @@ class FitOptions(NamedTuple):
         optimizer = as_optimizer(Plain() if optimizer is None else optimizer)
         if not is_one_of(search, SEARCHES):
             raise ValueError(
-                f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {search!r}"
+                f"search: expected one of {', '.join(map(repr, SEARCHES))}, got {quote(search)}"
             )
         if not (isinstance(polish, PolishWeight) or is_one_of(polish, ("repeat",))):
             check_polish(polish)
         if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
-            raise ValueError(f"tolerance: expected a number from 0 to below 1, got {tolerance!r}")
+            raise ValueError(
+                f"tolerance: expected a number from 0 to below 1, got {quote(tolerance)}"
+            )
         return cls(optimizer, n_iter, patience, start, scale, time_limit, search, polish, tolerance)
 
     def within(self, share: float) -> FitOptions:
@@ -90,7 +93,7 @@ def check_polish(polish: Any) -> None:
     """Raise if the argument `polish` is wrong."""
     if not (polish is None or is_flag(polish) or is_one_of(polish, ("auto",))):
         also = "" if is_one_of(polish, ("repeat",)) else " ('repeat' in fits)"
-        raise ValueError(f"polish: expected 'auto', True or None{also}, got {polish!r}")
+        raise ValueError(f"polish: expected 'auto', True or None{also}, got {quote(polish)}")
 
 
 def check_validation(optimizer: Optimizer, has_validation: bool) -> None:
@@ -114,13 +117,15 @@ def check_counts(
     if patience is not None:
         _check_count("patience", patience, 1)
     if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+        raise ValueError(
+            f"time_limit must be a positive number of seconds, got {quote(time_limit)}"
+        )
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
     if not is_whole(value) or not least <= value <= MAX_COUNT:
         raise ValueError(
-            f"{name} must be a whole number from {least} to {MAX_COUNT}, got {value!r}"
+            f"{name} must be a whole number from {least} to {MAX_COUNT}, got {quote(value)}"
         )
 
 
@@ -128,7 +133,7 @@ def check_min_rows(min_rows_per_bin: Any, sites: Any = None) -> None:
     """Raise unless min_rows_per_bin is a count and sites, if given, names a column."""
     rows = min_rows_per_bin
     if rows is not None and not (is_whole(rows) and 1 <= rows < 2**31):
-        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {rows!r}")
+        raise ValueError(f"min_rows_per_bin: expected a whole number >= 1, got {quote(rows)}")
     if sites is not None and not isinstance(sites, str):
         raise TypeError(f"sites: expected the name of a column, got {type(sites).__name__}")
     if sites is not None and rows is None:
@@ -139,7 +144,7 @@ def as_seed(random_state: Any) -> int:
     """Return a seed from a number, None (a random seed), a Generator or a RandomState."""
     if is_whole(random_state):
         if random_state < 0:
-            raise ValueError(f"random_state must be >= 0, got {random_state!r}")
+            raise ValueError(f"random_state must be >= 0, got {quote(random_state)}")
         return int(random_state)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
@@ -147,5 +152,6 @@ def as_seed(random_state: Any) -> int:
         return int(np.random.default_rng(random_state).integers(2**63 - 1))
     except (TypeError, ValueError):
         raise TypeError(
-            f"random_state must be a whole number, None or a numpy Generator, got {random_state!r}"
+            "random_state must be a whole number, None or a numpy Generator, got "
+            f"{quote(random_state)}"
         ) from None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.memory import garbage_collection_paused
+from cwboost._utils.text import quote
 from cwboost.binning.rules import as_bins
 from cwboost.frames.read_frames import read
 from cwboost.frames.table import Table, known_table
@@ -59,7 +60,7 @@ def has_formula(y: Any, table: Table, learners: Any) -> bool:
     if not is_formula(y) or y in table:
         return False
     if learners is not None:
-        raise ValueError(f"learners and the formula {y!r} are mutually exclusive")
+        raise ValueError(f"learners and the formula {quote(y)} are mutually exclusive")
     return True
 
 

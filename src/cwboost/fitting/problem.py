@@ -302,7 +302,13 @@ class FitProblem(Generic[P]):
             validation_part=VALIDATION_PART if self.prepared.has_validation else None,
             search=SEARCHES[search],
         )
-        path = Path.from_core(_core.boost(problem, history, options))
+        try:
+            path = Path.from_core(_core.boost(problem, history, options))
+        except _core.OtherRowsError as error:
+            raise ValueError(
+                f"these are not the rows of the fit: {error}; pass the same table, y, weights, "
+                "offset and validation rows"
+            ) from None
         if not np.isfinite(path.risk[0]):
             raise ValueError(
                 f"the {self.prepared.data.loss.name} loss is not finite at the start "

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cwboost._utils.checks import as_real, is_number
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, TargetRows
 
@@ -45,7 +46,7 @@ def _start(start: Any, loss: Loss, rows: TargetRows) -> Floats:
         except (TypeError, ValueError):
             out = np.array([np.nan])
         if out.shape != (q,) or not np.isfinite(out).all():
-            raise ValueError(f"start: expected {q} finite number(s), got {start!r}")
+            raise ValueError(f"start: expected {q} finite number(s), got {quote(start)}")
         return out
     out = _as_start(loss.start_of(rows), loss)
     if not np.isfinite(out).all():
@@ -77,7 +78,7 @@ def _as_start(found: Any, loss: Loss) -> Floats:
             raise TypeError
         out = np.atleast_1d(as_real(found))
     except (TypeError, ValueError):
-        raise TypeError(f"{expected}, got {found!r} of type {type(found).__name__}") from None
+        raise TypeError(f"{expected}, got {quote(found)} of type {type(found).__name__}") from None
     if out.shape != (loss.n_outputs,):
         raise ValueError(f"{expected}, got the shape {out.shape}")
     return out
@@ -89,7 +90,7 @@ def _scale(scale: Any, loss: Loss, rows: TargetRows, start: Floats) -> float:
     elif is_number(scale):
         found = float(scale)
     else:
-        raise ValueError(f"scale: expected 'auto' or a number, got {scale!r}")
+        raise ValueError(f"scale: expected 'auto' or a number, got {quote(scale)}")
     if not (np.isfinite(found) and found > 0):
-        raise ValueError(f"scale must be a positive number, got {found!r}")
+        raise ValueError(f"scale must be a positive number, got {quote(found)}")
     return found

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+from cwboost._utils.text import list_names, quote
 from cwboost._utils.threads import MIN_PASS_ROWS, MIN_SORT_ROWS, map_in_threads
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.summary import ColumnSummary, Sample, summarize
@@ -35,8 +36,8 @@ def check_learners(learners: Any, table: Table) -> list[Learner]:
     for learner in learners:
         if not isinstance(learner, Learner):
             raise TypeError(
-                f"learners: expected learners such as cb.Spline('age'), got {learner!r} of type "
-                f"{type(learner).__name__}"
+                f"learners: expected learners such as cb.Spline('age'), got {quote(learner)} of "
+                f"type {type(learner).__name__}"
             )
         for name in learner.columns:
             table.check_name(name)
@@ -65,8 +66,8 @@ def _check_size(name: str, summary: ColumnSummary) -> None:
     low, high = summary.low, summary.high
     if max(-low, high) > MAX_SIZE:
         raise ValueError(
-            f"column {name!r}: numbers from {low:g} to {high:g} are too large for 64-bit floats; "
-            "rescale the column or leave it out"
+            f"column {quote(name)}: numbers from {low:g} to {high:g} are too large for 64-bit "
+            "floats; rescale the column or leave it out"
         )
 
 
@@ -101,7 +102,7 @@ def plan_terms(
     repeated = [name for name, n in counts.items() if n > 1]
     if repeated:
         raise ValueError(
-            f"two terms are named {repeated[0]!r}; give learners of one kind on one column "
+            f"two terms are named {quote(repeated[0])}; give learners of one kind on one column "
             "different names with name="
         )
     return plans
@@ -127,7 +128,7 @@ def _drop_constant(learners: list[Learner], training: TrainingTable) -> list[Lea
             kept.append(other)
     if dropped:
         warn_user(
-            "constant in the training rows and therefore left out: " + ", ".join(dropped),
+            "constant in the training rows and therefore left out: " + list_names(dropped),
         )
     return kept
 

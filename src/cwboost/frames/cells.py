@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 
 from .columns import Column, Floats, Labels, Numbers, format_number
 
@@ -41,7 +41,7 @@ def read_array(array: NDArray[Any], name: str) -> Column:
     if kind in "OUT":
         return read_objects(array.tolist(), name)
     raise TypeError(
-        f"column {name!r}: expected numbers, text or dates, got {array.dtype}; convert it"
+        f"column {quote(name)}: expected numbers, text or dates, got {array.dtype}; convert it"
     )
 
 
@@ -60,7 +60,7 @@ def _check_range(stamps: NDArray[Any], exact: NDArray[Any], name: str, first: in
     if wrapped.any():
         row = int(np.flatnonzero(wrapped)[0])
         raise ValueError(
-            f"column {name!r}, row {first + row}: {stamps[row]} is out of range: microseconds "
+            f"column {quote(name)}, row {first + row}: {stamps[row]} is out of range: microseconds "
             "since 1970 do not fit 64 bits; pass it as a number"
         )
 
@@ -95,7 +95,7 @@ def read_objects(values: list[Any], name: str) -> Column:
         f"{kind} ({show_cell(example[kind])} in {count(n, 'row')})" for kind, n in kinds.items()
     )
     raise TypeError(
-        f"column {name!r}: expected numbers or text, got {found}; "
+        f"column {quote(name)}: expected numbers or text, got {found}; "
         "make it one kind, for instance strings for Category"
     )
 
@@ -179,7 +179,7 @@ def _to_floats(values: list[Any], missing: list[bool], name: str) -> Floats:
                 out[row] = float(value)
             except OverflowError:
                 raise ValueError(
-                    f"column {name!r}, row {row}: the number is too large for a 64-bit float; "
+                    f"column {quote(name)}, row {row}: the number is too large for a 64-bit float; "
                     "rescale the column"
                 ) from None
     return out
@@ -213,6 +213,5 @@ def _kind_of(value: Any) -> str:
 
 
 def show_cell(value: Any) -> str:
-    """Return the representation of a cell for messages, cut to 60 characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    """Return the representation of a cell for messages, in one line."""
+    return " ".join(quote(value).split())

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.text import quote
+
 from .cells import read_categories
 from .columns import Column, Labels, Numbers, Unit
 
@@ -80,8 +82,8 @@ class UnifiedColumn:
         if self.kind and chunk.kind != self.kind:
             here, first = (f" in {place}" if place else "" for place in (where, self._first))
             raise TypeError(
-                f"column {self.name!r}: {chunk.kind}{here}, but {self.kind}{first or ' before'}; "
-                "make it one type in all of them"
+                f"column {quote(self.name)}: {chunk.kind}{here}, but "
+                f"{self.kind}{first or ' before'}; make it one type in all of them"
             )
         if not self.kind:
             self.kind, self._first = chunk.kind, where
@@ -145,7 +147,7 @@ def gather(
             out[begin:end] = cells
         begin = end
     if begin != n_rows:
-        raise ValueError(f"column {name!r}: expected {n_rows} rows, got {begin}")
+        raise ValueError(f"column {quote(name)}: expected {n_rows} rows, got {begin}")
     whole = unified.finish()
     if out is None:
         return Numbers(name, np.full(n_rows, np.nan))

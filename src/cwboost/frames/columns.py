@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.text import quote
 
 Floats = NDArray[np.float64]
 Unit = Literal["numbers", "dates", "durations"]
@@ -63,8 +64,8 @@ class Numbers:
         """Raise if different integers may have become one float."""
         if not self.exact:
             raise ValueError(
-                f"column {self.name!r}: integers beyond 2**53 cannot be told apart as numbers; "
-                "turn them into strings to use them as categories"
+                f"column {quote(self.name)}: integers beyond 2**53 cannot be told apart as "
+                "numbers; turn them into strings to use them as categories"
             )
 
     def to_cells(self) -> NDArray[Any]:
@@ -127,6 +128,8 @@ def format_number(value: float, boolean: bool = False) -> str:
     """Return the text of a number as a level: 3.0 -> '3', 2.5 -> '2.5', True -> 'True'."""
     if boolean:
         return str(bool(value))
+    if isinstance(value, int):  # it may be beyond the range of floats
+        return str(value)
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
@@ -162,7 +165,8 @@ def concat(first: Column, second: Column) -> Column:
 
 def _different_kinds(first: Column, second: Column) -> TypeError:
     return TypeError(
-        f"column {first.name!r}: {_kind(first)} in the first table, {_kind(second)} in the second"
+        f"column {quote(first.name)}: {_kind(first)} in the first table, {_kind(second)} in the "
+        "second"
     )
 
 

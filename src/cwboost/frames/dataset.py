@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cwboost._utils.atomic_files import make_temporary_folder, replace_folder
-from cwboost._utils.text import list_names
+from cwboost._utils.text import list_names, quote
 from cwboost.progress import Progress, as_progress
 
 from .columns import Column
@@ -104,7 +104,7 @@ class Dataset:
         for role, name in self.roles.items():
             if name not in self.table:
                 raise ValueError(
-                    f"{role}: column {name!r} is not in the Dataset; it has {self.table.shown}"
+                    f"{role}: column {quote(name)} is not in the Dataset; it has {self.table.shown}"
                 )
 
     # --- sources ----------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ def _roles(*names: str | None) -> dict[str, str]:
     for role, name in zip(ROLES, names, strict=True):
         if name is not None:
             if not isinstance(name, str):
-                raise TypeError(f"{role}: expected the name of a column, got {name!r}")
+                raise TypeError(f"{role}: expected the name of a column, got {quote(name)}")
             out[role] = name
     return out
 
@@ -398,7 +398,7 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
     if columns is None:
         return None
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-        raise TypeError(f"columns: expected a list of names, got {columns!r}")
+        raise TypeError(f"columns: expected a list of names, got {quote(columns)}")
     return list(dict.fromkeys([*columns, *roles.values()]))
 
 
@@ -414,8 +414,8 @@ def _check_columns(names: Iterable[str], existing: Sequence[str]) -> None:
     known = set(existing)
     for name in names:
         if name not in known:
-            shown = list_names(map(repr, existing))
-            raise ValueError(f"column {name!r} is not in the table; it has {shown}")
+            shown = list_names(map(quote, existing))
+            raise ValueError(f"column {quote(name)} is not in the table; it has {shown}")
 
 
 def _quoted(name: str) -> str:

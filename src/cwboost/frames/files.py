@@ -49,7 +49,6 @@ ENDINGS = {
 MISSING = {"", "na", "nan", "n/a", "null", "none"}  # in lower case
 BOOLEANS = {"true": 1.0, "false": 0.0}
 DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
-SHOWN_CHARACTERS = 40  # of a cell in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +148,7 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
         repeated = first_repeated(header)
         if repeated is not None:
             raise ValueError(
-                f"{name}, line {lines.line_num}: column {repeated!r} occurs more than once; "
+                f"{name}, line {lines.line_num}: column {quote(repeated)} occurs more than once; "
                 "rename one of them"
             )
         rows, line_numbers = [], []
@@ -167,8 +166,8 @@ def _read_csv(text: str, name: str, kinds: Mapping[str, Kind], delimiter: str | 
     raw = dict(zip(header, zip(*rows, strict=True) if rows else ((),) * len(header), strict=True))
 
     def wrong_cell(column: str, row: int, expected: str) -> ValueError:
-        where = f"{name}, line {line_numbers[row]}, column {column!r}"
-        return ValueError(f"{where}: expected {expected}, got {_shown(raw[column][row])}")
+        where = f"{name}, line {line_numbers[row]}, column {quote(column)}"
+        return ValueError(f"{where}: expected {expected}, got {quote(raw[column][row])}")
 
     def parse(column: str) -> Column:
         cells = raw[column]
@@ -281,8 +280,8 @@ def _read_json_lines(text: str, name: str, kinds: Mapping[str, Kind]) -> FileTab
                 return dates
             if kinds.get(column) == "numbers":
                 row = is_text.index(True)
-                where = f"{name}, line {line_numbers[row]}, {column!r}"
-                raise ValueError(f"{where}: expected a number, got {_shown(values[row])}")
+                where = f"{name}, line {line_numbers[row]}, {quote(column)}"
+                raise ValueError(f"{where}: expected a number, got {quote(values[row])}")
         with _file_errors(name):
             found = read_column(values, column)
             check_finite(found)
@@ -297,10 +296,10 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise ValueError(f"{where}: expected a JSON object such as {{'x': 1}}, got {_shown(line)}")
+        raise ValueError(f"{where}: expected a JSON object such as {{'x': 1}}, got {quote(line)}")
     for key, value in found.items():
         if isinstance(value, dict | list):
-            raise ValueError(f"{where}, {key!r}: expected a number, text, true, false or null")
+            raise ValueError(f"{where}, {quote(key)}: expected a number, text, true, false or null")
     return found
 
 
@@ -341,11 +340,6 @@ def _file_errors(name: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
-
-
-def _shown(cell: Any) -> str:
-    text = repr(cell)
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
 
 
 # --- writing --------------------------------------------------------------------------------------

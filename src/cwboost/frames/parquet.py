@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import check_name, replace_folder
 from cwboost._utils.checks import first_repeated
-from cwboost._utils.text import list_names
+from cwboost._utils.text import list_names, quote
 from cwboost.progress import Progress
 
 from .chunks import Chunk, gather
@@ -66,7 +66,7 @@ def _find_at(place: Any) -> list[Path]:
     if not isinstance(place, str | os.PathLike):
         raise TypeError(
             "expected the path of a Parquet file, a folder, a pattern such as 'data/*.parquet' "
-            f"or a list of them, got {place!r}"
+            f"or a list of them, got {quote(place)}"
         )
     check_name(place)
     text, path = os.fspath(place), Path(place)
@@ -181,7 +181,7 @@ class ParquetFiles:
             expression = self._parquet.filters_to_expression(self.filters)
             self._schema.empty_table().filter(expression)
         except (pyarrow.ArrowException, TypeError, ValueError) as error:
-            raise ValueError(f"filters: {self.filters!r} cannot be applied: {error}") from None
+            raise ValueError(f"filters: {quote(self.filters)} cannot be applied: {error}") from None
         names, form = _filter_columns(self.filters), pyarrow.dataset.ParquetFileFormat()
         possible: dict[int, set[int]] = {}  # numbers of row groups by number of file
         for group in groups:
@@ -195,7 +195,7 @@ class ParquetFiles:
                 marks = self._matching_rows(group, expression, names)
             except pyarrow.ArrowException as error:
                 raise ValueError(
-                    f"{self.place(group)}: filters: {self.filters!r} cannot be applied: "
+                    f"{self.place(group)}: filters: {quote(self.filters)} cannot be applied: "
                     f"{error_reason(error)}"
                 ) from None
             n = int(np.count_nonzero(marks))
@@ -278,7 +278,7 @@ class ParquetFiles:
                     for _ in self._batches_of(again, [name], group):
                         pass
             raise ValueError(
-                f"{self.place(group)}, column {names[0]!r}: cut off or damaged "
+                f"{self.place(group)}, column {quote(names[0])}: cut off or damaged "
                 f"({error_reason(error)}); write the file again"
             ) from None
         if found != group.n_rows:
@@ -394,7 +394,7 @@ def _filter_columns(filters: Any) -> list[str]:
     except (TypeError, ValueError):
         raise ValueError(
             "filters: expected a list of (column, operator, value) such as [('year', '>=', 2020)], "
-            f"got {filters!r}"
+            f"got {quote(filters)}"
         ) from None
 
 
@@ -424,7 +424,7 @@ def _column_names(schema: Any, file: Path) -> list[str]:
     repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(
-            f"{file}: column {repeated!r} is in the file more than once; rename one of them"
+            f"{file}: column {quote(repeated)} is in the file more than once; rename one of them"
         )
     return names
 
@@ -451,17 +451,17 @@ def _check_schema(found: Any, known: Any, names: Sequence[str], file: Path, firs
     counts = Counter(found.names)
     for name in names:
         if name not in counts:
-            existing = list_names(map(repr, counts))
-            raise ValueError(f"{file}: column {name!r} is not in the file; it has {existing}")
+            existing = list_names(map(quote, counts))
+            raise ValueError(f"{file}: column {quote(name)} is not in the file; it has {existing}")
         if counts[name] > 1:
             raise ValueError(
-                f"{file}: column {name!r} is in the file more than once; rename one of them"
+                f"{file}: column {quote(name)} is in the file more than once; rename one of them"
             )
         new, old = found.field(name).type, known.field(name).type
         kinds = _kind(new), _kind(old)
         if all(kinds) and kinds[0] != kinds[1]:
             raise TypeError(
-                f"{file}: column {name!r} is {kinds[0]} ({new}), but {kinds[1]} ({old}) in "
+                f"{file}: column {quote(name)} is {kinds[0]} ({new}), but {kinds[1]} ({old}) in "
                 f"{first}; make it one type in all files"
             )
 

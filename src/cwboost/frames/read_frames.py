@@ -16,7 +16,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import first_repeated
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 
 from .cells import (
     as_array,
@@ -56,7 +56,7 @@ def read(table: Any) -> Table:
         columns = getattr(table, "column_names", getattr(table, "columns", ()))
         repeated = first_repeated(map(str, columns)) or "?"
         raise ValueError(
-            f"column {repeated!r} is in the table more than once; rename one of them"
+            f"column {quote(repeated)} is in the table more than once; rename one of them"
         ) from None
     return Table(names, n_rows, _FrameColumns(frame))
 
@@ -77,12 +77,16 @@ class _RawColumns(ColumnSource):
     def numbers(self, name: str) -> NDArray[Any] | None:
         found = self.raw(name)
         if isinstance(found, nw.Series):
-            dtype = found.dtype
-            found = found.to_numpy() if dtype.is_numeric() or dtype == nw.Boolean else None
+            found = found.to_numpy() if _is_plain(found.dtype) else None
         return found if _in_place(found, 1) else None
 
     def chunk(self, name: str) -> Chunk | None:
         return read_chunk(self.raw(name), name)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether NumPy has numbers of this type: truth values and numbers of up to 64 bits."""
+    return dtype == nw.Boolean or (dtype.is_numeric() and dtype not in (nw.Int128, nw.UInt128))
 
 
 class _FrameColumns(_RawColumns):
@@ -104,7 +108,7 @@ class _FrameColumns(_RawColumns):
             return None
         # Other libraries than pandas would turn dates into numbers.
         if not frame.implementation.is_pandas_like() and not all(
-            dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
+            map(_is_plain, frame.schema.values())
         ):
             return None
         try:
@@ -159,8 +163,8 @@ def _read_columns(table: Any) -> Table:
     if len(set(lengths.values())) > 1:
         short, long = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
         raise ValueError(
-            f"columns differ in length: {short!r} has {count(lengths[short], 'row')}, "
-            f"{long!r} has {lengths[long]}"
+            f"columns differ in length: {quote(short)} has {count(lengths[short], 'row')}, "
+            f"{quote(long)} has {lengths[long]}"
         )
     return Table(list(columns), next(iter(lengths.values()), 0), _MappedColumns(columns))
 
@@ -221,9 +225,9 @@ def _as_frame(table: Any) -> nw.DataFrame[Any]:
         frame = frame.collect()
     if isinstance(table, str | os.PathLike):
         raise TypeError(
-            f"the table must be a data frame, a 2-d array or a dict of columns; got the path "
-            f"{os.fspath(table)!r}; pass cb.Dataset.from_parquet(path) for Parquet files, and read "
-            "other files first, for instance with pandas.read_csv(path)"
+            "the table must be a data frame, a 2-d array or a dict of columns; got the path "
+            f"{quote(os.fspath(table))}; pass cb.Dataset.from_parquet(path) for Parquet files, and "
+            "read other files first, for instance with pandas.read_csv(path)"
         )
     if not isinstance(frame, nw.DataFrame):
         raise TypeError(
@@ -236,7 +240,7 @@ def _as_frame(table: Any) -> nw.DataFrame[Any]:
 def _check_name(name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(
-            f"column names must be strings; got {name!r} of type {type(name).__name__}; "
+            f"column names must be strings; got {quote(name)} of type {type(name).__name__}; "
             "rename the columns"
         )
     return name
@@ -246,7 +250,7 @@ def _length(name: str, column: Any) -> int:
     scalar = isinstance(column, str | bytes) or getattr(column, "ndim", 1) == 0
     if scalar or not hasattr(column, "__len__"):
         raise TypeError(
-            f"column {name!r}: expected an array or a series, got {show_cell(column)}; give a "
+            f"column {quote(name)}: expected an array or a series, got {show_cell(column)}; give a "
             "value for every row"
         )
     return len(column)

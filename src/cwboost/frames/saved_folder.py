@@ -277,8 +277,8 @@ class SavedFolder:
             data = map_file(self._path(entry))
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{self.folder}: the folder of the Dataset, or its file of column {name!r}, no "
-                "longer exists; save the Dataset again and open it"
+                f"{self.folder}: the folder of the Dataset, or its file of column {quote(name)}, "
+                "no longer exists; save the Dataset again and open it"
             ) from None
         for narrow, n in entry.pieces:
             if narrow == MISSING:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.text import list_names
+from cwboost._utils.text import list_names, quote
 
 from .chunks import Chunk
 from .columns import Column, Numbers, concat
@@ -144,7 +144,7 @@ class Table:
     @property
     def shown(self) -> str:
         """The first ten names, for messages."""
-        return list_names(map(repr, self.names)) or "none"
+        return list_names(map(quote, self.names)) or "none"
 
     def __getitem__(self, name: str) -> Column:
         return self.column(name, keep=True)
@@ -173,7 +173,7 @@ class Table:
     def check_name(self, name: str) -> None:
         """Raise if the table does not have a column; the message says which columns it has."""
         if name not in self._known:
-            raise ValueError(f"column {name!r} is not in the table; it has {self.shown}")
+            raise ValueError(f"column {quote(name)} is not in the table; it has {self.shown}")
 
     def check(self, column: Column, infinite: bool | None = None) -> None:
         """Raise if a column has infinite numbers; `infinite` says so if the caller knows."""
@@ -222,7 +222,9 @@ class Table:
 
         def compute(name: str) -> Column:
             if name not in other:
-                raise ValueError(f"column {name!r} is not in the {called}; it has {other.shown}")
+                raise ValueError(
+                    f"column {quote(name)} is not in the {called}; it has {other.shown}"
+                )
             return concat(self[name], other[name])
 
         return Table(self.names, self.n_rows + other.n_rows, ComputedColumns(compute))
@@ -284,6 +286,6 @@ def check_finite(column: Column, table: Table | None = None) -> None:
     if isinstance(column, Numbers) and _core.survey(column.values, None)[-1]:
         row = int(np.flatnonzero(np.isinf(column.values))[0])
         raise ValueError(
-            f"column {column.name!r}, row {row if table is None else table.row(row)}: the value is "
-            "infinite; replace it by a number or mark it as missing"
+            f"column {quote(column.name)}, row {row if table is None else table.row(row)}: the "
+            "value is infinite; replace it by a number or mark it as missing"
         )

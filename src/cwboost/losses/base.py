@@ -21,6 +21,7 @@ from scipy.optimize import brentq
 from cwboost import _core
 from cwboost._utils.checks import is_built_in, is_one_of
 from cwboost._utils.fingerprint import describe_code, fingerprint
+from cwboost._utils.text import quote
 from cwboost.binning.number_statistics import weighted_quantile
 from cwboost.frames.columns import Column, Floats, Labels
 
@@ -301,7 +302,7 @@ class Loss:
         inverse = INVERSE_LINKS.get(str(self.link))
         if inverse is None:
             raise TypeError(
-                f"the {self.name} loss has the link {self.link!r}, which is not one of "
+                f"the {self.name} loss has the link {quote(self.link)}, which is not one of "
                 f"{', '.join(INVERSE_LINKS)}; it must define response(score)"
             )
         return inverse(score)
@@ -312,13 +313,15 @@ class Loss:
             return score[:, 0] if score.shape[1] == 1 else score
         if kind == "response":
             return self.response(score)
-        raise NotImplementedError(f"{type(self).__name__} does not define predict(kind={kind!r})")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define predict(kind={quote(kind)})"
+        )
 
     def check_kind(self, kind: Any) -> None:
         """Raise unless the loss has predictions of this kind."""
         if not is_one_of(kind, self.prediction_kinds):
             kinds = " or ".join(map(repr, self.prediction_kinds))
-            raise ValueError(f"kind must be {kinds}, got {kind!r}")
+            raise ValueError(f"kind must be {kinds}, got {quote(kind)}")
 
     @property
     def estimand(self) -> str:
@@ -400,7 +403,7 @@ class Loss:
 def _read_numbers(y: Column, loss: str) -> Floats:
     if isinstance(y, Labels):
         raise TypeError(
-            f"y: the {loss} loss needs numbers, got text such as {(*y.levels, '')[0]!r}; for "
+            f"y: the {loss} loss needs numbers, got text such as {quote((*y.levels, '')[0])}; for "
             "classes use loss='binomial' or 'multinomial'"
         )
     return y.values

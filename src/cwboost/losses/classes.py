@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.text import list_names, quote
 from cwboost.frames.columns import Column, Numbers
 
 MAX_CLASSES = 1000  # more distinct values are probably numbers
@@ -83,12 +84,12 @@ def check_number_of_classes(classes: tuple[Any, ...], loss: str, most: int) -> N
     n = len(classes)
     if n < 2:
         raise ValueError(
-            f"y has only one class, {classes[0]!r}; the {loss} loss needs at least two"
+            f"y has only one class, {quote(classes[0])}; the {loss} loss needs at least two"
         )
     if n <= most:
         return
     if most == 2:
-        shown = ", ".join(repr(v) for v in classes[:5]) + ", ..." * (n > 5)
+        shown = list_names(map(quote, classes))
         raise ValueError(
             f"y: the {loss} loss needs two classes, got {n} ({shown}); use loss='multinomial', or "
             "another loss if y is a number"
@@ -125,4 +126,4 @@ def _positions(found: list[Any], classes: tuple[Any, ...]) -> Codes:
 
 def _unknown(value: Any) -> ValueError:
     plain = value.item() if isinstance(value, np.generic) else value
-    return ValueError(f"y: class {plain!r} does not occur in the training rows")
+    return ValueError(f"y: class {quote(plain)} does not occur in the training rows")

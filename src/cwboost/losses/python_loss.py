@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cwboost import _core
+from cwboost._utils.checks import is_whole
 from cwboost._utils.fingerprint import describe_code, fingerprint
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 
 from .base import Loss, TargetRows
+from .classes import MAX_CLASSES
 from .python_core import check_methods, checked_numbers, python_core, user_shape
 
 
@@ -34,6 +37,12 @@ class PythonLoss(Loss):
 
     def __post_init__(self) -> None:
         check_methods(self.user, ("loss", "gradient", "start"))
+        found = getattr(self.user, "n_outputs", 1)
+        if not (is_whole(found) and 1 <= found <= MAX_CLASSES):
+            raise ValueError(
+                "loss: n_outputs, the number of scores per row, must be a whole number from 1 to "
+                f"{MAX_CLASSES}, got {quote(found)}"
+            )
 
     @property
     def n_outputs(self) -> int:

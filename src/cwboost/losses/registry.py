@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cwboost._utils.checks import is_subclass
+from cwboost._utils.text import quote
 
 from .base import Loss
 from .classification import Binomial, Multinomial
@@ -34,12 +35,13 @@ def as_loss(loss: Any) -> Loss:
     """
     if isinstance(loss, str):
         if loss not in LOSSES:
-            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {loss!r}")
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {quote(loss)}")
         cls: Any = LOSSES[loss]
         if not is_subclass(cls, Loss):
             raise TypeError(
-                f"loss: LOSSES[{loss!r}] must be a subclass of cwboost.losses.Loss, got {cls!r}; "
-                "pass an object with the methods loss, gradient and start as loss= instead"
+                f"loss: LOSSES[{quote(loss)}] must be a subclass of cwboost.losses.Loss, got "
+                f"{quote(cls)}; pass an object with the methods loss, gradient and start as loss= "
+                "instead"
             )
         return as_loss(cls())
     if isinstance(loss, type):
@@ -62,11 +64,13 @@ def _check_definition(loss: Loss, who: str) -> None:
             "(a string)"
         )
     if loss.target not in TARGETS:
-        raise ValueError(f"loss: {who}.target must be 'numbers' or 'classes', got {loss.target!r}")
+        raise ValueError(
+            f"loss: {who}.target must be 'numbers' or 'classes', got {quote(loss.target)}"
+        )
     if loss.link not in INVERSE_LINKS and not loss.has_response:
         raise ValueError(
             f"loss: {who}.link must be one of {', '.join(map(repr, INVERSE_LINKS))}, got "
-            f"{loss.link!r}; for another link define response(score)"
+            f"{quote(loss.link)}; for another link define response(score)"
         )
 
 

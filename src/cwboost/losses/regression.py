@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 
 from .base import Loss, TargetRows, find_root
@@ -66,7 +67,7 @@ class Quantile(Loss):
 
     def __post_init__(self) -> None:
         if not (is_number(self.tau) and 0.0 < self.tau < 1.0):
-            raise ValueError(f"Quantile: tau must be between 0 and 1, got {self.tau!r}")
+            raise ValueError(f"Quantile: tau must be between 0 and 1, got {quote(self.tau)}")
 
     @property
     def parameter(self) -> float:
@@ -135,7 +136,7 @@ class Huber(Loss):
 
     def __post_init__(self) -> None:
         if not (is_number(self.delta) and self.delta > 0.0):
-            raise ValueError(f"Huber: delta must be positive, got {self.delta!r}")
+            raise ValueError(f"Huber: delta must be positive, got {quote(self.delta)}")
 
     @property
     def parameter(self) -> float:

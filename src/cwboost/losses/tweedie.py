@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 from cwboost.frames.columns import Floats, TargetError
 
 from .base import Loss, TargetRows
@@ -33,7 +33,7 @@ class Tweedie(Loss):
 
     def __post_init__(self) -> None:
         if not (is_number(self.power) and 1.0 <= self.power <= 2.0):
-            raise ValueError(f"Tweedie: power must be from 1 to 2, got {self.power!r}")
+            raise ValueError(f"Tweedie: power must be from 1 to 2, got {quote(self.power)}")
 
     @property
     def parameter(self) -> float:

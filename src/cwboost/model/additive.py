@@ -14,6 +14,7 @@ import numpy as np
 
 from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import check_threads
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.read_frames import read
 from cwboost.losses import Loss
@@ -159,7 +160,7 @@ class AdditiveModel:
         (5, True)
         """
         if not is_whole(m):
-            raise TypeError(f"at: expected a whole number, got {m!r}")
+            raise TypeError(f"at: expected a whole number, got {quote(m)}")
         check_not_averaged(self, "at")
         if not 0 <= m <= self.n_iter:
             raise ValueError(f"at: the path has iterations 0 to {self.n_iter}, got {m}")

@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import as_real, is_number, is_one_of, is_whole
-from cwboost._utils.text import quote_names
+from cwboost._utils.text import quote, quote_names
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
@@ -42,7 +42,7 @@ LEAST_SHARE = 1e-9  # of the largest mass; coefficients without rows follow thei
 def apply(model: Model, what: str, term: str, **parameters: Any) -> Model:
     """See Model.edit."""
     if not is_one_of(what, EDITS):
-        raise ValueError(f"edit: expected one of {', '.join(map(repr, EDITS))}, got {what!r}")
+        raise ValueError(f"edit: expected one of {', '.join(map(repr, EDITS))}, got {quote(what)}")
     return EDITS[what](model, term, **parameters)
 
 
@@ -97,7 +97,9 @@ def rounded(model: Model, term: str, digits: int = 2) -> Model:
     array([-1.3, -0.3,  1.7])
     """
     if not is_whole(digits) or abs(digits) > 15:
-        raise ValueError(f"rounded: digits must be a whole number from -15 to 15, got {digits!r}")
+        raise ValueError(
+            f"rounded: digits must be a whole number from -15 to 15, got {quote(digits)}"
+        )
     digits = int(digits)
     found = _single(model, term)
     shift, beta = _centred(found)
@@ -134,7 +136,7 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 
     if not is_number(df) or df <= 0:
-        raise ValueError(f"smoothed: df must be a finite number > 0, got {df!r}")
+        raise ValueError(f"smoothed: df must be a finite number > 0, got {quote(df)}")
     found = _single(model, term)
     basis, learner = found.plan.basis, found.learner
     if not basis.has_masses:
@@ -148,7 +150,7 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     smoothing = find_smoothing(spec, df + learner.removed_df, learner.df_kind)
     if np.isnan(smoothing):
         raise ValueError(
-            f"smoothed, term {found.name!r}: df must be above "
+            f"smoothed, term {quote(found.name)}: df must be above "
             f"{free - learner.removed_df:g}, the dimensions that the penalty leaves "
             f"free; got {df:g}"
         )
@@ -177,8 +179,8 @@ def _smoothed_pair(model: Model, term: Term, df: float) -> Model:
     system = solve_pairs([PairTask(term.plan.basis, rows, masses, target)])[0]
     if system is None:
         raise ValueError(
-            f"smoothed, term {term.name!r}: df must be above {free:g}, the dimensions that the "
-            f"penalty leaves free; got {df:g}"
+            f"smoothed, term {quote(term.name)}: df must be above {free:g}, the dimensions that "
+            f"the penalty leaves free; got {df:g}"
         )
     sums = np.ascontiguousarray((masses[:, None] * term.beta).T)
     beta = core_learner(0, rows, system).fit(sums)[0].T
@@ -217,7 +219,7 @@ def monotone(
     array([-1. ,  0.5,  0.5])
     """
     if not isinstance(increasing, bool | np.bool_):
-        raise TypeError(f"monotone: increasing must be True or False, got {increasing!r}")
+        raise TypeError(f"monotone: increasing must be True or False, got {quote(increasing)}")
     found = _single(model, term)
     basis = found.plan.basis
     slope, ordered = basis.slope, basis.ordered()
@@ -273,7 +275,7 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
         new = np.array([np.nan])
     if new.shape != (model.n_outputs,) or not np.isfinite(new).all():
         raise ValueError(
-            f"set_level: effect must be {model.n_outputs} finite number(s), got {effect!r}"
+            f"set_level: effect must be {model.n_outputs} finite number(s), got {quote(effect)}"
         )
     terms = find_terms(model.terms, term)
     found, at = _carrier(model, terms, level)
@@ -377,7 +379,7 @@ def _single(model: Model, term: str) -> Term:
     terms = find_terms(model.terms, term)
     if len(terms) > 1:
         names = quote_names([t.name for t in terms])
-        raise ValueError(f"column {term!r} has several terms; name one of {names}")
+        raise ValueError(f"column {quote(term)} has several terms; name one of {names}")
     return terms[0]
 
 
@@ -399,7 +401,7 @@ def _centred(term: Term) -> tuple[Floats, Floats]:
 
 def _cannot(term: Term, what: str, expected: str) -> TypeError:
     kind = type(term.learner).__name__
-    return TypeError(f"{what}, term {term.name!r}: expected {expected}, got a {kind}")
+    return TypeError(f"{what}, term {quote(term.name)}: expected {expected}, got a {kind}")
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -413,22 +415,22 @@ def _ranks(
     if not levels:
         if order is not None:
             raise ValueError(
-                f"monotone, term {term.name!r}: order= applies to levels only; numbers have an "
-                "order of their own"
+                f"monotone, term {quote(term.name)}: order= applies to levels only; numbers have "
+                "an order of their own"
             )
         return np.arange(n)
     if order is None:
         text = model.columns[term.columns[0]].kind == "labels"
         if text and list(levels) == sorted(levels):
             raise ValueError(
-                f"monotone, term {term.name!r}: its levels are text in alphabetical order; pass "
-                f"order= with all of them from first to last: {quote_names(levels)}"
+                f"monotone, term {quote(term.name)}: its levels are text in alphabetical order; "
+                f"pass order= with all of them from first to last: {quote_names(levels)}"
             )
         return np.arange(n)
     wanted = [level_text(level) for level in order if level is not None]
     if sorted(wanted) != sorted(levels):
         raise ValueError(
-            f"monotone, term {term.name!r}: order must name every level once "
+            f"monotone, term {quote(term.name)}: order must name every level once "
             f"({quote_names(levels)}), got {quote_names(wanted)}"
         )
     return np.array([levels.index(level) for level in wanted])
@@ -459,17 +461,21 @@ def _carrier(model: Model, terms: Sequence[Term], level: Any) -> tuple[Term, int
     if level is None and len(terms[0].columns) == 1:
         facts = model.columns[terms[0].columns[0]]
         why = "the term cannot show them" if facts.missing else "training had none"
-        raise ValueError(f"set_level, {name!r}: missing cells have no effect of their own; {why}")
+        raise ValueError(
+            f"set_level, {quote(name)}: missing cells have no effect of their own; {why}"
+        )
     encoder = terms[0].plan.encoders[0]
     if len(terms[0].columns) > 1 or not encoder.is_coded:
         raise _cannot(terms[0], "set_level", "a term with levels (Category or Step)")
     if encoder.has_steps:
-        raise ValueError(f"set_level, {name!r}: expected a number within a step, got {level!r}")
+        raise ValueError(
+            f"set_level, {quote(name)}: expected a number within a step, got {quote(level)}"
+        )
     near = get_close_matches(level_text(level), encoder.levels, 3)
     remedy = (
         f"did you mean {quote_names(near)}?" if near else f"there are {quote_names(encoder.levels)}"
     )
-    raise ValueError(f"set_level, {name!r}: there is no level {level!r}; {remedy}")
+    raise ValueError(f"set_level, {quote(name)}: there is no level {quote(level)}; {remedy}")
 
 
 def _shown(values: Floats) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Pieces
 from cwboost.terms.encoders import Encoder, level_number
@@ -158,7 +159,7 @@ def term_axes(term: Term, columns: Mapping[str, ColumnFacts]) -> tuple[Axis, ...
         pieces = basis.pieces(encoder.codes())
         if pieces is None:
             raise NoPiecesError(
-                f"term {term.name!r}: its basis ({type(basis).__name__}) is not a piecewise "
+                f"term {quote(term.name)}: its basis ({type(basis).__name__}) is not a piecewise "
                 "polynomial, so only Python can compute its effect; use model.predict and "
                 "model.save, or remove the term with model.edit('zero', ...)"
             )

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.text import quote
 from cwboost.binning.number_statistics import ADVICE_PREDICT, numbers_of
 from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import Table
@@ -168,7 +169,7 @@ def check_unit(column: Column, facts: ColumnFacts) -> None:
         return
     if column.unit != facts.unit and not column.missing.all():
         raise TypeError(
-            f"column {column.name!r}: the model was fitted to {facts.unit}, got {column.unit}; "
+            f"column {quote(column.name)}: the model was fitted to {facts.unit}, got {column.unit}; "
             f"convert it to {facts.unit}"
         )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cwboost._utils.cores import check_threads, threads_for
-from cwboost._utils.text import count
+from cwboost._utils.text import count, list_names, shorten
 from cwboost._utils.user_warnings import warn_user
 from cwboost.frames.aligned import read_offset
 from cwboost.frames.columns import Floats
@@ -113,4 +113,4 @@ def warn_of(found: Findings) -> None:
 
 
 def _rows(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{column} ({count(n, 'row')})" for column, n in counts.items())
+    return list_names(f"{shorten(column)} ({count(n, 'row')})" for column, n in counts.items())

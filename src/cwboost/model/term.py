@@ -96,7 +96,7 @@ def find_terms(terms: Mapping[str, Term], which: str) -> list[Term]:
     found = [t for t in terms.values() if t.columns == (which,)]
     if not found:
         names = quote_names(list(terms)) or "no terms"
-        raise ValueError(f"no term or column {which!r}; the model has {names}")
+        raise ValueError(f"no term or column {quote(which)}; the model has {names}")
     return found
 
 

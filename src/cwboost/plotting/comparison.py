@@ -67,8 +67,8 @@ class ComparisonDisplay(EffectDisplay):
         first, kinds = displays[0], {d.kind for d in displays}
         if "surface" in kinds or len(kinds) > 1:
             raise ValueError(
-                f"{which!r}: a comparison can only draw curves, or levels, in the same axes; draw "
-                "every model in its own axes with ax="
+                f"{quote(which)}: a comparison can only draw curves, or levels, in the same axes; "
+                "draw every model in its own axes with ax="
             )
         if any(len(d.series) > 1 for d in displays):
             raise ValueError("the models have several classes; choose one with output=")

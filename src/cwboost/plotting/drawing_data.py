@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_one_of
-from cwboost._utils.text import readable_number
+from cwboost._utils.text import quote, quote_names, readable_number
 from cwboost.binning.spread import Spread
 from cwboost.binning.summary import Sample
 from cwboost.explain.explanation import INTERCEPT, OFFSET, SCORE
@@ -130,7 +130,9 @@ class EffectScale:
 
     def __post_init__(self) -> None:
         if not is_one_of(self.scale, ("score", "response", "ratio")):
-            raise ValueError(f"scale must be 'score', 'response' or 'ratio', got {self.scale!r}")
+            raise ValueError(
+                f"scale must be 'score', 'response' or 'ratio', got {quote(self.scale)}"
+            )
         if self.scale == "ratio" and self.link not in ("logit", "log"):
             raise ValueError(
                 "scale='ratio' requires a loss with a log or logit link, but the link of the "
@@ -148,8 +150,8 @@ class EffectScale:
     def number_of(self, output: Any) -> int:
         """Return the position of an output, given its class."""
         if str(output) not in self.outputs or self.model.n_outputs == 1:
-            known = ", ".join(map(repr, self.outputs[:10])) if self.model.n_outputs > 1 else "none"
-            raise ValueError(f"output: expected one of the classes ({known}), got {output!r}")
+            known = quote_names(self.outputs) if self.model.n_outputs > 1 else "none"
+            raise ValueError(f"output: expected one of the classes ({known}), got {quote(output)}")
         return self.outputs.index(str(output))
 
     def values(self, effect: Floats) -> Floats:

@@ -50,7 +50,7 @@ class CurveDrawing(EffectDrawing):
         at = shape.at[0]
         spread = spread_of(model, shape.columns[0], rows)
         if isinstance(wanted, str) and wanted not in ("auto", "all"):
-            raise ValueError(f"view must be 'auto', 'all' or (low, high), got {wanted!r}")
+            raise ValueError(f"view must be 'auto', 'all' or (low, high), got {quote(wanted)}")
         shown = (float(at[0]), float(at[-1])) if len(at) else (0.0, 1.0)
         if not isinstance(wanted, str):
             shown = _as_range(wanted)

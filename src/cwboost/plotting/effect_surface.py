@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cwboost._utils.text import readable_number
+from cwboost._utils.text import quote, readable_number
 from cwboost.explain.shapes import Shape
 from cwboost.frames.columns import Numbers
 from cwboost.frames.table import Table
@@ -45,7 +45,7 @@ class SurfaceDrawing(EffectDrawing):
     def background(model: Model, shape: Shape, rows: Table | None, view: Any) -> dict[str, Any]:
         """Return the rows to draw as dots, and which columns go beyond the view."""
         if not isinstance(view, str):
-            raise ValueError(f"view of a pair must be 'auto' or 'all', got {view!r}")
+            raise ValueError(f"view of a pair must be 'auto' or 'all', got {quote(view)}")
         columns = [] if rows is None else [column_of(model, c, rows) for c in shape.columns]
         numbers = [c.values for c in columns if isinstance(c, Numbers)]
         out: dict[str, Any] = {"beyond": _describe_hidden(model, shape)}

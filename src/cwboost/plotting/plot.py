@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import replace_file
+from cwboost._utils.text import quote
 
 from .display import DEFERRED, Display
 from .effect import EffectDisplay
@@ -21,12 +22,12 @@ def plot(model: Any, which: str | None = None, kind: str | None = None, **option
     """See Model.plot."""
     if which is not None:
         if kind not in (None, DEFAULT):
-            raise ValueError(f"kind={kind!r} draws the whole model; leave out {which!r}")
+            raise ValueError(f"kind={quote(kind)} draws the whole model; leave out {quote(which)}")
         return EffectDisplay.from_estimator(model, which, **options)
     kind = DEFAULT if kind is None else kind
     display = find_display(kind)
     if getattr(display, "needs_row", False) and options.get("table") is None:
-        raise TypeError(f"kind={kind!r} draws one row: pass table= and row=")
+        raise TypeError(f"kind={quote(kind)} draws one row: pass table= and row=")
     return display.from_estimator(model, **options)
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 
 DEFAULT = "effects"
 # By kind, the display class or where it is: "module:class" within this package.
@@ -28,7 +29,7 @@ def find_display(kind: str) -> Any:
     """Return the display class of a kind of plot; raise ValueError if the kind is unknown."""
     if not is_one_of(kind, DISPLAYS):
         known = ", ".join(map(repr, DISPLAYS))
-        raise ValueError(f"kind must be one of {known}, got {kind!r}")
+        raise ValueError(f"kind must be one of {known}, got {quote(kind)}")
     found = DISPLAYS[kind]
     if isinstance(found, str):
         module, name = found.split(":")

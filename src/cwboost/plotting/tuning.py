@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost.frames.result_table import ResultTable
 from cwboost.selection.tuning.successive_halving import Trial
 from cwboost.selection.tuning.tune import Tuning
@@ -60,7 +61,7 @@ class TuningDisplay:
 
     def __init__(self, tuning: Tuning, kind: Literal["parameters", "paths"] = "parameters") -> None:
         if not is_one_of(kind, ("parameters", "paths")):
-            raise ValueError(f"kind must be 'parameters' or 'paths', got {kind!r}")
+            raise ValueError(f"kind must be 'parameters' or 'paths', got {quote(kind)}")
         self.tuning, self.kind = tuning, kind
         last = {t.configuration: t for t in tuning.trials}
         # the best are drawn last, above the others

@@ -7,6 +7,8 @@ import sys
 import threading
 from typing import IO, Any
 
+from cwboost._utils.text import quote
+
 from .base import Progress
 from .log import ProgressLog
 from .notebook import NotebookProgress
@@ -36,7 +38,7 @@ def as_progress(wanted: Any = None, stream: IO[str] | None = None) -> Progress:
     if isinstance(wanted, Progress):
         return wanted
     if not isinstance(wanted, bool | None):
-        raise TypeError(f"progress: expected None, True, False or a Progress, got {wanted!r}")
+        raise TypeError(f"progress: expected None, True, False or a Progress, got {quote(wanted)}")
     stream = sys.stderr if stream is None else stream
     if wanted is False or (wanted is None and not _is_foreground()):
         return Progress()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cwboost._utils.text import quote
 from cwboost.explain.bands import band_words, find_source
 from cwboost.explain.importance import size_words
 from cwboost.explain.quality import calibration, figures
@@ -198,7 +199,7 @@ def _cannot_predict(terms: list[PackedTerm]) -> str | None:
     term, more = sampled[0], len(sampled) - 1
     others = "" if not more else f" (and {more} more)"
     return (
-        f"This page cannot compute predictions: the term {term.name!r}{others} has a basis "
+        f"This page cannot compute predictions: the term {quote(term.name)}{others} has a basis "
         f"({type(term.plan.basis).__name__}) that is not a piecewise polynomial. Its effect is "
         "drawn from sampled values. Use model.predict in Python."
     )

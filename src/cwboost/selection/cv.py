@@ -12,6 +12,7 @@ import numpy as np
 
 from cwboost._utils.checks import check_flag, is_number, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.options import as_seed, check_counts, check_polish
@@ -132,7 +133,7 @@ def cv(
         check_flag(name, flag)
     most = _max_iterations(extend, n_iter)
     if every is not None and not (is_whole(every) and every > 0):
-        raise ValueError(f"every must be a whole number > 0, got {every!r}")
+        raise ValueError(f"every must be a whole number > 0, got {quote(every)}")
     apart = [groups] if isinstance(groups, str) else []
     with reading(table, bar):
         checked = read_all(table, y, learners, loss, bins, weights, offset, exposure, apart)
@@ -175,7 +176,7 @@ def _max_iterations(extend: Any, n_iter: int) -> int:
     if not is_whole(extend) or extend < n_iter:
         raise ValueError(
             f"extend: expected True, False or a largest number of iterations >= n_iter = {n_iter}; "
-            f"got {extend!r}"
+            f"got {quote(extend)}"
         )
     return int(extend)
 
@@ -183,7 +184,7 @@ def _max_iterations(extend: Any, n_iter: int) -> int:
 def _share(validation: float | None) -> float:
     share = VALIDATION if validation is None else validation
     if not (is_number(share) and 0.0 < share < 1.0):
-        raise ValueError(f"validation: expected a share between 0 and 1, got {share!r}")
+        raise ValueError(f"validation: expected a share between 0 and 1, got {quote(share)}")
     return float(share)
 
 

@@ -119,8 +119,10 @@ class CV:
     def _error(self, values: Floats) -> Floats:
         if self.n_folds == 1:
             return np.full(values.shape[1], np.nan)
+        # Squares of very large risks would overflow, those of very small ones vanish.
+        unit = np.abs(values).max(initial=0.0, where=np.isfinite(values)) or 1.0
         with np.errstate(invalid="ignore"):  # a path that diverged
-            return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(self.distinct))
+            return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(self.distinct)))
 
     @property
     def best_iteration(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.input_data import FitInput
 from cwboost.fitting.options import check_counts
@@ -170,11 +171,11 @@ def _removable(costs: Floats, threshold: float, method: str) -> NDArray[np.bool_
 def _check(model: Any, threshold: Any, method: Any, n_iter: Any, n_threads: Any) -> None:
     if not isinstance(model, Model):
         raise TypeError(
-            f"deselect: expected a Model (estimator.model_ for an estimator), got {model!r}"
+            f"deselect: expected a Model (estimator.model_ for an estimator), got {quote(model)}"
         )
     check_has_path(model, "deselect")
     if not is_number(threshold) or not 0 <= threshold < 1:
-        raise ValueError(f"threshold: expected a share from 0 to below 1, got {threshold!r}")
+        raise ValueError(f"threshold: expected a share from 0 to below 1, got {quote(threshold)}")
     if not is_one_of(method, ("share", "cumulative")):
-        raise ValueError(f"method: expected 'share' or 'cumulative', got {method!r}")
+        raise ValueError(f"method: expected 'share' or 'cumulative', got {quote(method)}")
     check_counts(0 if n_iter is None else n_iter, None, None, n_threads)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
+from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData, Split
 from cwboost.frames.aligned import aligned_column
 from cwboost.frames.columns import Floats, Labels
@@ -117,25 +118,32 @@ class Folds:
     def __post_init__(self) -> None:
         if not is_one_of(self.kind, KINDS):
             known = ", ".join(map(repr, KINDS))
-            raise ValueError(f"Folds: kind must be one of {known}; got {self.kind!r}")
+            raise ValueError(f"Folds: kind must be one of {known}; got {quote(self.kind)}")
         least = 2 if self.kind == "kfold" else 1
         if not is_whole(self.n) or self.n < least:
             raise ValueError(
-                f"Folds: n must be a whole number >= {least} for {self.kind!r}, got {self.n!r}"
+                f"Folds: n must be a whole number >= {least} for {quote(self.kind)}, got "
+                f"{quote(self.n)}"
             )
         if not is_whole(self.repeats) or self.repeats < 1:
-            raise ValueError(f"Folds: repeats must be a whole number >= 1, got {self.repeats!r}")
+            raise ValueError(
+                f"Folds: repeats must be a whole number >= 1, got {quote(self.repeats)}"
+            )
         if self.repeats > 1 and self.kind != "kfold":
-            raise ValueError(f"Folds: repeats applies only to 'kfold'; for {self.kind!r} raise n")
+            raise ValueError(
+                f"Folds: repeats applies only to 'kfold'; for {quote(self.kind)} raise n"
+            )
         if self.fraction is not None and self.kind != "subsampling":
-            raise ValueError(f"Folds: fraction applies only to 'subsampling', not to {self.kind!r}")
+            raise ValueError(
+                f"Folds: fraction applies only to 'subsampling', not to {quote(self.kind)}"
+            )
         if self.fraction is not None and not (
             is_number(self.fraction) and 0.0 < self.fraction < 1.0
         ):
-            raise ValueError(f"Folds: fraction must be between 0 and 1, got {self.fraction!r}")
+            raise ValueError(f"Folds: fraction must be between 0 and 1, got {quote(self.fraction)}")
         if not (is_flag(self.stratified) or is_one_of(self.stratified, ("auto",))):
             raise ValueError(
-                f"Folds: stratified must be 'auto', True or False, got {self.stratified!r}"
+                f"Folds: stratified must be 'auto', True or False, got {quote(self.stratified)}"
             )
         if self.stratified is True and self.kind == "time":
             raise ValueError("Folds: rows in time order cannot be stratified; use stratified=False")
@@ -180,7 +188,7 @@ def as_folds(folds: Any, data: FitData, groups: Any = None, seed: int = 0) -> li
     else:
         raise TypeError(
             "folds: expected a number, cb.Folds(...), a splitter of scikit-learn, a list of "
-            f"(training, test) rows, or weights of shape (rows, folds); got {_shown(folds)}"
+            f"(training, test) rows, or weights of shape (rows, folds); got {quote(folds)}"
         )
     if not out:
         raise ValueError("folds: there are no folds; pass at least one pair (training, test)")
@@ -386,7 +394,7 @@ def _from_pairs(pairs: Iterable[Any], data: FitData) -> Iterator[Fold]:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or np.ndim(pair[0]) != 1:
             raise TypeError(
                 f"{where}: expected a pair (training, test) of row numbers or masks, got "
-                f"{_shown(pair)}"
+                f"{quote(pair)}"
             )
         yield _make_fold(*(data.of_present(_row_counts(rows, where, n)) for rows in pair))
 
@@ -453,8 +461,8 @@ def _check(fold: Fold, where: str, data: FitData) -> None:
             name = data.classes[int(np.searchsorted(np.unique(data.y), lacking[0]))]
             count = int(np.sum(data.y == lacking[0]))
             raise ValueError(
-                f"{where}: class {name!r} does not occur in its training rows ({count} in all); "
-                "use stratified folds or other groups, or omit this class"
+                f"{where}: class {quote(name)} does not occur in its training rows ({count} in "
+                "all); use stratified folds or other groups, or omit this class"
             )
 
 
@@ -471,8 +479,3 @@ def _check_groups(fold: Fold, where: str, units: Integers, data: FitData) -> Non
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str | bytes)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{type(value).__name__} {text[:50]}..."

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 
 By = Literal["column", "term"]
 
@@ -28,4 +29,4 @@ def names_by(terms: Iterable[Any], by: str) -> list[str]:
 def check_by(by: Any) -> None:
     """Raise unless `by` is "column" or "term"."""
     if not is_one_of(by, ("column", "term")):
-        raise ValueError(f"by: expected 'column' or 'term', got {by!r}")
+        raise ValueError(f"by: expected 'column' or 'term', got {quote(by)}")

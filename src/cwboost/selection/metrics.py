@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.fingerprint import describe_code, fingerprint
+from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, auc, risk
@@ -94,8 +95,8 @@ class Metric:
         value = self.function(rows, score)
         if np.isnan(value) and np.isfinite(score).all():
             raise ValueError(
-                f"metric {self.name!r} is not a number on the test rows of a fold; check whether "
-                "they have only one class or constant y, and use fewer or other folds"
+                f"metric {quote(self.name)} is not a number on the test rows of a fold; check "
+                "whether they have only one class or constant y, and use fewer or other folds"
             )
         return value
 
@@ -173,7 +174,7 @@ def _as_metric(
         return _named_metric(metric, label, loss, classes)
     if not callable(metric):
         raise TypeError(
-            f"metric: expected a name or a function of y and prediction, got {metric!r}"
+            f"metric: expected a name or a function of y and prediction, got {quote(metric)}"
         )
     if _is_scorer(metric):
         from .scorers import scorer_metric
@@ -188,12 +189,14 @@ def _named_metric(name: str, label: str | None, loss: Loss, classes: tuple[Any, 
     if known is not None:
         if not isinstance(known, Metric):
             raise TypeError(
-                f"METRICS[{name!r}] must be a Metric, got {known!r}; add functions with "
+                f"METRICS[{quote(name)}] must be a Metric, got {quote(known)}; add functions with "
                 "register_metric(name, function, greater_is_better=...)"
             )
         target = "classes" if classes else "numbers"
         if known.target not in (None, target):
-            raise ValueError(f"metric {name!r} is for {known.target}, not for the {loss.name} loss")
+            raise ValueError(
+                f"metric {quote(name)} is for {known.target}, not for the {loss.name} loss"
+            )
         return known if name == RISK else replace(known, name=label or name)
     equal = SCORERS.get(name)
     if equal is not None and equal.min_classes <= len(classes) <= equal.max_classes:
@@ -228,8 +231,8 @@ def _greater_by_name(*names: str) -> bool:
         if name.lower().endswith(LESS_ENDINGS):
             return False
     raise ValueError(
-        f"metric {names[0]!r}: pass greater_is_better=True or False, or give the function a name "
-        "that ends in 'score' or 'loss'"
+        f"metric {quote(names[0])}: pass greater_is_better=True or False, or give the function a "
+        "name that ends in 'score' or 'loss'"
     )
 
 
@@ -339,15 +342,17 @@ def register_metric(
     >>> del METRICS["largest error"]
     """
     if not isinstance(name, str):
-        raise TypeError(f"register_metric: name must be a string, got {name!r}")
+        raise TypeError(f"register_metric: name must be a string, got {quote(name)}")
     known = METRICS.get(name)
     if isinstance(known, Metric) and known.is_built_in:
-        raise ValueError(f"register_metric: {name!r} is a metric of cwboost; choose another name")
+        raise ValueError(
+            f"register_metric: {quote(name)} is a metric of cwboost; choose another name"
+        )
     if not callable(function):
-        raise TypeError(f"register_metric: expected a function, got {function!r}")
+        raise TypeError(f"register_metric: expected a function, got {quote(function)}")
     if target not in (None, "numbers", "classes"):
         raise ValueError(
-            f"register_metric: target must be 'numbers', 'classes' or None, got {target!r}"
+            f"register_metric: target must be 'numbers', 'classes' or None, got {quote(target)}"
         )
     METRICS[name] = Metric(
         name, CallableMetric(function, name), bool(greater_is_better), target, code=function

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import threads_for
 from cwboost._utils.memory import ArrayPool
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.index_sets import IndexSet
@@ -94,7 +94,7 @@ class Probe:
         chosen = [name for name in self.shadows if name is not None]
         if len(self.stops) == 1:
             what = (
-                f"the shadow of {chosen[0]!r} was chosen after {self.stops[0]} iterations"
+                f"the shadow of {quote(chosen[0])} was chosen after {self.stops[0]} iterations"
                 if chosen
                 else f"no shadow was chosen in {self.stops[0]} iterations"
             )
@@ -178,7 +178,7 @@ def probe(
     check_counts(n_iter, None, None, n_threads)
     if not is_whole(repeats) or not 1 <= repeats <= MAX_REPEATS:
         raise ValueError(
-            f"repeats: expected a whole number from 1 to {MAX_REPEATS}; got {repeats!r}"
+            f"repeats: expected a whole number from 1 to {MAX_REPEATS}; got {quote(repeats)}"
         )
     optimizer = as_optimizer(Plain(rate))
     binned = prepare(table, y, learners, loss, bins, weights, offset, exposure, n_threads)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 
 from .metrics import METRICS, HeldOutRows, Metric, as_metric_value, refuse_weights, takes_weights
@@ -24,7 +25,7 @@ def named_scorer(name: str, label: str | None, for_classes: bool) -> Metric:
     if name not in get_scorer_names():
         raise ValueError(
             f"metric: expected {', '.join(map(repr, METRICS))}, the name of a scikit-learn scorer, "
-            f"or a function of y and prediction; got {name!r}"
+            f"or a function of y and prediction; got {quote(name)}"
         )
     return scorer_metric(get_scorer(name), label or name, for_classes)
 
@@ -35,8 +36,8 @@ def scorer_metric(scorer: Any, name: str, for_classes: bool) -> Metric:
     methods = [asks_for] if isinstance(asks_for, str) else asks_for
     if not for_classes and "predict" not in methods:
         raise ValueError(
-            f"metric: the scorer {name!r} needs the probabilities of classes, but y is numbers; "
-            "use a metric for numbers, such as 'r2' or 'risk'"
+            f"metric: the scorer {quote(name)} needs the probabilities of classes, but y is "
+            "numbers; use a metric for numbers, such as 'r2' or 'risk'"
         )
     function = ScorerMetric(scorer, for_classes)
     return Metric(name, function, greater_is_better=True, code=scorer)

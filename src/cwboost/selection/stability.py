@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cwboost._utils.checks import is_one_of, is_whole
 from cwboost._utils.cores import threads_for
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.input_data import FitData, Split
@@ -305,15 +306,15 @@ def _check(sampling: str, assumption: Any, n_samples: Any, by: str) -> Any:
     """Raise if arguments are invalid or contradict each other; return the assumption."""
     if not is_one_of(sampling, N_SAMPLES):
         words = " or ".join(map(repr, N_SAMPLES))
-        raise ValueError(f"sampling: expected {words}; got {sampling!r}")
+        raise ValueError(f"sampling: expected {words}; got {quote(sampling)}")
     if sampling == "subsampling" and assumption not in (None, "none"):
         raise ValueError(
-            f"assumption: {assumption!r} needs pairs of halves; use sampling='complementary' or "
-            "assumption='none'"
+            f"assumption: {quote(assumption)} needs pairs of halves; use sampling='complementary' "
+            "or assumption='none'"
         )
     if n_samples is not None and not (is_whole(n_samples) and 2 <= n_samples <= MAX_SAMPLES):
         raise ValueError(
-            f"n_samples: expected a whole number from 2 to {MAX_SAMPLES}; got {n_samples!r}"
+            f"n_samples: expected a whole number from 2 to {MAX_SAMPLES}; got {quote(n_samples)}"
         )
     check_by(by)
     return DEFAULT_ASSUMPTIONS[sampling] if assumption is None else assumption

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, fminbound
 
 from cwboost._utils.checks import is_number, is_one_of, is_whole
+from cwboost._utils.text import quote
 
 Floats = NDArray[np.float64]
 
@@ -107,17 +108,18 @@ def check_bound(
         )
     if not is_one_of(assumption, ASSUMPTIONS):
         words = ", ".join(map(repr, ASSUMPTIONS))
-        raise ValueError(f"assumption: expected one of {words}; got {assumption!r}")
+        raise ValueError(f"assumption: expected one of {words}; got {quote(assumption)}")
     if q is not None and not (is_whole(q) and 1 <= q <= (q if p is None else p)):
         most = "" if p is None else f" to {p}, the number of candidates"
-        raise ValueError(f"q: expected a whole number from 1{most}; got {q!r}")
+        raise ValueError(f"q: expected a whole number from 1{most}; got {quote(q)}")
     low = 0.0 if assumption == "r-concave" else 0.5
     if cutoff is not None and not (is_number(cutoff) and low < cutoff <= 1.0):
         raise ValueError(
-            f"cutoff: expected a number above {low:g} and up to 1, such as 0.75; got {cutoff!r}"
+            f"cutoff: expected a number above {low:g} and up to 1, such as 0.75; got "
+            f"{quote(cutoff)}"
         )
     if pfer is not None and not (is_number(pfer) and pfer > 0):
-        raise ValueError(f"pfer: expected a number above 0, such as 1; got {pfer!r}")
+        raise ValueError(f"pfer: expected a number above 0, such as 1; got {quote(pfer)}")
 
 
 def error_rate(

@@ -19,6 +19,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import list_names, quote
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.index_sets import UNSEEN, CodedColumn, IndexSet, index_dtype
 from cwboost.binning.min_rows import MinRows, every_other
@@ -203,7 +204,7 @@ class Cuts(Encoder):
                 return Cuts(tuple(cuts.tolist()))
             if not len(cuts):
                 raise ValueError(
-                    f"column {column.name!r} has fewer values than min_rows_per_bin = "
+                    f"column {quote(column.name)} has fewer values than min_rows_per_bin = "
                     f"{min_rows.rows} at one site; lower it, or leave the column out"
                 )
             # A step is merged with the next one, the last step with the one before.
@@ -287,13 +288,12 @@ class Levels(Encoder):
         kept = [level for level, gone in zip(self.levels, drop, strict=True) if not gone]
         if drop.all():
             raise ValueError(
-                f"column {column.name!r}: no level has min_rows_per_bin = {min_rows.rows} rows at "
-                "every site that has it; merge levels, or leave the column out"
+                f"column {quote(column.name)}: no level has min_rows_per_bin = {min_rows.rows} "
+                "rows at every site that has it; merge levels, or leave the column out"
             )
-        shown = ", ".join(rare[:5]) + ", ..." * (len(rare) > 5)
         warn_user(
-            f"column {column.name!r}: {len(rare)} of {len(self.levels)} levels have fewer rows "
-            f"than min_rows_per_bin = {min_rows.rows} and count as unseen: {shown}",
+            f"column {quote(column.name)}: {len(rare)} of {len(self.levels)} levels have fewer "
+            f"rows than min_rows_per_bin = {min_rows.rows} and count as unseen: {list_names(rare)}",
         )
         return Levels(tuple(kept))
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
-from cwboost._utils.text import list_names
+from cwboost._utils.text import LONGEST_QUOTE, list_names, quote
 from cwboost.binning.number_statistics import not_numbers
 from cwboost.binning.rules import Bins
 from cwboost.frames.columns import Labels
@@ -69,11 +69,13 @@ class FormulaError(ValueError):
         self.reason, self.formula, self.position = reason, formula, position
 
     def __str__(self) -> str:
-        shown = "".join(c if c.isprintable() or c == "\n" else " " for c in self.formula)
-        left, right = shown[: self.position], shown[self.position :]
+        left, right = self.formula[: self.position], self.formula[self.position :]
         left, right = left[left.rfind("\n") + 1 :], right.split("\n")[0]
         left = left if len(left) <= WINDOW else "..." + left[-WINDOW:]
         right = right if len(right) <= WINDOW else right[:WINDOW] + "..."
+        left, right = (
+            "".join(c if c.isprintable() else " " for c in part) for part in (left, right)
+        )
         where = f"formula, character {self.position + 1}"
         return f"{where}: {self.reason}\n    {left}{right}\n    {' ' * len(left)}^"
 
@@ -165,7 +167,7 @@ class _Parser:
 
     def expected(self, what: str) -> NoReturn:
         token = self.token
-        got = "the end of the formula" if token.kind == "end" else repr(token.text)
+        got = "the end of the formula" if token.kind == "end" else quote(token.text)
         remedy = f"; {REMEDIES[token.text]}" if token.text in REMEDIES else ""
         self.fail(f"expected {what}, got {got}{remedy}", token)
 
@@ -203,7 +205,7 @@ class _Parser:
         functions = formula_functions()
         if function.text not in functions:
             remedy = REMEDIES.get(function.text, "the functions are " + ", ".join(functions))
-            self.fail(f"unknown function {function.text!r}; {remedy}", function)
+            self.fail(f"unknown function {quote(function.text)}; {remedy}", function)
         cls = functions[function.text]
         if margin and cls.takes_learners:
             self.fail(
@@ -245,7 +247,7 @@ class _Parser:
             self.expect(",", "',' or ')'")
             key, value = self.keyword(cls, first=not out)
             if key.text in out:
-                self.fail(f"{key.text!r} is given twice", key)
+                self.fail(f"{quote(key.text)} is given twice", key)
             out[key.text] = key, value
         self.take()
         return out
@@ -259,14 +261,14 @@ class _Parser:
             self.expected("a keyword and its value such as df=4" if "df" in types else "name=")
         key = self.take()
         if key.text not in types:
-            self.fail(f"unknown keyword {key.text!r}; {_suggest(key.text, list(types))}", key)
+            self.fail(f"unknown keyword {quote(key.text)}; {_suggest(key.text, list(types))}", key)
         self.expect("=", f"'=' and a value for {key.text}")
         token, value = self.token, self.literal()
         # Checked here to point at the value; a learner need not check them itself.
         if value is not None and key.text == "name" and not isinstance(value, str):
-            self.fail(f"expected text in quotes for name, got {value!r}", token)
+            self.fail(f"expected text in quotes for name, got {quote(value)}", token)
         if value is not None and types[key.text] in ("bool", bool) and not isinstance(value, bool):
-            self.fail(f"expected True or False for {key.text}, got {value!r}", token)
+            self.fail(f"expected True or False for {key.text}, got {quote(value)}", token)
         return key, value
 
     def literal(self) -> Any:
@@ -286,7 +288,7 @@ class _Parser:
     def predictor(self, what: str) -> Token:
         token = self.column(what)
         if token.text == self.target:
-            self.fail(f"{token.text!r} is the target and cannot be a term", token)
+            self.fail(f"{quote(token.text)} is the target and cannot be a term", token)
         return token
 
     def column(self, what: str) -> Token:
@@ -299,7 +301,7 @@ class _Parser:
         token = self.take()
         if token.text not in self.table:
             near = _suggest(token.text, self.table.names, "the table has")
-            self.fail(f"no column {token.text!r}; {near}", token)
+            self.fail(f"no column {quote(token.text)}; {near}", token)
         return token
 
     # --- learners ---------------------------------------------------------------------------------
@@ -316,7 +318,7 @@ class _Parser:
             if not has_dot:
                 self.fail("'-' removes a column from '.', and the formula has no '.'", token)
             if token.text in named:
-                self.fail(f"{token.text!r} is removed here but has a term of its own", token)
+                self.fail(f"{quote(token.text)} is removed here but has a term of its own", token)
         others = {self.target, *exclude, *named, *(token.text for token in removed)}
         dot = [name for name in self.table.names if has_dot and name not in others]
         styled = self.style_learners({*bare, *dot})
@@ -348,10 +350,10 @@ class _Parser:
 
 def _suggest(word: str, known: Sequence[str], label: str = "there are") -> str:
     """Return the known names that resemble a word, as a question; if there are none, all names."""
-    close = get_close_matches(word, known, 3)
+    close = get_close_matches(word, known, 3) if len(word) <= LONGEST_QUOTE else []
     if close:
         shown = [
-            repr(name) if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`" for name in close
+            quote(name) if re.fullmatch(r"[^\W\d][\w.]*", name) else f"`{name}`" for name in close
         ]
         return "did you mean " + " or ".join(shown) + "?"
-    return f"{label} {list_names(map(repr, known))}"
+    return f"{label} {list_names(map(quote, known))}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost._utils.user_warnings import warn_user
 from cwboost.binning.number_statistics import statistics_of
 from cwboost.frames.columns import Floats, Labels, Numbers
@@ -96,7 +97,7 @@ def make_learners(
     for name in exclude:
         table.check_name(name)
         if any(isinstance(x, Learner) and name in x.columns for x in given):
-            raise ValueError(f"column {name!r} is excluded, but a learner names it")
+            raise ValueError(f"column {quote(name)} is excluded, but a learner names it")
     if only_given:
         return given
     out: list[Any] = list(given)
@@ -174,7 +175,7 @@ def _category(column: Labels, target: Floats | None) -> list[Learner]:
 
 
 def _warn(column: Numbers | Labels, text: str) -> None:
-    warn_user(f"column {column.name!r} has {text}")
+    warn_user(f"column {quote(column.name)} has {text}")
 
 
 def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
@@ -185,11 +186,11 @@ def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
         if learners not in STYLES:
             raise TypeError(
                 "learners: expected learners such as cb.Spline('age'), or one of "
-                f"{styles}; got {learners!r} of type str"
+                f"{styles}; got {quote(learners)} of type str"
             )
         learners, style = None, learners
     if not is_one_of(style, STYLES):
-        raise ValueError(f"terms: expected one of {styles}; got {style!r}")
+        raise ValueError(f"terms: expected one of {styles}; got {quote(style)}")
     if learners is None:
         return [], style, False
     if not isinstance(learners, list | tuple):

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.checks import check_whole, is_number
+from cwboost._utils.checks import check_whole, fits_single_precision, is_number
 from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData, FitInput, Split
 from cwboost.fitting.options import as_seed
 from cwboost.fitting.parallel_fits import Halt, run_all
@@ -69,6 +70,8 @@ def with_bands(
     bar, seed = as_progress(progress), as_seed(random_state)
     _check(n_boot, longer, n_threads)
     check_not_edited(model, "with_bands")
+    if not all(fits_single_precision(term.beta) for term in model.terms.values()):
+        raise ValueError("with_bands: the effects exceed single precision; rescale y and fit again")
     if model.polished and (longer is not None or nested):
         raise ValueError(
             "longer and nested apply to boosted models: the draws of a polished model are boosted "
@@ -192,7 +195,7 @@ def _check(n_boot: Any, longer: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     check_whole("n_boot", n_boot, MIN_DRAWS, MAX_DRAWS)
     if longer is not None and (not is_number(longer) or longer < 1):
-        raise ValueError(f"longer must be a number of at least 1, got {longer!r}")
+        raise ValueError(f"longer must be a number of at least 1, got {quote(longer)}")
 
 
 def draw_counts(data: FitData, seed: int) -> Floats:

@@ -23,6 +23,7 @@ import numpy as np
 from cwboost import _core
 from cwboost._core import SLOT_F, TRAINING_PART
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.input_data import FitInput, Split
@@ -195,14 +196,14 @@ def _check_criterion(loss: Loss, criterion: Any, df: Any) -> tuple[str, str]:
         )
     if criterion is not None and not is_one_of(criterion, CRITERIA):
         raise ValueError(
-            f"criterion: expected one of {', '.join(map(repr, CRITERIA))}, got {criterion!r}"
+            f"criterion: expected one of {', '.join(map(repr, CRITERIA))}, got {quote(criterion)}"
         )
     if df is not None and not is_one_of(df, ("trace", "active")):
-        raise ValueError(f"df: expected 'trace' or 'active', got {df!r}")
+        raise ValueError(f"df: expected 'trace' or 'active', got {quote(df)}")
     if not normal and criterion in ("corrected", "gmdl"):
         raise ValueError(
-            f"criterion: {criterion!r} applies only to the squared loss, not to the {loss.name} "
-            "loss; use 'classical'"
+            f"criterion: {quote(criterion)} applies only to the squared loss, not to the "
+            f"{loss.name} loss; use 'classical'"
         )
     has_trace = loss.has_curvature and loss.n_outputs == 1
     if df == "trace" and not has_trace:

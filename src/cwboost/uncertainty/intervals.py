@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from cwboost._core import SLOT_F
 from cwboost._utils.checks import is_number, is_one_of, is_whole
 from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.text import quote
 from cwboost._utils.user_warnings import warn_user
 from cwboost.fitting.bags import draw_bags
 from cwboost.fitting.input_data import FitInput, Split, hold_out
@@ -247,7 +248,9 @@ def intervals(
     taus: list[float | None] = [None]
     if kind in ("cqr", "quantiles"):
         if binned.data.offset.any():
-            raise ValueError(f"kind={kind!r}: quantile models cannot have an offset; use 'cv+'")
+            raise ValueError(
+                f"kind={quote(kind)}: quantile models cannot have an offset; use 'cv+'"
+            )
         taus = [(1 - level) / 2, (1 + level) / 2]
 
     def job(inside: Marks) -> Callable[[Halt], CalibratedModels]:
@@ -275,12 +278,12 @@ def _warn_if_infinite(found: Intervals) -> Intervals:
 def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> None:
     check_threads(n_threads)
     if not (is_number(level) and 0.0 < level < 1.0):
-        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+        raise ValueError(f"level: expected a number between 0 and 1, got {quote(level)}")
     if not is_one_of(kind, KINDS):
-        raise ValueError(f"kind: expected one of {', '.join(map(repr, KINDS))}, got {kind!r}")
+        raise ValueError(f"kind: expected one of {', '.join(map(repr, KINDS))}, got {quote(kind)}")
     if folds is not None and kind not in KINDS_WITH_FOLDS:
         names = " and ".join(f"kind={name!r}" for name in KINDS_WITH_FOLDS)
-        raise ValueError(f"folds= applies only to {names}, not to kind={kind!r}")
+        raise ValueError(f"folds= applies only to {names}, not to kind={quote(kind)}")
     if model.loss.target == "classes" or model.n_outputs > 1:
         raise ValueError(
             f"intervals need y to be a number and one output; the {model.loss.name} loss is for "
@@ -290,13 +293,13 @@ def _check(model: Model, level: Any, kind: Any, folds: Any, n_threads: Any) -> N
     drawn = model.bags is not None and model.settings.fraction is not None
     if kind in ("cv+", "split") and model.bags is not None:
         raise ValueError(
-            f"kind={kind!r}: the model is an average of bags; "
+            f"kind={quote(kind)}: the model is an average of bags; "
             + ("use kind='bags', which calibrates with left-out rows" if drawn else "use 'cqr'")
         )
     if kind == "bags" and not drawn:
         raise ValueError(
             "kind='bags' needs a model that was fitted with bags drawn at random; use "
-            f"{'cv+' if model.bags is None else 'cqr'!r}"
+            f"{quote('cv+' if model.bags is None else 'cqr')}"
         )
 
 
@@ -320,7 +323,7 @@ def _training_rows(fits: IntervalFits, kind: Kind, folds: Any) -> list[Marks]:
     if labels.shape != (data.n_given,):
         raise ValueError(
             f"folds: expected a whole number, or the fold of each of {data.n_given} rows; got "
-            f"{'shape ' + str(labels.shape) if labels.ndim else repr(folds)}"
+            f"{'shape ' + str(labels.shape) if labels.ndim else quote(folds)}"
         )
     labels = data.of_present(labels)
     found = np.unique(labels)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -181,16 +181,31 @@ def _tuning_file() -> tuple[bytes, list[float]]:
 
 def tuning_file(rng: Rng, tried: list[str]) -> None:
     content, expected = _tuning_file()
-    tried.append("tuning file")
-    if rng.uniform() < 0.6:
-        lines = content.splitlines()
+    forged = rng.uniform() < 0.5
+    tried.append(f"tuning file, checksums {'forged' if forged else 'as they were'}")
+    if forged or rng.uniform() < 0.5:
+        lines = [json.loads(line) for line in content.splitlines()]
         at = int(rng.integers(len(lines)))
-        lines[at] = changed_text(rng, json.loads(lines[at]), tried).encode()
-        content = b"\n".join(lines) + b"\n"
+        lines[at] = json.loads(changed_text(rng, lines[at], tried))
+        content = b"".join(_with_checksums(lines) if forged else map(_line, lines))
     else:
         content = damage(rng, content, tried)
     Path("tune.jsonl").write_bytes(content)
-    _compare(_tune_with_file(), expected, False, "tuning file")
+    _compare(_tune_with_file(), expected, forged, "tuning file")
+
+
+def _line(data: Any) -> bytes:
+    return json.dumps(data).encode() + b"\n"
+
+
+def _with_checksums(lines: list[Any]) -> Iterator[bytes]:
+    """Yield the lines of a tuning file with checksums that fit their content."""
+    first = ""
+    for line in lines:
+        line.pop("checksum", None)
+        text = json.dumps(line)
+        yield _line(line | {"checksum": fingerprint([first, text])})
+        first = first or text
 
 
 def _fit_dataset() -> list[float]:

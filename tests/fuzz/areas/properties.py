@@ -49,6 +49,19 @@ class Problem:
     def n(self) -> int:
         return len(self.y)
 
+    def new_rows(self) -> Columns:
+        """Return rows with other combinations of cells, unseen and missing ones among them."""
+        out = {}
+        for name, column in self.columns.items():
+            cells = column[self.rng.permutation(self.n)]
+            new = self.rng.uniform(size=self.n) < 0.2
+            if column.dtype == object:
+                cells[new] = pick(self.rng, [None, "", "never seen", " level 0", "LEVEL 1"])
+            elif column.dtype.kind == "f":
+                cells[new] = pick(self.rng, [np.nan, -1e4, 0.0, -0.0, 1e4])
+            out[name] = cells
+        return out
+
 
 def make_problem(rng: Rng, tried: list[str]) -> Problem:
     """Return a random problem whose columns every library can hold."""
@@ -122,8 +135,9 @@ def score(model: cb.Model, table: Any) -> Floats:
 
 
 def contributions(what: str, p: Problem, model: cb.Model) -> None:
-    parts = sum(model.contributions(p.columns).values(), np.zeros(()))
-    same(what, model.intercept + parts + 0 * score(model, p.columns), score(model, p.columns))
+    rows = p.new_rows()
+    parts = sum(model.contributions(rows).values(), np.zeros(()))
+    same(what, model.intercept + parts + 0 * score(model, rows), score(model, rows))
 
 
 def row_order(what: str, p: Problem, model: cb.Model) -> None:
@@ -200,8 +214,9 @@ def extension(what: str, p: Problem, model: cb.Model) -> None:
 def saved(what: str, p: Problem, model: cb.Model) -> None:
     model.save("model.json")
     other = cb.load("model.json")
-    same(what, score(other, p.columns), score(model, p.columns), 1e-12)
-    same(what, other.predict(p.columns), model.predict(p.columns), 1e-12)
+    for rows in (p.columns, p.new_rows()):
+        same(what, score(other, rows), score(model, rows), 1e-12)
+        same(what, other.predict(rows), model.predict(rows), 1e-12)
 
 
 def repetition(what: str, p: Problem, model: cb.Model) -> None:
@@ -221,7 +236,7 @@ def repetition(what: str, p: Problem, model: cb.Model) -> None:
 
 
 def sql(what: str, p: Problem, model: cb.Model) -> None:
-    columns = {n: c for n, c in p.columns.items() if c.dtype.kind in "fbO"}
+    columns = {n: c for n, c in p.new_rows().items() if c.dtype.kind in "fbO"}
     query = attempt(model.to_sql, dialect="sqlite", table="rows", kind="score", keep=["number"])
     if query is None or len(columns) < len(p.columns):
         return
@@ -233,7 +248,7 @@ def sql(what: str, p: Problem, model: cb.Model) -> None:
     connection.executemany(f"INSERT INTO rows VALUES ({marks})", list(cells))
     found = np.array(connection.execute(query).fetchall(), float)
     found = found[np.argsort(found[:, 0])][:, -model.n_outputs :]
-    same(what, found, score(model, p.columns).reshape(p.n, -1), 1e-9)
+    same(what, found, score(model, columns).reshape(p.n, -1), 1e-9)
 
 
 def _cells(column: Any) -> list[Any]:
@@ -247,8 +262,9 @@ def onnx(what: str, p: Problem, model: cb.Model) -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(graph.SerializeToString(), options)
-    found = session.run(["score"], onnx_inputs(model, p.columns, missing="<none>"))[0]
-    same(what, found, score(model, p.columns), 1e-9)
+    rows = p.new_rows()
+    found = session.run(["score"], onnx_inputs(model, rows, missing="<none>"))[0]
+    same(what, found, score(model, rows), 1e-9)
 
 
 def report(what: str, p: Problem, model: cb.Model) -> None:

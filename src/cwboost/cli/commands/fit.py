@@ -11,7 +11,7 @@ import numpy as np
 
 from cwboost._utils.atomic_files import check_file, write_output
 from cwboost._utils.interrupts import interrupt_delayed
-from cwboost._utils.text import count
+from cwboost._utils.text import count, quote
 from cwboost.cli.arguments import (
     RATE,
     TABLE,
@@ -145,7 +145,7 @@ def _read_mask(column: Column) -> Any:
     if not isinstance(column, Numbers):
         raise ValueError(
             f"--validation {column.name}: expected true or false, or weights, for every row; the "
-            f"column has text such as {column.levels[0]!r}"
+            f"column has text such as {quote(column.levels[0])}"
         )
     return column.values == 1 if column.boolean and not column.missing.any() else column.values
 
@@ -205,7 +205,8 @@ def _read_pair(args: argparse.Namespace, text: str, table: Table) -> tuple[str, 
     known = [pair for pair in halves if all(name in table for name in pair)]
     if not halves:
         args.parser.error(
-            f"--interactions: expected auto, all, a number or pairs such as age:job, got {text!r}"
+            "--interactions: expected auto, all, a number or pairs such as age:job, got "
+            f"{quote(text)}"
         )
     for name in () if known else halves[0]:
         if name not in table:
@@ -220,7 +221,7 @@ def _target_values(column: Column, name: str, estimator: Any) -> Any:
     if column.missing.any():
         row, n = int(np.flatnonzero(column.missing)[0]), int(column.missing.sum())
         raise ValueError(
-            f"target {name!r}, row {row}: the value is missing (in {count(n, 'row')} in all); "
+            f"target {quote(name)}, row {row}: the value is missing (in {count(n, 'row')} in all); "
             "remove the rows without a value"
         )
     if isinstance(column, Labels) or is_classifier(estimator):

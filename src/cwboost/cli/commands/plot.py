@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import STANDARD, write_output
+from cwboost._utils.text import quote
 from cwboost.cli.arguments import (
     MODEL,
     PLOT_ENDINGS,
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
     ending = PLOT_ENDINGS[0] if args.output == STANDARD else Path(args.output).suffix.lower()
     kind = args.kind or DEFAULT
     if args.term is not None and kind != DEFAULT:
-        args.parser.error(f"--kind {kind} draws the whole model; leave out {args.term!r}")
+        args.parser.error(f"--kind {kind} draws the whole model; leave out {quote(args.term)}")
     display = find_display(kind)
     options = _read_options(args, kind, display)
     check_output(args.output, table=False)

@@ -7,6 +7,7 @@ from collections.abc import Container
 from typing import Any
 
 from cwboost._utils.atomic_files import STANDARD
+from cwboost._utils.text import quote
 from cwboost.cli.arguments import COLUMN, add_model_and_table
 from cwboost.cli.command import Command
 from cwboost.cli.exit_codes import SUCCESS
@@ -57,8 +58,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
 def _check_kept(name: str, kept: Container[str]) -> None:
     if name in kept:
         raise ValueError(
-            f"--keep {name!r}: the predictions have a column of this name; rename the column of "
-            "the table"
+            f"--keep {quote(name)}: the predictions have a column of this name; rename the column "
+            "of the table"
         )
 
 

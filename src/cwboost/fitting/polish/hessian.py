@@ -32,7 +32,9 @@ class SingularError(ValueError):
     """A matrix cannot be factorised."""
 
     def __init__(self) -> None:
-        super().__init__("the terms are too nearly collinear, or a weight is very large")
+        super().__init__(
+            "the terms are too nearly collinear, a weight is very large, or the loss is not curved"
+        )
 
 
 @dataclass(frozen=True, eq=False)

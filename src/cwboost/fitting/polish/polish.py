@@ -15,6 +15,7 @@ import numpy as np
 
 from cwboost._core import ALL_PART, TRAINING_PART
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
 from cwboost.fitting.all_rows import with_ranges_of_all_rows
 from cwboost.fitting.effect_sizes import effect_sizes
@@ -173,7 +174,7 @@ def polish(
             f"polish: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
         )
     if weight is not None and not (is_number(weight) and 0.0 < weight <= 1.0):
-        raise ValueError(f"weight: expected a number above 0 and up to 1, got {weight!r}")
+        raise ValueError(f"weight: expected a number above 0 and up to 1, got {quote(weight)}")
     if model.bags is not None:
         raise ValueError(
             "polish: the model is an average of bags, whose rows are not known any more; fit again "

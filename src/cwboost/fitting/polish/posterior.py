@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from cwboost._utils.checks import fits_single_precision
 from cwboost.frames.columns import Floats
 
 from .model_refit import ModelRefit
@@ -29,7 +30,8 @@ def posterior_factors(
 
     The factors of a column's terms have the same number of columns: stacked, they are the factor
     of the joint covariance. With several scores the result is empty: a refit of one score takes
-    the others as given, so the covariance between scores is not known.
+    the others as given, so the covariance between scores is not known. It is also empty if the
+    factors are too large or too small for single precision.
     """
     if part.boosted.n_outputs > 1:
         return {}
@@ -47,6 +49,8 @@ def posterior_factors(
             place = rows.places[i]
             own = [position[p] for p in range(place.start, place.stop)]
             matrix = rows.coordinates[i].matrix @ thin[own]
+            if not fits_single_precision(matrix):
+                return {}
             factors[names[rows.terms[i]]] = np.asarray(matrix, dtype=np.float32)
         columns = rows.problem.plans[rows.terms[group[0]]].columns
         key = columns[0] if len(columns) == 1 else names[rows.terms[group[0]]]

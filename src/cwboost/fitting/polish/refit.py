@@ -24,7 +24,7 @@ from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
 
 from .coordinates import Penalty
-from .hessian import Factor, Gram
+from .hessian import Factor, Gram, SingularError
 from .polished_rows import PolishedRows
 
 MAX_STEPS = 40
@@ -141,6 +141,8 @@ def refit(
         gradient, residual_sum = rows.gradient()
         if gram is None or not (loss.linear or still or n_grams == MAX_GRAMS):
             new_constant, new_total = rows.curvature()
+            if not new_total > 0.0:  # such as a Huber loss whose delta all residuals exceed
+                raise SingularError
             if gram is None or _changed(constant, total, new_constant, new_total) > changed:
                 constant, total = new_constant, new_total
                 gram = rows.gram(constant, total)

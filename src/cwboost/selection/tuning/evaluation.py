@@ -15,6 +15,7 @@ from cwboost import _core
 from cwboost._core import SLOT_F
 from cwboost._utils.checks import is_number
 from cwboost._utils.cores import threads_for
+from cwboost._utils.text import quote
 from cwboost.explain.trajectory import coefficients_at
 from cwboost.fitting.callbacks import Interrupted
 from cwboost.fitting.fit import fit
@@ -108,7 +109,7 @@ class Evaluator:
     ) -> Evaluator:
         """Make an evaluator from the arguments of `tune`, checked."""
         if not (is_number(validation) and 0 < validation < 1):
-            raise ValueError(f"validation must be a share between 0 and 1, got {validation!r}")
+            raise ValueError(f"validation must be a share between 0 and 1, got {quote(validation)}")
         inputs = {**inputs, "apart": [groups] if isinstance(groups, str) else []}
         checked = read_all(**inputs)
         default = checked.bin(threads_for(n_threads, len(checked.data.y)))

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cwboost._utils.checks import is_number, is_whole
+from cwboost._utils.text import quote
 
 MAX_ITERATIONS = 2**31 - 2  # of a fit
 
@@ -30,7 +31,7 @@ Bracket = tuple[Rung, ...]
 def _check_whole(who: str, **values: Any) -> None:
     for name, value in values.items():
         if not is_whole(value) or not 1 <= value <= MAX_ITERATIONS:
-            raise ValueError(f"{who}: {name} must be a whole number >= 1, got {value!r}")
+            raise ValueError(f"{who}: {name} must be a whole number >= 1, got {quote(value)}")
 
 
 def _check_range(who: str, least: Any, most: Any, factor: Any) -> None:
@@ -38,7 +39,7 @@ def _check_range(who: str, least: Any, most: Any, factor: Any) -> None:
     if least > most:
         raise ValueError(f"{who}: least must not exceed most, got {least} and {most}")
     if not is_number(factor) or not factor > 1:
-        raise ValueError(f"{who}: factor must be a number > 1, got {factor!r}")
+        raise ValueError(f"{who}: factor must be a number > 1, got {quote(factor)}")
 
 
 def _levels(least: int, most: int, factor: float) -> int:
@@ -183,7 +184,7 @@ def as_brackets(schedule: Any) -> tuple[Bracket, ...]:
     except TypeError:
         raise TypeError(
             "schedule: expected cb.Hyperband(...), cb.Halving(...), cb.RandomSearch(...) or a list "
-            f"of brackets [[(budget, configurations), ...], ...], got {schedule!r}"
+            f"of brackets [[(budget, configurations), ...], ...], got {quote(schedule)}"
         ) from None
     if not made or not all(made):
         raise ValueError("schedule: it has no brackets, or a bracket without rungs")

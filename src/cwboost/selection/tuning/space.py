@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cwboost._utils.checks import is_number
+from cwboost._utils.text import quote
 from cwboost.binning.rules import as_bins
 from cwboost.optimizers import OPTIMIZERS, Optimizer, Plain, TuningRange, as_optimizer
 from cwboost.terms.learners import LEARNERS, Learner
@@ -101,7 +102,8 @@ class LogUniform(NumberRange):
     def __post_init__(self) -> None:
         if not (is_number(self.low) and is_number(self.high) and 0 < self.low <= self.high):
             raise ValueError(
-                f"LogUniform: expected 0 < low <= high, got {self.low!r} and {self.high!r}"
+                f"LogUniform: expected 0 < low <= high, got {quote(self.low)} and "
+                f"{quote(self.high)}"
             )
 
     def draw(self, rng: np.random.Generator) -> float:
@@ -160,7 +162,7 @@ class Space:
         if not isinstance(space, Mapping) or not space:
             raise TypeError(
                 "space: expected a mapping such as {'df.Spline': (2, 10), 'rate': "
-                f"cb.LogUniform(0.01, 0.5)}}, got {space!r}"
+                f"cb.LogUniform(0.01, 0.5)}}, got {quote(space)}"
             )
         checked = cls({name: _as_distribution(name, values) for name, values in space.items()})
         for name, distribution in checked.parameters.items():
@@ -172,7 +174,7 @@ class Space:
                 raise ValueError(
                     f"space: {name} is a parameter of {', '.join(f'cb.{x}' for x in takers)}, and "
                     f"the space has no such 'optimizer'; add for instance 'optimizer': "
-                    f"{takers[0].lower()!r}"
+                    f"{quote(takers[0].lower())}"
                 )
         return checked
 
@@ -271,13 +273,13 @@ def _as_distribution(name: Any, values: Any) -> Distribution:
     if isinstance(values, tuple):
         if len(values) != 2 or not all(map(is_number, values)) or values[0] > values[1]:
             raise ValueError(
-                f"space, {name!r}: expected a tuple (low, high) or a list of choices, got "
-                f"{values!r}"
+                f"space, {quote(name)}: expected a tuple (low, high) or a list of choices, got "
+                f"{quote(values)}"
             )
         return Uniform(*map(float, values))
     choices = tuple(values) if isinstance(values, list) else (values,)
     if not choices:
-        raise ValueError(f"space, {name!r}: the list of choices is empty")
+        raise ValueError(f"space, {quote(name)}: the list of choices is empty")
     return Choice(choices)
 
 
@@ -285,7 +287,7 @@ def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -
     """Raise unless the parameter is known and all its values are valid."""
     limits, labels = distribution.limits, distribution.labels
     if labels is not None and len(set(labels)) < len(labels):
-        raise ValueError(f"space, {name!r}: the list has a value twice: {list(limits)}")
+        raise ValueError(f"space, {quote(name)}: the list has a value twice: {list(limits)}")
     if name == "bins":
         if labels is None:
             raise TypeError("space, 'bins': expected a list of rules, such as ['auto', 'sqrt']")
@@ -299,13 +301,15 @@ def _check(name: Any, distribution: Distribution, learners: Sequence[Learner]) -
         zero = tuning_range is not None and tuning_range.may_be_zero
         for value in limits:
             if not is_number(value) or not (value > 0 or (zero and value == 0)):
-                raise ValueError(f"space, {name!r}: expected positive numbers, got {value!r}")
+                raise ValueError(
+                    f"space, {quote(name)}: expected positive numbers, got {quote(value)}"
+                )
         if tuning_range is None:
             _check_df(name, learners)
     else:
         raise ValueError(
             f"space: expected {', '.join(_optimizer_parameters())}, optimizer, bins, df, df.KIND "
-            f"or df.COLUMN, got {name!r}"
+            f"or df.COLUMN, got {quote(name)}"
         )
 
 
@@ -313,8 +317,11 @@ def _check_df(name: str, learners: Sequence[Learner]) -> None:
     if any(name in _df_names(learner) for learner in learners):
         return
     what = name.removeprefix("df.")
-    which = "" if name == "df" else f" of the kind {what}" if what in LEARNERS else f" {what!r}"
+    which = (
+        "" if name == "df" else f" of the kind {what}" if what in LEARNERS else f" {quote(what)}"
+    )
     kinds = ", ".join(sorted({type(learner).__name__ for learner in learners}))
     raise ValueError(
-        f"space, {name!r}: there is no term{which} whose df can be tuned; the terms are {kinds}"
+        f"space, {quote(name)}: there is no term{which} whose df can be tuned; the terms are "
+        f"{kinds}"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from cwboost._utils.checks import is_built_in, is_subclass
+from cwboost._utils.text import quote
 
 from .base import Basis, BasisRows, Pieces, RowShares
 from .indicator import MarkBasis
@@ -51,7 +52,9 @@ def register_basis(cls: B) -> B:
     True
     """
     if not is_subclass(cls, Basis) or "__dataclass_fields__" not in vars(cls):
-        raise TypeError(f"register_basis: expected a dataclass derived from Basis, got {cls!r}")
+        raise TypeError(
+            f"register_basis: expected a dataclass derived from Basis, got {quote(cls)}"
+        )
     if not isinstance(getattr(cls, "kind", None), str):
         raise TypeError(
             f"register_basis: {cls.__name__} needs a class attribute `kind`, its name in model "
@@ -60,11 +63,11 @@ def register_basis(cls: B) -> B:
     known = BASES.get(cls.kind, cls)
     if known is not cls and is_built_in(known):
         raise ValueError(
-            f"register_basis: {cls.kind!r} is a basis of cwboost; set {cls.__name__}.kind to "
+            f"register_basis: {quote(cls.kind)} is a basis of cwboost; set {cls.__name__}.kind to "
             "another name"
         )
     if known.__qualname__ != cls.__qualname__:
-        raise ValueError(f"register_basis: the kind {cls.kind!r} belongs to another basis")
+        raise ValueError(f"register_basis: the kind {quote(cls.kind)} belongs to another basis")
     BASES[cls.kind] = cls
     return cls
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from cwboost._utils.checks import is_built_in, is_subclass
+from cwboost._utils.text import quote
 
 from .base import Learner
 from .category import Category
@@ -56,20 +57,22 @@ def register_learner(cls: L) -> L:
     True
     """
     if not is_subclass(cls, Learner) or "__dataclass_fields__" not in vars(cls):
-        raise TypeError(f"register_learner: expected a dataclass derived from Learner, got {cls!r}")
+        raise TypeError(
+            f"register_learner: expected a dataclass derived from Learner, got {quote(cls)}"
+        )
     name = cls.__name__
     known = LEARNERS.get(name, cls)
     if known is not cls and is_built_in(known):
         raise ValueError(
-            f"register_learner: {name!r} is a learner of cwboost; give the class another name"
+            f"register_learner: {quote(name)} is a learner of cwboost; give the class another name"
         )
     if known.__qualname__ != cls.__qualname__:
-        raise ValueError(f"register_learner: the name {name!r} belongs to another learner")
+        raise ValueError(f"register_learner: the name {quote(name)} belongs to another learner")
     taken = formula_functions()
     for function in cls.functions:
         if function in taken and taken[function].__name__ != name:
             raise ValueError(
-                f"register_learner: the function {function!r} belongs to "
+                f"register_learner: the function {quote(function)} belongs to "
                 f"{taken[function].__name__}; choose another name in {name}.functions"
             )
     LEARNERS[name] = cls

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.summary import ColumnSummary
 from cwboost.terms.bases import Basis
@@ -99,11 +100,13 @@ class Learner:
                     f"{type(column).__name__}"
                 )
         if self.name is not None and not isinstance(self.name, str):
-            raise TypeError(f"{self.shown}: name must be a string, got {self.name!r}")
+            raise TypeError(f"{self.shown}: name must be a string, got {quote(self.name)}")
         if self.states_smoothing:
             self._check_smoothing(self.target_df)
         if not is_one_of(self.df_kind, ("df2", "df1")):
-            raise ValueError(f"{self.shown}: df_kind must be 'df2' or 'df1', got {self.df_kind!r}")
+            raise ValueError(
+                f"{self.shown}: df_kind must be 'df2' or 'df1', got {quote(self.df_kind)}"
+            )
         self.check_parameters()
 
     def _check_smoothing(self, df: Any) -> None:
@@ -113,7 +116,7 @@ class Learner:
             fine = is_number(value) and (value > 0 or (value == 0 and low == ">= 0"))
             require(
                 value is None or fine,
-                f"{who}: {label} must be a finite number {low}, got {value!r}",
+                f"{who}: {label} must be a finite number {low}, got {quote(value)}",
             )
 
     def check_parameters(self) -> None:
@@ -267,7 +270,7 @@ def checked_basis(basis: Any, learner: Learner) -> Basis:
     """Return the basis that a learner made; raise if a user's learner did not return a Basis."""
     if not isinstance(basis, Basis):
         raise TypeError(
-            f"{learner.shown}: the basis must be an instance of a subclass of Basis, got {basis!r} "
-            f"of type {type(basis).__name__}"
+            f"{learner.shown}: the basis must be an instance of a subclass of Basis, got "
+            f"{quote(basis)} of type {type(basis).__name__}"
         )
     return basis

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from cwboost._utils.checks import is_one_of
+from cwboost._utils.text import quote
 from cwboost.terms.bases import Basis, LevelBasis, MarkBasis
 from cwboost.terms.encoders import Encoder, Levels
 from cwboost.terms.plan import Plan
@@ -49,7 +50,7 @@ class Category(Learner):
     def check_parameters(self) -> None:
         require(
             is_one_of(self.kind, ("ridge", "binary")),
-            f"{self.shown}: kind must be 'ridge' or 'binary', got {self.kind!r}",
+            f"{self.shown}: kind must be 'ridge' or 'binary', got {quote(self.kind)}",
         )
         require(
             self.kind == "ridge" or not self.states_smoothing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cwboost._utils.text import quote
 from cwboost.terms.training import TrainingColumn
 
 from .base import Learner
@@ -22,7 +23,7 @@ def training_range(column: TrainingColumn, n_steps: int = 1) -> tuple[float, flo
     low, high = column.summary.low, column.summary.high
     if high - low < MIN_STEP * n_steps:
         raise ValueError(
-            f"column {column.name!r}: numbers from {low:g} to {high:g} are too close together for "
-            "64-bit floats; rescale the column or leave it out"
+            f"column {quote(column.name)}: numbers from {low:g} to {high:g} are too close together "
+            "for 64-bit floats; rescale the column or leave it out"
         )
     return low, high

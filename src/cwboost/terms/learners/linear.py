@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from cwboost._utils.checks import is_flag
+from cwboost._utils.text import quote
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.encoders import Encoder
 from cwboost.terms.training import TrainingColumn
@@ -45,7 +46,7 @@ class Linear(CurveLearner):
     def check_parameters(self) -> None:
         if not is_flag(self.intercept):
             raise TypeError(
-                f"{self.shown}: intercept must be True or False, got {self.intercept!r}"
+                f"{self.shown}: intercept must be True or False, got {quote(self.intercept)}"
             )
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from cwboost._utils.checks import is_whole
+from cwboost._utils.text import quote
 from cwboost.terms.bases import Basis, PowerBasis
 from cwboost.terms.bases.powers import MAX_DEGREE
 from cwboost.terms.encoders import Encoder
@@ -46,7 +47,7 @@ class Polynomial(CurveLearner):
         require(
             is_whole(self.degree) and 1 <= self.degree <= MAX_DEGREE,
             f"{self.shown}: degree must be a whole number from 1 to {MAX_DEGREE}, got "
-            f"{self.degree!r}",
+            f"{quote(self.degree)}",
         )
 
     def basis(self, column: TrainingColumn, encoder: Encoder) -> Basis:  # noqa: ARG002

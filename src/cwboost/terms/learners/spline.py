@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cwboost._utils.checks import is_one_of, is_whole
+from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import MISSING_RIDGE, Basis, Extrapolate, SplineBasis, Tails
 from cwboost.terms.bases.spline import MAX_DEGREE
@@ -78,7 +79,8 @@ class Spline(CurveLearner):
             value = getattr(self, parameter)
             require(
                 is_whole(value) and low <= value <= high,
-                f"{who}: {parameter} must be a whole number from {low} to {high}, got {value!r}",
+                f"{who}: {parameter} must be a whole number from {low} to {high}, got "
+                f"{quote(value)}",
             )
         require(
             self.differences < self.knots + self.degree + 1,
@@ -87,15 +89,16 @@ class Spline(CurveLearner):
         )
         require(
             is_one_of(self.knot_placement, ("uniform", "quantile")),
-            f"{who}: knot_placement must be 'uniform' or 'quantile', got {self.knot_placement!r}",
+            f"{who}: knot_placement must be 'uniform' or 'quantile', got "
+            f"{quote(self.knot_placement)}",
         )
         require(
             is_one_of(self.extrapolate, ("constant", "linear")),
-            f"{who}: extrapolate must be 'constant' or 'linear', got {self.extrapolate!r}",
+            f"{who}: extrapolate must be 'constant' or 'linear', got {quote(self.extrapolate)}",
         )
         require(
             is_one_of(self.tails, ("flat", "smooth")),
-            f"{who}: tails must be 'flat' or 'smooth', got {self.tails!r}",
+            f"{who}: tails must be 'flat' or 'smooth', got {quote(self.tails)}",
         )
 
     @property
@@ -139,8 +142,8 @@ class Spline(CurveLearner):
             self._check_widths(inner)
         if not np.all(inner[1:] > inner[:-1]):
             raise ValueError(
-                f"column {self.column!r}: its values from {low!r} to {high!r} are too close "
-                f"together for {self.knots} knots; rescale the column or leave it out"
+                f"column {quote(self.column)}: its values from {quote(low)} to {quote(high)} are "
+                f"too close together for {self.knots} knots; rescale the column or leave it out"
             )
         return inner
 
@@ -149,8 +152,8 @@ class Spline(CurveLearner):
         narrowest, whole = float(np.diff(inner).min()), float(inner[-1] - inner[0])
         if narrowest < max(1000 * MIN_STEP, MIN_SHARE * whole):
             raise ValueError(
-                f"column {self.column!r}: knots at quantiles would be only {narrowest:.3g} apart "
-                f"in a range of {whole:.3g}; use the logarithm of the column, or "
+                f"column {quote(self.column)}: knots at quantiles would be only {narrowest:.3g} "
+                f"apart in a range of {whole:.3g}; use the logarithm of the column, or "
                 "knot_placement='uniform'"
             )
 
@@ -186,7 +189,7 @@ class Centered(Spline):
         require(
             self.tails == "smooth",
             f"{self.shown}: tails must be 'smooth', because a penalty on slopes would change the "
-            f"line that is removed; got {self.tails!r}",
+            f"line that is removed; got {quote(self.tails)}",
         )
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cwboost._utils.checks import is_one_of, is_whole
+from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins
 from cwboost.terms.bases import MISSING_RIDGE, Basis, LevelBasis
 from cwboost.terms.encoders import Cuts, Encoder
@@ -52,11 +53,11 @@ class Step(Learner):
     def check_parameters(self) -> None:
         require(
             is_whole(self.bins) and 2 <= self.bins <= 4096,
-            f"{self.shown}: bins must be a whole number from 2 to 4096, got {self.bins!r}",
+            f"{self.shown}: bins must be a whole number from 2 to 4096, got {quote(self.bins)}",
         )
         require(
             is_one_of(self.kind, ("steps", "spikes")),
-            f"{self.shown}: kind must be 'steps' or 'spikes', got {self.kind!r}",
+            f"{self.shown}: kind must be 'steps' or 'spikes', got {quote(self.kind)}",
         )
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import ColumnSummary
 from cwboost.terms.bases import TensorBasis
@@ -75,19 +76,21 @@ class Tensor(Learner):
             if not margin.can_be_margin:
                 raise TypeError(
                     f"{who}: expected column names or learners of one column (not Centered, "
-                    f"Missing or binary), got {margin!r}"
+                    f"Missing or binary), got {quote(margin)}"
                 )
             require(
                 not margin.states_smoothing and margin.name is None,
-                f"{who}: df, smoothing and name belong to the Tensor, not to {margin!r}",
+                f"{who}: df, smoothing and name belong to the Tensor, not to {quote(margin)}",
             )
             require(
                 not self.orthogonal or margin.has_constant,
-                f"{who}: with orthogonal=True margins need a constant; got {margin!r}",
+                f"{who}: with orthogonal=True margins need a constant; got {quote(margin)}",
             )
         require(self.columns[0] != self.columns[1], f"{who}: needs two different columns")
         if not isinstance(self.orthogonal, bool):
-            raise TypeError(f"{who}: orthogonal must be True or False, got {self.orthogonal!r}")
+            raise TypeError(
+                f"{who}: orthogonal must be True or False, got {quote(self.orthogonal)}"
+            )
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -131,8 +134,8 @@ class Tensor(Learner):
     def plans(self, name: str, training: TrainingTable, net_df: float | None) -> list[Plan]:
         if training.sample.min_rows is not None:
             raise ValueError(
-                f"min_rows_per_bin: the term {name!r} is a pair of columns, whose cells cannot be "
-                "merged with neighbours; leave it out"
+                f"min_rows_per_bin: the term {quote(name)} is a pair of columns, whose cells "
+                "cannot be merged with neighbours; leave it out"
             )
 
         def n_levels(column: str) -> int | None:

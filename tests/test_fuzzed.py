@@ -1,0 +1,107 @@
+"""Regression tests: one for each bug that the fuzzer (tests/fuzz) found."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import cwboost as cb
+from cwboost.export.tables import score_tables
+from cwboost.model.edits import set_level
+
+rng = np.random.default_rng(5)
+N = 80
+X = rng.normal(size=N)
+Y = X + 0.2 * rng.normal(size=N)
+TABLE = {"x": X}
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        yield
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-45, 1e45, 1e100])
+def test_effects_beyond_single_precision_have_no_bands(unit):
+    model = cb.fit(TABLE, unit * Y, n_iter=20, polish=True)
+    np.testing.assert_allclose(model.predict(TABLE) / unit, Y, atol=1.0)
+    with pytest.raises(ValueError, match="exceed single precision: rescale y"):
+        model.band("x")
+    with pytest.raises(ValueError, match="with_bands: the effects exceed single precision"):
+        model.with_bands(TABLE, unit * Y, n_boot=20)
+
+
+@pytest.mark.filterwarnings("ignore:cv. the best iteration")
+def test_standard_errors_of_huge_and_tiny_risks():
+    plain, huge, tiny = (
+        cb.cv(TABLE, unit * Y, n_iter=5, extend=False) for unit in (1.0, 2.0**330, 2.0**-330)
+    )
+    for unit, other in (2.0**660, huge), (2.0**-660, tiny):
+        np.testing.assert_allclose(other.standard_error, unit * plain.standard_error, rtol=1e-9)
+
+
+def test_a_loss_without_curvature_is_not_polished():
+    y = 1e8 * Y  # all residuals exceed delta
+    model = cb.fit(TABLE, y, loss=cb.Huber(1.0), n_iter=5, polish="auto")
+    assert "the loss is not curved" in model.polish.reason
+    with pytest.raises(ValueError, match=r"polish: .*the loss is not curved"):
+        cb.fit(TABLE, y, loss=cb.Huber(1.0), n_iter=5, polish=True)
+
+
+@pytest.mark.parametrize("rows", [3, 20_000])
+def test_integers_of_128_bits(rows):
+    frame = pl.DataFrame({"x": pl.Series(np.arange(rows) % 7, dtype=pl.Int128), "z": [0.5] * rows})
+    y = frame["x"].to_list()
+    model = cb.fit(frame, y, n_iter=20, learners=[cb.Linear("x")])
+    narrow = frame.with_columns(pl.col("x").cast(pl.Int16))
+    np.testing.assert_array_equal(model.predict(frame), model.predict(narrow))
+
+
+def test_integers_beyond_floats_as_levels():
+    levels = pd.Categorical([10**400, 3] * 20)
+    model = cb.fit({"c": levels}, np.tile([1.0, 2.0], 20), learners=[cb.Category("c")], n_iter=50)
+    assert model.predict({"c": levels})[0] < model.predict({"c": levels})[1]
+
+
+@pytest.mark.filterwarnings("ignore:constant in")
+def test_a_bag_needs_a_row():
+    with pytest.raises(ValueError, match="bags: a bag would leave out all of the 1 rows"):
+        cb.fit(
+            {"x": ["a"]}, [1.0], learners=[cb.Category("x", kind="binary")], bags=2, validation=0.6
+        )
+
+
+def test_factors_beyond_floats_are_infinite():
+    learners = [cb.Category("x")]
+    model = cb.fit({"x": ["a", "b"]}, [1.0, 2.0], loss="gamma", n_iter=5, learners=learners)
+    edited = set_level(model, "x", "b", 1800.0)
+    assert np.isinf(score_tables(edited)["x"]["factor"]).any()
+
+
+def test_extending_with_other_rows_shows_small_risks():
+    model = cb.fit(TABLE, 1e-9 * Y, n_iter=3, polish=None)
+    with pytest.raises(ValueError, match=r"not the rows of the fit: .*risk was \d.*e-1\d, here"):
+        model.extend(1, TABLE, 1e-9 * Y[::-1])
+
+
+@pytest.mark.parametrize("n_outputs", [0, 1.5, np.nan, "2", np.ones(2), 10**9])
+def test_number_of_scores_of_a_python_loss(n_outputs):
+    class Odd:
+        def loss(self, y, score):
+            return (y - score) ** 2
+
+        def gradient(self, y, score):
+            return 2 * (score - y)
+
+        def start(self, y, weights):
+            return 0.0
+
+    Odd.n_outputs = n_outputs
+    with pytest.raises(ValueError, match="loss: n_outputs, the number of scores per row, must be"):
+        cb.fit(TABLE, Y, loss=Odd(), n_iter=2)
