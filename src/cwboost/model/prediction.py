@@ -169,8 +169,8 @@ def check_unit(column: Column, facts: ColumnFacts) -> None:
         return
     if column.unit != facts.unit and not column.missing.all():
         raise TypeError(
-            f"column {quote(column.name)}: the model was fitted to {facts.unit}, got {column.unit}; "
-            f"convert it to {facts.unit}"
+            f"column {quote(column.name)}: the model was fitted to {facts.unit}, got "
+            f"{column.unit}; convert it to {facts.unit}"
         )
 
 
