@@ -164,7 +164,7 @@ def random_settings(rng: Rng) -> dict[str, Any]:
         "search": pick(rng, ["auto", "full", "certified"]),
         "scale": pick(rng, ["auto", 1, 1e-3, 50.0]),
         "start": pick(rng, [0.0, 1.0, -3.0]),
-        "n_threads": pick(rng, [1, 2, 3]),
+        "n_threads": pick(rng, [1, 2, 3] * 8 + [1024]),
         "min_rows_per_bin": pick(rng, [1, 3, 1000]),
         "tolerance": pick(rng, [0.0, 0.01, 0.5]),
         "random_state": int(rng.integers(0, 5)),

@@ -197,7 +197,7 @@ def _frames(frame: FrameType | None) -> list[FrameType]:
     """Return the frames from the innermost one outwards, without those of the warnings module."""
     out = []
     while frame is not None:
-        if not frame.f_code.co_filename.endswith("warnings.py"):
+        if frame.f_code.co_filename != warnings.__file__:
             out.append(frame)
         frame = frame.f_back
     return out
