@@ -430,5 +430,5 @@ def _facts(summary: ColumnSummary, spread: Spread | None) -> ColumnFacts:
     if summary.empty:
         return ColumnFacts("numbers", missing=True, spread=spread)
     return ColumnFacts(
-        "numbers", summary.low, summary.high, summary.missing, summary.boolean, spread
+        "numbers", summary.low, summary.high, summary.missing, summary.boolean, spread, summary.unit
     )
