@@ -64,14 +64,15 @@ def _check_definition(loss: Loss, who: str) -> None:
             f"loss: {who} needs a class attribute `name`, the word for it in messages and files "
             "(a string)"
         )
-    if not (is_whole(loss.n_outputs) and 1 <= loss.n_outputs <= MAX_CLASSES):
-        raise ValueError(
-            f"loss: {who}.n_outputs, the number of scores per row, must be a whole number from 1 "
-            f"to {MAX_CLASSES}, got {quote(loss.n_outputs)}"
-        )
     if not is_one_of(loss.target, TARGETS):
         raise ValueError(
             f"loss: {who}.target must be 'numbers' or 'classes', got {quote(loss.target)}"
+        )
+    least = 0 if loss.target == "classes" else 1  # 0: as many as there are classes
+    if not (is_whole(loss.n_outputs) and least <= loss.n_outputs <= MAX_CLASSES):
+        raise ValueError(
+            f"loss: {who}.n_outputs, the number of scores per row, must be a whole number from 1 "
+            f"to {MAX_CLASSES}, got {quote(loss.n_outputs)}"
         )
     if not is_one_of(loss.link, INVERSE_LINKS) and not loss.has_response:
         raise ValueError(
