@@ -376,7 +376,7 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("disk full")
 
-    for method in ("write_text", "replace"):
+    for method in ("open", "replace"):
         with monkeypatch.context() as patch:
             patch.setattr(Path, method, fail)
             with pytest.raises(OSError, match="disk full"):

@@ -33,7 +33,7 @@ class StartingPoint(NamedTuple):
     def of_rows(cls, loss: Loss, rows: TargetRows, start: Any, scale: Any) -> StartingPoint:
         """Return the starting point for training rows; None and "auto" let the loss decide."""
         at = _start(start, loss, rows)
-        if start is not None:
+        if start is not None and not rows.private:
             _check_curvature(at, loss, rows)
         return cls(at, _scale(scale, loss, rows, at))
 
