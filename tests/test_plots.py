@@ -8,7 +8,6 @@ import itertools
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from types import MappingProxyType
 from xml.etree import ElementTree
 
