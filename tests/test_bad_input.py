@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -960,6 +961,44 @@ def test_quantile_knots_over_many_orders_of_magnitude(x):
     learners = [cb.Spline("x", knot_placement="quantile")]
     refused(
         ValueError, "column 'x': knots at quantiles .* use the logarithm", {"x": x}, Y, learners
+    )
+
+
+DAYS = np.datetime64("2020-01-01") + np.arange(N)
+UNITS = {
+    "numbers": np.arange(N) * 1.0,
+    "dates": DAYS,
+    "durations": (DAYS - DAYS[0]).astype("m8[ms]"),
+}
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame], ids=lambda f: f.__module__)
+@pytest.mark.parametrize("learner", [cb.Spline, cb.Step, cb.Category])
+def test_dates_are_not_numbers_in_predict(make, learner):
+    for fitted, x in UNITS.items():
+        model = fit(make({"x": x}), Y, [learner("x")])
+        for kind, other in UNITS.items():
+            if kind == fitted:
+                assert np.isfinite(model.predict(make({"x": other}))).all()
+            elif kind != "numbers":
+                message = f"column 'x': the model was fitted to {fitted}, got {kind}; convert it"
+                for method in (model.predict, model.contributions):
+                    with pytest.raises(TypeError, match=message):
+                        method(make({"x": other}))
+
+
+@pytest.mark.parametrize("role", ["weights", "offset"])
+def test_dates_where_numbers_are_expected(role):
+    refused(TypeError, f"{role}: expected numbers, got dates", **{role: DAYS})
+
+
+def test_validation_rows_with_another_kind_of_column():
+    refused(
+        TypeError,
+        "column 'x': numbers in the first table, dates in the second",
+        {"x": X},
+        Y,
+        validation=({"x": DAYS}, Y),
     )
 
 

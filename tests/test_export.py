@@ -287,7 +287,7 @@ def test_file_is_readable(tmp_path):
     text = (tmp_path / "m.json").read_text(encoding="utf-8")
     data = json.loads(text)
     assert text.startswith(
-        '{\n "format": "cwboost model",\n "version": 4,\n "written_by": "cwboost'
+        '{\n "format": "cwboost model",\n "version": 5,\n "written_by": "cwboost'
     )
     assert list(data) == [
         "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
@@ -304,8 +304,8 @@ def test_file_is_readable(tmp_path):
 
 
 def test_newer_version_is_refused():
-    data = {**to_dict(fit("linear")), "version": 5}
-    with pytest.raises(ModelFileError, match=r"version 5 .* reads 1 to 4; update cwboost"):
+    data = {**to_dict(fit("linear")), "version": 6}
+    with pytest.raises(ModelFileError, match=r"version 6 .* reads 1 to 5; update cwboost"):
         from_dict(data)
 
 
@@ -335,6 +335,15 @@ def without(data, keys):
     if isinstance(data, dict):
         return {key: without(value, keys) for key, value in data.items() if key not in keys}
     return [without(item, keys) for item in data] if isinstance(data, list) else data
+
+
+def test_files_of_version_4_are_read():
+    """These files do not say which columns are dates, so predictions do not check it."""
+    days = np.arange("2020-01-01", "2020-03-01", dtype="M8[D]")
+    model = cb.fit({"x": days.astype(float)}, np.arange(60.0), n_iter=5)
+    assert model.columns["x"].unit == "numbers"
+    old = from_dict({**without(to_dict(model), ("unit",)), "version": 4})
+    assert old.predict({"x": days}).tolist() == model.predict({"x": days.astype(float)}).tolist()
 
 
 def test_files_of_version_3_are_read():
@@ -367,7 +376,7 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("disk full")
 
-    for method in ("write_text", "replace"):
+    for method in ("open", "replace"):
         with monkeypatch.context() as patch:
             patch.setattr(Path, method, fail)
             with pytest.raises(OSError, match="disk full"):

@@ -48,7 +48,7 @@ def quote(value: Any) -> str:
     >>> quote("age")
     "'age'"
     >>> len(quote("x" * 10_000_000))
-    123
+    124
     >>> quote("x" * 10_000_000)[-28:]
     "xxx' (10,000,000 characters)"
     """

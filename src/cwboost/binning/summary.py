@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost.frames.columns import Column, Floats, Numbers
+from cwboost.frames.columns import Column, Floats, Numbers, Unit
 
 from .number_statistics import statistics_of
 
@@ -72,6 +72,7 @@ class ColumnSummary(NamedTuple):
     any_missing: bool  # some row of the table is missing
     beyond: bool  # some row of the table has a number outside low..high
     infinite: bool  # some row of the table has an infinite number
+    unit: Unit = "numbers"  # as of Numbers
 
 
 def summarize(column: Column, sample: Sample) -> ColumnSummary:
@@ -90,6 +91,7 @@ def summarize(column: Column, sample: Sample) -> ColumnSummary:
             survey.any_missing > 0,
             survey.beyond,
             survey.infinite,
+            column.unit,
         )
     codes = column.codes_of(sample.marks)
     known = codes[codes >= 0]

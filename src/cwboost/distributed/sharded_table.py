@@ -129,7 +129,7 @@ class ShardedTable(Table):
         if isinstance(whole, Numbers):
             statistics = ShardedNumbers(name, self.shards, self.n_rows, found)
             return ShardedColumn(
-                name, np.empty(0), whole.boolean, whole.exact, statistics=statistics
+                name, np.empty(0), whole.boolean, whole.exact, whole.unit, statistics=statistics
             )
         in_training = [
             number[d.in_training]

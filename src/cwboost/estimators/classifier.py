@@ -155,4 +155,5 @@ time_limit, random_state, n_jobs, verbose
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the accuracy: the share of rows with the right class."""
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        predicted = self.predict(X, offset)
+        return float(accuracy_score(check_y(self, y), predicted, sample_weight=sample_weight))

@@ -42,8 +42,8 @@ from .model_parts import (
 from .plain_data import ModelFileError as ModelFileError
 from .plain_data import check_keys, pack, plain, read, record, require, shown
 
-FORMAT, VERSION = "cwboost model", 4
-READABLE = (1, 2, 3, 4)
+FORMAT, VERSION = "cwboost model", 5
+READABLE = (1, 2, 3, 4, 5)
 KEYS = (
     "format", "version", "written_by", "loss", "classes", "optimizer", "start", "intercept",
     "scale", "iteration", "columns", "terms", "interactions", "importance", "sizes", "edits",
@@ -235,8 +235,9 @@ def from_dict(data: Any) -> Model:
 def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the data of an older version in the form of this version.
 
-    Version 3 did not have sizes, polish, a suggestion or penalties that depend on the rows, and did
-    not say which pairs of a ranking were tried and which rule chose them.
+    Version 4 did not know which columns were dates. Version 3 did not have sizes, polish, a
+    suggestion or penalties that depend on the rows, and did not say which pairs of a ranking were
+    tried and which rule chose them.
     """
     if version < 3:
         data = _upgraded_to_3(data)
@@ -249,7 +250,18 @@ def _upgraded(data: dict[str, Any], version: int) -> dict[str, Any]:
             "terms": _with_row_penalties(data.get("terms")),
             "interactions": _with_positions(data.get("interactions")),
         }
+    if version < 5:
+        data = _with_columns(data, {"unit": None})
     return data
+
+
+def _with_columns(data: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the data with new fields in the facts about columns."""
+    columns = data.get("columns")
+    if not isinstance(columns, dict):
+        return data
+    facts = {name: {**new, **f} if isinstance(f, dict) else f for name, f in columns.items()}
+    return {**data, "columns": facts}
 
 
 def _with_positions(ranking: Any) -> Any:
@@ -281,16 +293,13 @@ def _upgraded_to_3(data: dict[str, Any]) -> dict[str, Any]:
     spread of the rows over the columns, and the first files did not count evaluations.
     """
     data = {**data, "dropped": [], "bags": None, "bands": None}
-    columns, path, terms = (data.get(key) for key in ("columns", "path", "terms"))
-    if isinstance(columns, dict):
-        columns = {
-            name: {"spread": None, **f} if isinstance(f, dict) else f for name, f in columns.items()
-        }
+    data = _with_columns(data, {"spread": None})
+    path, terms = (data.get(key) for key in ("path", "terms"))
     if isinstance(path, dict) and isinstance(path.get("choices"), list):
         path = {"evaluations": [0] * len(path["choices"]), **path}
     if isinstance(terms, list):
         terms = [_with_main_effects(term) for term in terms]
-    return {"interactions": None, **data, "columns": columns, "path": path, "terms": terms}
+    return {"interactions": None, **data, "path": path, "terms": terms}
 
 
 def _with_main_effects(term: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import numpy as np
 from numpy.typing import NDArray
 
-from cwboost._utils.text import quote
+from cwboost._utils.text import printable, quote
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.spread import Spread
 from cwboost.frames.columns import Floats
@@ -38,6 +38,9 @@ MAX_SHOWN = 60  # characters of a value in a message
 
 class ModelFileError(ValueError):
     """The file is not a cwboost model, or it is damaged."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # names in the file may hold anything
 
 
 class Kind(NamedTuple):

@@ -33,7 +33,7 @@ class StartingPoint(NamedTuple):
     def of_rows(cls, loss: Loss, rows: TargetRows, start: Any, scale: Any) -> StartingPoint:
         """Return the starting point for training rows; None and "auto" let the loss decide."""
         at = _start(start, loss, rows)
-        if start is not None:
+        if start is not None and not rows.private:
             _check_curvature(at, loss, rows)
         return cls(at, _scale(scale, loss, rows, at))
 
@@ -58,9 +58,11 @@ def _start(start: Any, loss: Loss, rows: TargetRows) -> Floats:
 
 def _check_curvature(start: Floats, loss: Loss, rows: TargetRows) -> None:
     """Raise if the loss is so flat or so steep at the user's start that no step leads away."""
+    scale = loss.scale_of(rows, start)
+    if 1.0 / MAX_RATIO < scale < MAX_RATIO:
+        return
     best = _start(None, loss, rows)
-    ratio = loss.scale_of(rows, start) / loss.scale_of(rows, best)
-    if not 1.0 / MAX_RATIO < ratio < MAX_RATIO:
+    if not 1.0 / MAX_RATIO < scale / loss.scale_of(rows, best) < MAX_RATIO:
         given, near = (", ".join(f"{value:.4g}" for value in at) for at in (start, best))
         raise ValueError(
             f"start: the {loss.name} loss has a curvature of almost zero or infinity at a score of "

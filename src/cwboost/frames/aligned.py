@@ -59,8 +59,9 @@ def aligned_numbers(value: Any, argument: str, table: Table) -> Floats:
         values = np.column_stack([aligned_numbers(part, argument, table) for part in value.T])
     else:
         column = table[value] if isinstance(value, str) else read_column(value, argument)
-        if not isinstance(column, Numbers):
-            raise TypeError(f"{argument}: expected numbers, got text")
+        if not isinstance(column, Numbers) or column.unit != "numbers":
+            found = column.unit if isinstance(column, Numbers) else "text"
+            raise TypeError(f"{argument}: expected numbers, got {found}")
         values = column.values
     check_length(len(values), argument, table)
     bad = ~np.isfinite(values)

@@ -37,7 +37,7 @@ def read_array(array: NDArray[Any], name: str) -> Column:
         with np.errstate(over="ignore"):  # wider floats may become infinite, which is refused later
             return Numbers(name, as_floats(array))
     if kind in "Mm":
-        return Numbers(name, _days(array, name))
+        return Numbers(name, _days(array, name), unit="dates" if kind == "M" else "durations")
     if kind in "OUT":
         return read_objects(array.tolist(), name)
     raise TypeError(

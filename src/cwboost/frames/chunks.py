@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from cwboost._utils.text import quote
 
 from .cells import read_categories
-from .columns import Column, Labels, Numbers
+from .columns import Column, Labels, Numbers, Unit
+
+UNITS: dict[str, Unit] = {"dates": "dates", "durations": "durations"}  # by the kind of a chunk
 
 
 class Chunk(NamedTuple):
@@ -34,12 +36,12 @@ class Chunk(NamedTuple):
         """Return the chunk of a column that has been read."""
         if isinstance(column, Labels):
             return cls("text", column.codes, column.levels, column.levels)
-        return cls.of_numbers(column, "numbers")
+        return cls.of_numbers(column)
 
     @classmethod
-    def of_numbers(cls, column: Numbers, kind: str) -> Chunk:
-        """Return the chunk of a numeric column; `kind` applies unless it is boolean or empty."""
-        kind = "booleans" if column.boolean else kind
+    def of_numbers(cls, column: Numbers) -> Chunk:
+        """Return the chunk of a numeric column."""
+        kind = "booleans" if column.boolean else column.unit
         return cls("" if column.missing.all() else kind, column.values, exact=column.exact)
 
     def take(self, rows: Any) -> Chunk:
@@ -109,7 +111,8 @@ class UnifiedColumn:
         Otherwise: Numbers without rows.
         """
         if self.kind != "text":
-            return Numbers(self.name, np.empty(0), self.kind == "booleans", self.exact)
+            unit = UNITS.get(self.kind, "numbers")
+            return Numbers(self.name, np.empty(0), self.kind == "booleans", self.exact, unit)
         numbers = np.arange(len(self._numbers))
         return read_categories(numbers, self.values, self.name, self.order)
 
@@ -150,4 +153,4 @@ def gather(
         return Numbers(name, np.full(n_rows, np.nan))
     if isinstance(whole, Labels):
         return Labels(name, np.append(whole.codes, -1)[out], whole.levels)
-    return Numbers(name, out, whole.boolean, whole.exact)
+    return Numbers(name, out, whole.boolean, whole.exact, whole.unit)

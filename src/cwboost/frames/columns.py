@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from cwboost import _core
 from cwboost._utils.text import quote
 
 Floats = NDArray[np.float64]
+Unit = Literal["numbers", "dates", "durations"]
 Codes = NDArray[np.int64]
 
 
@@ -34,13 +35,14 @@ class Numbers:
     values: Floats  # (n,) NaN where missing
     boolean: bool = False
     exact: bool = True  # False: has integers so large that different ones may be one float
+    unit: Unit = "numbers"  # what the numbers were; dates and durations count days
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: NDArray[Any]) -> Numbers:
         """Return the column with some of the rows, given by a mask or by numbers."""
-        return Numbers(self.name, self.values[rows], self.boolean, self.exact)
+        return Numbers(self.name, self.values[rows], self.boolean, self.exact, self.unit)
 
     @cached_property
     def missing(self) -> NDArray[np.bool_]:
@@ -137,11 +139,14 @@ def concat(first: Column, second: Column) -> Column:
     A column in which all cells are missing takes the kind of the other.
     """
     if isinstance(first, Numbers) and isinstance(second, Numbers):
+        if first.unit != second.unit and not (first.missing.all() or second.missing.all()):
+            raise _different_kinds(first, second)
         return Numbers(
             first.name,
             np.concatenate([first.values, second.values]),
             first.boolean and second.boolean,
             first.exact and second.exact,
+            second.unit if first.missing.all() else first.unit,
         )
     if isinstance(first, Labels) and isinstance(second, Labels):
         if first.levels == second.levels:
@@ -155,7 +160,11 @@ def concat(first: Column, second: Column) -> Column:
         return concat(first, _all_missing(first, len(second)))
     if first.missing.all():
         return concat(_all_missing(second, len(first)), second)
-    raise TypeError(
+    raise _different_kinds(first, second)
+
+
+def _different_kinds(first: Column, second: Column) -> TypeError:
+    return TypeError(
         f"column {quote(first.name)}: {_kind(first)} in the first table, {_kind(second)} in the "
         "second"
     )
@@ -168,4 +177,4 @@ def _all_missing(like: Column, n: int) -> Column:
 
 
 def _kind(column: Column) -> str:
-    return "numbers" if isinstance(column, Numbers) else "text"
+    return column.unit if isinstance(column, Numbers) else "text"

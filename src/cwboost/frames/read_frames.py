@@ -306,11 +306,7 @@ def read_chunk(values: Any, name: str) -> Chunk:
         return Chunk.of_column(column)
     if isinstance(column, Labels):
         return Chunk("text", column.codes, column.levels)
-    kinds = {"M": "dates", "m": "durations"}
-    kind = kinds.get(getattr(getattr(values, "dtype", None), "kind", ""), "numbers")
-    if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
-        kind = "durations" if isinstance(dtype, nw.Duration) else "dates"
-    return Chunk.of_numbers(column, kind)
+    return Chunk.of_numbers(column)
 
 
 def _as_series(values: Any) -> Any:

@@ -29,8 +29,8 @@ from cwboost._utils.atomic_files import check_name, open_text, recover_folder
 from cwboost._utils.text import quote
 from cwboost._utils.typed_fields import FieldError, Fields, is_json_whole, parse_json
 
-from .chunks import Chunk, UnifiedColumn
-from .columns import Column, Labels, Numbers
+from .chunks import UNITS, Chunk, UnifiedColumn
+from .columns import Column, Labels, Numbers, Unit
 from .table import BinFolder, ComputedColumns, Table
 
 FORMAT, VERSION = "cwboost dataset", 1
@@ -90,7 +90,7 @@ class ColumnWriter:
         if isinstance(whole, Labels):
             entry |= {"levels": whole.levels, "level": whole.codes.tolist()}
         else:
-            entry |= {"boolean": whole.boolean, "exact": whole.exact}
+            entry |= {"boolean": whole.boolean, "exact": whole.exact, "unit": whole.unit}
         return entry | {"pieces": self._pieces, "bytes": self._bytes, "crc32": self._crc}
 
     def close(self) -> None:
@@ -176,6 +176,7 @@ class ColumnEntry:
     codes: tuple[int, ...]  # the level of each code in the file
     boolean: bool
     exact: bool
+    unit: Unit
 
     @classmethod
     def read(cls, fields: Fields, n_rows: int) -> ColumnEntry:
@@ -198,6 +199,7 @@ class ColumnEntry:
             tuple(fields.wholes("level", high=len(levels) - 1)) if levels is not None else (),
             boolean=not text and fields.flag("boolean"),
             exact=text or fields.flag("exact"),
+            unit=UNITS.get(fields.text("unit"), "numbers") if "unit" in fields else "numbers",
         )
 
 
@@ -263,7 +265,8 @@ class SavedFolder:
         entry = self._entries[name]
         if entry.levels is not None:
             return Labels(name, cells, entry.levels)
-        return Numbers(name, cells.astype(np.float64, copy=False), entry.boolean, entry.exact)
+        values = cells.astype(np.float64, copy=False)
+        return Numbers(name, values, entry.boolean, entry.exact, entry.unit)
 
     def _pieces(self, name: str) -> Iterator[NDArray[Any]]:
         """Yield floats, or codes of levels, piece by piece."""

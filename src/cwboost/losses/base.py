@@ -40,6 +40,8 @@ class TargetRows:
     """The training rows that a start and a step scale are computed from: y (n,), weights, offsets
     (n, q). Subclasses may keep them elsewhere (see distributed/data.py)."""
 
+    private = False  # whether only sums over the rows may be read
+
     def __init__(self, y: Floats, w: Floats, offset: Floats) -> None:
         self.rows = y, w, offset
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
+from cwboost._utils.text import quote
 from cwboost.binning.number_statistics import ADVICE_PREDICT, numbers_of
 from cwboost.frames.columns import Column, Floats, Labels, Numbers, format_number
 from cwboost.frames.table import Table
@@ -162,8 +163,20 @@ def far_limits(facts: ColumnFacts) -> tuple[float, float]:
     return facts.low - margin, facts.high + margin
 
 
+def check_unit(column: Column, facts: ColumnFacts) -> None:
+    """Raise if a column has dates or durations where training had something else."""
+    if not isinstance(column, Numbers) or column.unit == "numbers" or facts.unit is None:
+        return
+    if column.unit != facts.unit and not column.missing.all():
+        raise TypeError(
+            f"column {quote(column.name)}: the model was fitted to {facts.unit}, got "
+            f"{column.unit}; convert it to {facts.unit}"
+        )
+
+
 def as_in_training(column: Column, facts: ColumnFacts) -> Column:
     """Return the column with its numbers as what they were in training: booleans or labels."""
+    check_unit(column, facts)
     if not isinstance(column, Numbers):
         return column
     if facts.boolean and only_booleans(column):
@@ -370,12 +383,15 @@ class CompiledTerms:
             numbers = table.numbers(source.column)
             if numbers is not None:
                 return numbers, numbers.flags.owndata
-            return numbers_of(table.column(source.column), ADVICE_PREDICT), True
+            column = table.column(source.column)
+            check_unit(column, facts)
+            return numbers_of(column, ADVICE_PREDICT), True
         if facts.kind == "numbers" and not facts.boolean:
             numbers = table.numbers(source.column)
             if numbers is not None and numbers.dtype.kind == "f":
                 return (numbers, self._breaks(source, False)), numbers.flags.owndata
         column = table.column(source.column)
+        check_unit(column, facts)
         if isinstance(column, Labels):
             return (column.codes, _pieces_of_levels(source.levels, column)), True
         boolean = column.boolean or (facts.boolean and only_booleans(column))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.binning.spread import Spread
-from cwboost.frames.columns import Floats
+from cwboost.frames.columns import Floats, Unit
 
 Literals = bool | int | float | str | None
 NOT_ASKED = "it was not asked for"  # reason of a model whose iterations were only repeated
@@ -33,6 +33,7 @@ class ColumnFacts:
     missing: bool = False
     boolean: bool = False
     spread: Spread | None = field(default=None, repr=False, compare=False)  # None in old files
+    unit: Unit | None = None  # of numbers; None if unknown: no number, or an old file
 
 
 @dataclass(frozen=True, eq=False)
