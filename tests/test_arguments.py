@@ -202,6 +202,30 @@ def test_report_of_an_empty_table_without_y(tmp_path):
         MODEL.report(tmp_path / "report.html", EMPTY)
 
 
+# --- y of estimators ------------------------------------------------------------------------------
+
+
+def test_a_classifier_without_rows_in_y():
+    with pytest.raises(ValueError, match="y has no rows; a classifier needs at least two classes"):
+        cb.CWBClassifier().fit(TABLE, ())
+
+
+def test_missing_text_in_y():
+    y = pd.Series(["a", "b", None, "a"] * (N // 4), dtype="string")
+    classifier = cb.CWBClassifier(n_iter=2)
+    fitted = cb.CWBClassifier(n_iter=2).fit(TABLE, TABLE["g"])
+    for method in (classifier.fit, fitted.score):
+        with pytest.raises(ValueError, match=r"y: row 2 is missing .* remove rows without y"):
+            method(TABLE, y)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "f1"])
+def test_scorers_for_classes_where_y_is_numbers(scoring):
+    message = "metric: the scorer .* (needs the probabilities of classes|cannot take these pred)"
+    with pytest.raises(ValueError, match=message):
+        cb.CWBRegressorCV(scoring=scoring, n_iter=2).fit(TABLE, Y)
+
+
 # --- names of other libraries ---------------------------------------------------------------------
 
 OTHER_NAMES = {

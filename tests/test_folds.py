@@ -194,7 +194,7 @@ def test_validation_rows_come_from_the_training_rows_only():
         ({"n": 1}, "whole number >= 2 for 'kfold', got 1"),
         ({"n": 2.0}, "whole number >= 2"),
         ({"kind": "bootstrap", "n": 0}, ">= 1 for 'bootstrap'"),
-        ({"repeats": 0}, "repeats must be a whole number >= 1"),
+        ({"repeats": 0}, "repeats: expected a whole number from 1 to 10000"),
         ({"kind": "time", "repeats": 2}, "repeats applies only to 'kfold'; for 'time' raise n"),
         ({"fraction": 0.3}, "fraction applies only to 'subsampling', not to 'kfold'"),
         ({"kind": "subsampling", "fraction": 1.0}, "fraction must be between 0 and 1"),

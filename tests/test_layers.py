@@ -229,6 +229,12 @@ def test_messages_shorten_what_they_quote():
     assert found == []
 
 
+def test_warnings_name_the_line_of_the_user():
+    """Only the helper that finds this line calls warnings.warn."""
+    calls = [path.name for path in PACKAGE.rglob("*.py") if "warnings.warn(" in path.read_text()]
+    assert calls == ["user_warnings.py"]
+
+
 def test_no_module_has_the_name_of_a_public_function():
     """`import cwboost.fit` must not give a module where `cwboost.fit` is a function."""
     names = {module.name for module in pkgutil.iter_modules(cwboost.__path__)}

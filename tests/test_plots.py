@@ -8,7 +8,6 @@ import itertools
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from types import MappingProxyType
 from xml.etree import ElementTree
 
@@ -859,7 +858,7 @@ def test_a_registered_display_is_known_everywhere(model, file, tmp_path, monkeyp
 
 def test_a_plot_that_fails_leaves_no_file(model, tmp_path, monkeypatch):
     def broken(self, file, **_):
-        Path(file).write_text("half")
+        file.write(b"half")
         raise ValueError("no")
 
     monkeypatch.setattr(mpl.figure.Figure, "savefig", broken)

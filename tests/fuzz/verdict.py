@@ -178,7 +178,8 @@ def warnings_judged() -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         stack = _frames(sys._getframe(1))
         own = next((f for f in stack if f.f_code.co_filename.startswith(PACKAGE)), None)
-        if own is not None:
+        of_user = stack[0].f_code.co_filename.startswith(FUZZER)  # such as a loss of the fuzzer
+        if own is not None and not of_user:
             file = own.f_code.co_filename
             place = f"{Path(file).name}:{own.f_code.co_name}:{own.f_lineno}"
             line = own.f_lineno if own is stack[0] else 0  # 0: another library gives the warning

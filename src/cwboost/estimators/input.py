@@ -105,6 +105,8 @@ def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
         numbers = np.empty((0, 0))
     if numbers.ndim > 1:
         raise ValueError(f"sample_weight: expected one number per row, got {quote(sample_weight)}")
+    if not numbers.any():
+        raise ValueError("sample_weight: all are zero; at least one row must have a weight")
     return np.asarray(_check_sample_weight(numbers, y, dtype=np.float64))
 
 

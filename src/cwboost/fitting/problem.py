@@ -312,7 +312,7 @@ class FitProblem(Generic[P]):
         if not np.isfinite(path.risk[0]):
             raise ValueError(
                 f"the {self.prepared.data.loss.name} loss is not finite at the start "
-                f"({path.risk[0]}); check the loss, or rescale y"
+                f"({path.risk[0]}); check the loss and start=, or rescale y"
             )
         return path
 

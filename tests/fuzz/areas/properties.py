@@ -27,7 +27,7 @@ from fuzz.tables import Columns, Rng, describe, pick, random_columns
 from fuzz.values import random_learners, random_loss, random_optimizer, random_y, show
 from fuzz.verdict import PropertyError, attempt
 
-LABELS = ("yes", "no", "x")
+LONGEST_QUERY = 500_000  # characters; SQLite takes long to read more
 
 
 @dataclass
@@ -238,7 +238,7 @@ def repetition(what: str, p: Problem, model: cb.Model) -> None:
 def sql(what: str, p: Problem, model: cb.Model) -> None:
     columns = {n: c for n, c in p.new_rows().items() if c.dtype.kind in "fbO"}
     query = attempt(model.to_sql, dialect="sqlite", table="rows", kind="score", keep=["number"])
-    if query is None or len(columns) < len(p.columns):
+    if query is None or len(columns) < len(p.columns) or len(query) > LONGEST_QUERY:
         return
     connection = sqlite3.connect(":memory:")
     names = ", ".join(f'"{name}"' for name in columns)
