@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "point.hpp"
@@ -10,11 +11,17 @@
 
 namespace cwboost {
 
+// Risks that differ by less than this share are equal: the order of the rows changes the last
+// digits of their sums, and must not change which iterate is the best.
+constexpr Real risk_rounding = 1e-12;
+
 // The iterate with the lowest validation risk, the first of equals.
 inline int best_iteration(std::span<const Risks> risks) {
+  Real lowest = risks[0].validation;
+  for (const Risks& risk : risks) lowest = std::min(lowest, risk.validation);
+  const Real limit = lowest + risk_rounding * std::abs(lowest);
   Size best = 0;
-  for (Size m = 1; m < risks.size(); ++m)
-    if (risks[m].validation < risks[best].validation) best = m;
+  while (best + 1 < risks.size() && !(risks[best].validation <= limit)) ++best;
   return static_cast<int>(best);
 }
 
@@ -23,7 +30,8 @@ inline int best_iteration(std::span<const Risks> risks) {
 inline bool is_better(std::span<const Risks> risks, int m, int than, Real tolerance) {
   const Real risk = risks[static_cast<Size>(m)].validation;
   const Real old = risks[static_cast<Size>(than)].validation;
-  return old - risk > tolerance * (risks[0].validation - old);
+  return old - risk >
+         std::max(tolerance * (risks[0].validation - old), risk_rounding * std::abs(old));
 }
 
 // Whether `patience` iterations have passed since iteration `since`, the best one so far.

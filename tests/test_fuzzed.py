@@ -105,3 +105,17 @@ def test_number_of_scores_of_a_python_loss(n_outputs):
     Odd.n_outputs = n_outputs
     with pytest.raises(ValueError, match="loss: n_outputs, the number of scores per row, must be"):
         cb.fit(TABLE, Y, loss=Odd(), n_iter=2)
+
+
+def test_the_best_iteration_does_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(1)
+    n = 25
+    table = {"x": rng.integers(0, 3, n).astype(float)}
+    y, held, order = rng.normal(size=n), rng.permutation(n) < 6, rng.permutation(n)
+    options = {"loss": "absolute", "optimizer": cb.Plain(0.01), "n_iter": 15}
+    learners = [cb.Category("x")]
+    one = cb.fit(table, y, learners, validation=held, **options)
+    moved = {"x": table["x"][order]}
+    other = cb.fit(moved, y[order], learners, validation=held[order], **options)
+    assert one.best_iteration == other.best_iteration
+    np.testing.assert_allclose(other.predict(table), one.predict(table), rtol=1e-9)

@@ -221,5 +221,5 @@ class Points:
 
 def nearest(points: Floats, values: Floats) -> NDArray[np.int64]:
     """Return the position of the nearest of increasing points, halves up."""
-    middles = points[:-1] + (points[1:] / 2 - points[:-1] / 2)  # their difference may overflow
+    middles = points[:-1] + (points[1:] - points[:-1]) / 2
     return np.searchsorted(middles, values, side="right").astype(np.int64)

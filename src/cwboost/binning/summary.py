@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost.frames.columns import Column, Floats, Numbers, Unit
+from cwboost.frames.weights import Observations, count_observations
 
 from .number_statistics import statistics_of
 
@@ -26,7 +27,7 @@ class Sample(NamedTuple):
     weights: Floats | None  # (n,) over all rows; None if unweighted
     n_rows: int
     min_rows: MinRows | None = None  # the rule of min_rows_per_bin; None if it is not set
-    total: float | None = None  # the sum of the weights, if they are on shards
+    n_observations: float | None = None  # that the weights stand for, if they are on shards
 
     @classmethod
     def of(cls, n_rows: int) -> Sample:
@@ -35,15 +36,19 @@ class Sample(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of rows that the sample stands for: weights of 1 or more count as repeated
-        rows. Weights that sum to less than the number of rows say nothing about it.
+        """The number of observations: of rows, unless whole weights count as repetitions.
 
         Examples
         --------
-        >>> [Sample(None, np.array(w), 2).size for w in ([1.0, 4.0], [0.5, 0.5])]
+        >>> [Sample(None, np.array(w), 2).size for w in ([1.0, 4.0], [0.5, 0.7])]
         [5, 2]
         """
-        return max(self.n_rows, round(self.weigh() if self.total is None else self.total))
+        if self.n_observations is not None:
+            return round(self.n_observations)
+        if self.weights is None:
+            return self.n_rows
+        own = self.weights if self.marks is None else self.weights[self.marks]
+        return round(count_observations([Observations.of(own)]))
 
     def weigh(self, rows: NDArray[np.bool_] | None = None) -> float:
         """Return the weight of the sample's rows that are marked in `rows` (None: of all)."""

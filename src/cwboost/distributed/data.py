@@ -26,6 +26,7 @@ from cwboost.fitting.input_data import (
 )
 from cwboost.frames.chunks import UnifiedColumn
 from cwboost.frames.columns import Floats, Numbers
+from cwboost.frames.weights import count_observations
 from cwboost.losses import Loss, TargetRows
 
 from .partitions import ReadOptions
@@ -121,6 +122,9 @@ def read_sharded(
         raise ValueError("validation: all rows are held out; no row is left for training")
     if fit_input.validation is not None and not any(w[VALIDATION_PART] > 0 for w in weights):
         raise ValueError("validation: no row is held out; mark at least one")
+    n_observations = None
+    if fit_input.weights is not None or class_weight is not None:
+        n_observations = count_observations(shards.ask("observations", TRAINING_PART))
     min_rows = None
     if fit_input.min_rows is not None:
         min_rows = ShardedMinRows(fit_input.min_rows, fit_input.rule, shards)
@@ -130,7 +134,7 @@ def read_sharded(
         loss=loss,
         classes=options.classes or (),
         source=InputRecord.of(fit_input, seed),
-        sample=Sample(None, None, n_training, min_rows, sum(w[TRAINING_PART] for w in weights)),
+        sample=Sample(None, None, n_training, min_rows, n_observations),
         n_rows=n_rows,
         weights=weights,
     )

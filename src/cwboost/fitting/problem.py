@@ -23,7 +23,7 @@ from cwboost.binning.spread import Spread
 from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
-from cwboost.model.path import FINAL_REASONS, Path, StopReason
+from cwboost.model.path import FINAL_REASONS, Path, StopReason, first_lowest
 from cwboost.model.records import ColumnFacts
 from cwboost.model.settings import Settings
 from cwboost.model.term import Term, with_coefficients
@@ -399,7 +399,7 @@ def best_iteration(path: Path, optimizer: Optimizer, has_validation: bool) -> in
     on_all = optimizer.ends_on_all_rows and path.switched_after >= 0
     if not has_validation or on_all:
         return path.n_iter
-    return int(np.argmin(np.where(np.isnan(path.validation_risk), np.inf, path.validation_risk)))
+    return first_lowest(path.validation_risk)
 
 
 def _warn_of_divergence(model: Model) -> None:

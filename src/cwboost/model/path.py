@@ -13,6 +13,7 @@ from cwboost.frames.columns import Floats
 
 Ints = NDArray[np.int32]
 MAX_INT = 2**31 - 1
+ROUNDING = 1e-12  # the share by which equal risks may differ, as in core/early_stopping.hpp
 MAX_HALVINGS = 1000  # more than a fit can have
 # A path that ended for one of these cannot go on.
 FINAL_REASONS = (StopReason.nothing_left_to_gain, StopReason.diverged)
@@ -117,3 +118,20 @@ class Path:
             self.rewound_to if switched else -1,
             self.stopped if m == self.n_iter else "shortened",
         )
+
+
+def first_lowest(risks: Floats) -> int:
+    """Return the position of the lowest risk, the first one of equals; NaN is never the lowest.
+
+    Risks that differ in their last digits only are equal, because these depend on the order of the
+    rows.
+
+    Examples
+    --------
+    >>> first_lowest(np.array([2.0, np.nan, 1.0 + 1e-14, 1.0]))
+    2
+    """
+    finite = np.where(np.isnan(risks), np.inf, risks)
+    lowest = float(finite.min())
+    limit = lowest + ROUNDING * abs(lowest) if np.isfinite(lowest) else lowest
+    return int(np.argmax(finite <= limit))

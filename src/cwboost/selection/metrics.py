@@ -20,6 +20,7 @@ from cwboost._utils.text import quote
 from cwboost.fitting.input_data import FitData
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, auc, risk
+from cwboost.model.path import first_lowest
 
 RISK = "risk"  # the mean loss
 GREATER_ENDINGS = ("score", "auc", "accuracy", "r2")  # names of functions to be maximised
@@ -119,8 +120,7 @@ def first_best(values: Floats, greater_is_better: bool) -> int:
     >>> first_best(np.array([2.0, np.nan, 1.0, 1.0]), greater_is_better=False)
     2
     """
-    worse = -values if greater_is_better else values
-    return int(np.argmin(np.where(np.isnan(worse), np.inf, worse)))
+    return first_lowest(-values if greater_is_better else values)
 
 
 # --- reading the argument `metric` ----------------------------------------------------------------

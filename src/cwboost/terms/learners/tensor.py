@@ -46,8 +46,8 @@ class Tensor(Learner):
     orthogonal : bool
         Without main effects: every function of one column alone is removed from the surface, so
         that the terms of a and b keep their meaning. The name of a numeric column then stands for
-        a Step of 4 to 32 bins, more if there are more rows (or the weights sum to more), and df
-        counts no main effects.
+        a Step of 4 to 32 bins, more if there are more rows (whole weights count as repeated rows),
+        and df counts no main effects.
 
     Examples
     --------
