@@ -305,7 +305,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_invalid_arguments_are_refused(tmp_path, monkeypatch):
     model = cases.kind_model("spline")
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="n: expected a whole number from 1"):
         score_tables(model, n=0)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'cwboost\[excel\]'"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from cwboost._utils.checks import is_number, is_one_of, is_whole
+from cwboost._utils.checks import is_flag, is_number, is_one_of, is_whole
 from cwboost._utils.text import quote
 
 from . import _core
@@ -216,7 +216,7 @@ class Hybrid(Optimizer):
             raise ValueError(
                 f"Hybrid: switch_after must be a whole number >= 1, got {quote(self.switch_after)}"
             )
-        if self.rewind not in (True, False):
+        if not is_flag(self.rewind):
             raise ValueError(f"Hybrid: rewind must be True or False, got {quote(self.rewind)}")
         if not is_one_of(self.then, ("all", "training")):
             raise ValueError(f"Hybrid: then must be 'all' or 'training', got {quote(self.then)}")

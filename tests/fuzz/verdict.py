@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 import sklearn
+from sklearn.exceptions import DataConversionWarning  # scikit-learn's own words on y
 
 import cwboost
 
@@ -179,7 +180,7 @@ def warnings_judged() -> Iterator[None]:
         stack = _frames(sys._getframe(1))
         own = next((f for f in stack if f.f_code.co_filename.startswith(PACKAGE)), None)
         of_user = stack[0].f_code.co_filename.startswith(FUZZER)  # such as a loss of the fuzzer
-        if own is not None and not of_user:
+        if own is not None and not of_user and category is not DataConversionWarning:
             file = own.f_code.co_filename
             place = f"{Path(file).name}:{own.f_code.co_name}:{own.f_lineno}"
             line = own.f_lineno if own is stack[0] else 0  # 0: another library gives the warning

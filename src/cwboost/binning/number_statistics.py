@@ -169,8 +169,9 @@ def weighted_quantile(values: Floats, weights: Floats, q: float | Floats) -> Any
     >>> weighted_quantile(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 2.0]), 0.5)
     np.float64(3.0)
     """
+    shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
     found = _core.quantiles(
-        np.ascontiguousarray(values), None, np.ascontiguousarray(weights), np.atleast_1d(q)
+        np.ascontiguousarray(values), None, np.ascontiguousarray(weights), shares
     )
     return found[0] if np.ndim(q) == 0 else found
 

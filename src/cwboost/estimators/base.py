@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cwboost._utils.checks import check_flag, is_whole
+from cwboost._utils.checks import check_flag, is_number, is_one_of, is_whole
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import describe_unknown
 from cwboost.explain.sizes import chosen_groups
@@ -410,8 +410,9 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _choose_bags(self, given: Any, groups: Any, seed: int) -> tuple[Any, float | None]:
         """Return the `bags` of `cwboost.fit` and the share of the rows that each leaves out."""
-        share = HOLD_OUT if self.validation in ("auto", None) else self.validation
-        if given is not None or isinstance(share, str):
+        chosen = self.validation
+        share = HOLD_OUT if chosen is None or is_one_of(chosen, ("auto",)) else chosen
+        if given is not None or not is_number(share):
             raise ValueError(
                 "validation: the rows that a bag leaves out are its validation rows; with bags= "
                 f"expected their share or 'auto', got {quote(given if share is None else share)}"

@@ -101,7 +101,7 @@ def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
         )
     try:
         numbers = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = np.empty((0, 0))
     if numbers.ndim > 1:
         raise ValueError(f"sample_weight: expected one number per row, got {quote(sample_weight)}")

@@ -66,7 +66,11 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     """
     check_instance("model", model, Model)
     check_has_path(model, "the path of the coefficients")
+    if not isinstance(iterations, Iterable):
+        raise TypeError(f"iterations: expected a list of iterations, got {quote(iterations)}")
     iterations = list(iterations)
+    if not iterations:
+        raise ValueError("iterations: the list is empty; give at least one, such as 0")
     for m in iterations:
         check_whole("iterations", m, 0, model.n_iter)
     q = model.n_outputs

@@ -122,6 +122,7 @@ def onnx_inputs(
     >>> onnx_inputs(model, {"g": ["b", None], "other": [1, 2]})
     {'g': array(['b', ''], dtype=object)}
     """
+    check_instance("model", model, Model)
     _check_options(numbers, missing)
     data, fixed, out = read(table), fixed_columns(model, offset, exposure), {}
     real, pieces = np.float64 if numbers == "double" else np.float32, pieces_of(model)

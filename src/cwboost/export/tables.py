@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, open_text, replace_file, replace_folder
-from cwboost._utils.checks import check_instance, is_whole
+from cwboost._utils.checks import check_instance, check_whole
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
@@ -70,8 +70,7 @@ def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
     (7 rows)
     """
     check_instance("model", model, Model)
-    if not (is_whole(n) and n >= 1):
-        raise ValueError(f"n: expected a whole number of at least 1, got {quote(n)}")
+    check_whole("n", n, 1, MAX_ROWS)
     return _tables(model, lambda pieces: _readable(model, pieces, n))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import is_whole
+from cwboost._utils.checks import check_instance, is_whole
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
@@ -107,6 +107,7 @@ def rank_interactions(
     >>> cb.rank_interactions(model, table, y).pairs[0]
     ('b', 'c')
     """
+    check_instance("model", model, Model)
     check_threads(n_threads)
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     fit_input = input_again(model.settings, fit_input, "rank_interactions")

@@ -397,9 +397,11 @@ def _needed(columns: Any, roles: Mapping[str, str]) -> list[str] | None:
     """Return the names of features and of columns with a role; None for all columns."""
     if columns is None:
         return None
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+    listed = isinstance(columns, Iterable) and not isinstance(columns, str | Mapping)
+    names = list(columns) if listed else []
+    if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(f"columns: expected a list of names, got {quote(columns)}")
-    return list(dict.fromkeys([*columns, *roles.values()]))
+    return list(dict.fromkeys([*names, *roles.values()]))
 
 
 def _is_one_table(batches: Any) -> bool:

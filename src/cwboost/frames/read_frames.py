@@ -277,6 +277,8 @@ def read_column(values: Any, name: str) -> Column:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         pairs = zip(values.data, np.ma.getmaskarray(values), strict=True)
         values = [None if masked else value for value, masked in pairs]
+    if hasattr(values, "columns"):
+        raise TypeError(f"{name}: expected a value for every row, got a table; pass one column")
     array = as_array(values) if isinstance(values, list | tuple) else np.asarray(values)
     if array.ndim == 0:
         raise TypeError(f"{name}: expected a value for every row, got {show_cell(values)}")

@@ -74,6 +74,7 @@ class CVDisplay(Display):
             Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
+        check_instance("cv", cv, CV)
         check_options(log=log, ax=ax)
         display = cls(cv, log=use_log_axis(log, cv.n_iter))
         return display.drawn(ax)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from cwboost._utils.checks import check_keywords
 from cwboost._utils.text import readable_number
 from cwboost.explain.importance import KINDS, check_kind, size_words
 from cwboost.frames.result_table import ResultTable
@@ -94,6 +96,7 @@ class ImportanceDisplay(Display):
         """
         check_options(max_bars=max_bars, labels=labels, ax=ax)
         model, kind = as_model(model), check_kind(importance)
+        check_keywords("plot of the importance", partial(model.importance, kind), rows)
         found = model.importance(kind, by=by, **rows)
         errors = None
         words = size_words(model) if kind == "size" and not rows else KINDS[kind]

@@ -68,6 +68,7 @@ class InformationDisplay(Display):
             Show iterations on a logarithmic axis; the default for at least 100 iterations.
         ax : matplotlib axes, optional
         """
+        check_instance("information", information, Information)
         check_options(log=log, ax=ax)
         display = cls(information, log=use_log_axis(log, len(information.path) - 1))
         return display.drawn(ax)

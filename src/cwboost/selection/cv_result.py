@@ -20,7 +20,7 @@ from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
 
 from .cv_polish import PolishedFolds
-from .metrics import RISK, first_best
+from .metrics import RISK, first_best, standard_deviation
 
 EDGE = 0.05  # a best iteration in this last share of the path suggests that more may be better
 # The last iterations count as better if they gain this share of the total gain, or this share of
@@ -117,12 +117,7 @@ class CV:
         return self._error(self.values)
 
     def _error(self, values: Floats) -> Floats:
-        if self.n_folds == 1:
-            return np.full(values.shape[1], np.nan)
-        # Squares of very large risks would overflow, those of very small ones vanish.
-        unit = np.abs(values).max(initial=0.0, where=np.isfinite(values)) or 1.0
-        with np.errstate(invalid="ignore"):  # a path that diverged
-            return np.asarray(unit * ((values / unit).std(axis=0, ddof=1) / np.sqrt(self.distinct)))
+        return np.asarray(standard_deviation(values) / np.sqrt(self.distinct))
 
     @property
     def best_iteration(self) -> int:

