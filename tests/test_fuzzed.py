@@ -119,3 +119,33 @@ def test_the_best_iteration_does_not_depend_on_the_order_of_rows():
     other = cb.fit(moved, y[order], learners, validation=held[order], **options)
     assert one.best_iteration == other.best_iteration
     np.testing.assert_allclose(other.predict(table), one.predict(table), rtol=1e-9)
+
+
+def test_the_start_of_a_huber_loss_with_a_tiny_delta_does_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    y, w = rng.normal(size=300), rng.uniform(size=300)
+    orders = [rng.permutation(300) for _ in range(20)]
+    for weights in (np.ones(300), w):
+        starts = [
+            cb.fit({"x": X}, y[o], [cb.Linear("x")], loss=cb.Huber(1e-6), weights=weights[o],
+                   n_iter=0).intercept
+            for o in orders for X in [y[o]]
+        ]  # fmt: skip
+        np.testing.assert_allclose(starts, starts[0], rtol=1e-9)
+
+
+def test_offsets_and_weights_whose_sums_overflow():
+    with pytest.raises(ValueError, match=r"offset: the largest absolute value is 1e\+308"):
+        cb.fit(TABLE, Y, offset=np.full(N, 1e308), n_iter=1)
+    classifier = cb.CWBClassifier(n_iter=5, polish=None).fit(TABLE, Y > 0)
+    with pytest.raises(ValueError, match="sample_weight: their sum exceeds"):
+        classifier.score(TABLE, Y > 0, sample_weight=np.full(N, 1e308))
+
+
+def test_parameters_of_losses_as_numpy_scalars(tmp_path):
+    for loss in (cb.Quantile(np.float32(0.5)), cb.Huber(np.float32(1)), cb.Tweedie(np.float16(1))):
+        model = cb.fit(TABLE, np.abs(Y), loss=loss, n_iter=3, polish=None)
+        model.save(tmp_path / "model.json")
+        np.testing.assert_array_equal(
+            cb.load(tmp_path / "model.json").predict(TABLE), model.predict(TABLE)
+        )

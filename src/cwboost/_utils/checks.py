@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable
+from dataclasses import fields
 from inspect import Parameter, signature
 from typing import Any, TypeGuard
 
@@ -155,6 +156,27 @@ def first_repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def simplify_fields(instance: Any) -> None:
+    """Replace NumPy's numbers among the fields of a frozen dataclass by Python's, which do not
+    overflow and can be written to files.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Point:
+    ...     x: float
+    ...     def __post_init__(self):
+    ...         simplify_fields(self)
+    >>> Point(np.float32(0.5))
+    Point(x=0.5)
+    """
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        if isinstance(value, np.bool_ | np.integer | np.floating):
+            object.__setattr__(instance, field.name, value.item())
 
 
 def fits_single_precision(numbers: NDArray[np.float64]) -> bool:

@@ -107,6 +107,9 @@ def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
         raise ValueError(f"sample_weight: expected one number per row, got {quote(sample_weight)}")
     if not numbers.any():
         raise ValueError("sample_weight: all are zero; at least one row must have a weight")
+    with np.errstate(over="ignore"):
+        if numbers.sum() == np.inf:
+            raise ValueError("sample_weight: their sum exceeds 64-bit floats; rescale them")
     return np.asarray(_check_sample_weight(numbers, y, dtype=np.float64))
 
 

@@ -35,6 +35,7 @@ from cwboost.terms.plan import Plan
 from cwboost.terms.training import TrainingColumn
 
 from .input_data import FitData, FitInput, read_data
+from .options import as_seed
 from .repeat import input_again
 from .term_plans import NET_DF, summarize_columns
 
@@ -109,13 +110,14 @@ def rank_interactions(
     """
     check_instance("model", model, Model)
     check_threads(n_threads)
+    seed = as_seed(random_state)
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)
     fit_input = input_again(model.settings, fit_input, "rank_interactions")
     data = read_data(fit_input, model.loss, 0, model.classes)
     threads = threads_for(n_threads, len(data.y))
     names = list(dict.fromkeys(name for term in model.terms.values() for name in term.columns))
     summaries = summarize_columns(names, data.table, data.sample, threads)
-    return rank(model, data, names, summaries, random_state, threads, as_progress(progress))
+    return rank(model, data, names, summaries, seed, threads, as_progress(progress))
 
 
 def rank(

@@ -143,6 +143,9 @@ def read_offset(table: Table, offset: Any, exposure: Any, loss: LossTraits) -> F
                 f"offset: the {loss.name} loss has {loss.n_outputs} scores per row; expected shape "
                 f"{shape}, got {block.shape}"
             )
+        top = float(np.abs(block).max(initial=0.0))
+        if top >= MAX_Y:
+            raise ValueError(f"offset: the largest absolute value is {top:g}; rescale it and y")
         out += block if block.ndim == 2 else block[:, None]
     if exposure is not None:
         if not loss.log_link:

@@ -66,14 +66,14 @@ def user_shape(block: Floats) -> Floats:
     return np.ascontiguousarray(block[:, 0] if block.shape[1] == 1 else block)
 
 
-def checked_numbers(what: str, value: Any, shape: tuple[int, ...]) -> Floats:
-    """Return what a function of the user returned, as an array of the right shape."""
+def checked_numbers(what: str, value: Any, shape: tuple[int, ...] | None) -> Floats:
+    """Return what a function of the user returned, as an array of the right shape (None: any)."""
     try:
         out = as_real(value)
     except (TypeError, ValueError):
         found = getattr(value, "dtype", type(value).__name__)
         raise TypeError(f"the loss's {what} must return real numbers, got {found}") from None
-    if out.shape != shape:
+    if shape is not None and out.shape != shape:
         raise ValueError(
             f"the loss's {what} must return an array of shape {shape}, got {out.shape}"
         )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from cwboost import _core
-from cwboost._utils.checks import is_number
+from cwboost._utils.checks import is_number, simplify_fields
 from cwboost._utils.text import count, quote
 from cwboost.frames.columns import Floats, TargetError
 
@@ -32,6 +32,7 @@ class Tweedie(Loss):
     link: ClassVar[str | None] = "log"
 
     def __post_init__(self) -> None:
+        simplify_fields(self)
         if not (is_number(self.power) and 1.0 <= self.power <= 2.0):
             raise ValueError(f"Tweedie: power must be from 1 to 2, got {quote(self.power)}")
 

@@ -380,7 +380,14 @@ def _round_half_up(number: float) -> int:
 def _from_splitter(splitter: Any, data: FitData, units: Integers | None) -> Iterator[Fold]:
     """Yield the folds of a scikit-learn splitter of the rows that have a weight."""
     n = len(data.y)
-    for number, pair in enumerate(splitter.split(np.arange(n)[:, None], data.y, units)):
+    try:
+        pairs = list(splitter.split(np.arange(n)[:, None], data.y, units))
+    except TypeError as error:
+        raise TypeError(
+            f"folds: {quote(splitter)} is not a splitter of scikit-learn, whose method split(X, y, "
+            f"groups) yields pairs of row numbers: {error}"
+        ) from None
+    for number, pair in enumerate(pairs):
         yield _make_fold(*(_row_counts(rows, f"fold {number}", n) for rows in pair))
 
 

@@ -194,7 +194,9 @@ def _read_argument(learners: Any, style: str) -> tuple[list[Any], str, bool]:
     if learners is None:
         return [], style, False
     if not isinstance(learners, list | tuple):
-        learners = list(learners) if isinstance(learners, Iterable) else [learners]
+        single = isinstance(learners, np.ndarray) and learners.ndim == 0
+        several = isinstance(learners, Iterable) and not single
+        learners = list(learners) if several else [learners]
     given = [x for x in learners if x is not Ellipsis]
     return given, style, len(given) == len(learners)
 

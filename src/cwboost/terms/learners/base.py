@@ -12,7 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
-from cwboost._utils.checks import is_number, is_one_of
+from cwboost._utils.checks import is_number, is_one_of, simplify_fields
 from cwboost._utils.text import quote
 from cwboost.binning.rules import Bins, as_bins
 from cwboost.binning.summary import ColumnSummary
@@ -93,6 +93,7 @@ class Learner:
     is_component: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        simplify_fields(self)
         for column in self.columns:
             if not isinstance(column, str):
                 raise TypeError(
