@@ -621,6 +621,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
 
 def _as_array(X: Any) -> Any:
     """Return lists of rows as an array; anything else as it is."""
+    if isinstance(X, str | bytes | bytearray):
+        raise TypeError(f"X: expected a table or an array, got {quote(X)}")
     if not isinstance(X, list | tuple):
         return X
     try:
