@@ -1,8 +1,10 @@
-"""Regression tests: one for each bug that the fuzzer (tests/fuzz) found."""
+"""Regression tests: one for each bug that the fuzzer (tests/fuzz), or somebody who tried, found."""
 
 from __future__ import annotations
 
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import polars as pl
 import pytest
 
 import cwboost as cb
+from cwboost.cli.main import main
 from cwboost.export.tables import score_tables
 from cwboost.model.edits import set_level
 
@@ -149,3 +152,60 @@ def test_parameters_of_losses_as_numpy_scalars(tmp_path):
         np.testing.assert_array_equal(
             cb.load(tmp_path / "model.json").predict(TABLE), model.predict(TABLE)
         )
+
+
+# --- found by trying ------------------------------------------------------------------------------
+
+
+def test_estimators_respect_masks():
+    x = np.where(X > 1, -999.0, X)[:, None]
+    masked = np.ma.array(x, mask=X[:, None] > 1)
+    found = cb.CWBRegressor(n_iter=20).fit(masked, Y).predict(masked)
+    filled = masked.filled(np.nan)
+    np.testing.assert_array_equal(found, cb.CWBRegressor(n_iter=20).fit(filled, Y).predict(filled))
+    rows = np.ma.array(np.abs(Y), mask=np.arange(N) == 3)
+    with pytest.raises(ValueError, match="y: row 3 is masked"):
+        cb.CWBRegressor().fit(TABLE, rows)
+    with pytest.raises(ValueError, match="sample_weight: row 3 is masked"):
+        cb.CWBRegressor().fit(TABLE, Y, sample_weight=rows)
+
+
+@pytest.mark.parametrize("unit", ["h", "s", "ns"])
+def test_durations_as_y_are_days(unit):
+    hours = np.arange(N).astype("m8[h]").astype(f"m8[{unit}]")
+    found = cb.CWBRegressor(n_iter=20, terms="linear").fit({"x": np.arange(N)}, hours)
+    assert found.predict({"x": [48.0]})[0] == pytest.approx(2.0, abs=0.2)
+
+
+def test_numbers_as_text_in_y():
+    with pytest.raises(ValueError, match="y: CWBRegressor needs numbers, but y has the text"):
+        cb.CWBRegressor().fit(TABLE, Y.astype(str))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_devices_without_an_end_are_not_read(capsys):
+    for command in (
+        ["fit", "/dev/zero", "--target", "y", "-o", "m.json"],
+        ["show", "/dev/zero"],
+    ):
+        assert main(command) == 1
+        assert "/dev/zero: this is a device; name a file" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_checkpoints_and_tuning_files_are_regular_files(tmp_path):
+    """A tuning that fails removes its empty file, which must not be a device such as /dev/null."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe: this is not a regular file; use another name"):
+        cb.fit(TABLE, Y, n_iter=2, checkpoint=tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe: this is not a regular file; use another name"):
+        cb.tune(TABLE, Y, {"df": [2, 5]}, file=tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_two_results_in_one_file_are_refused(tmp_path, capsys):
+    table, file = tmp_path / "t.csv", str(tmp_path / "m.json")
+    table.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(X, Y, strict=True)))
+    command = ["fit", str(table), "--target", "y", "-o", file, "--checkpoint", file]
+    assert main(command) == 1
+    assert "-o and --checkpoint both name" in capsys.readouterr().err

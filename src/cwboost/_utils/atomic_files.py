@@ -11,6 +11,7 @@ import errno
 import glob
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -65,6 +66,33 @@ def check_file(file: Any) -> None:
         raise IsADirectoryError(f"{file}: this is a folder; name a file")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"{path.parent}: this folder does not exist; create it first")
+
+
+def check_regular(file: Any) -> None:
+    """Raise if a file exists and is a pipe or a device, which cannot be read again or removed.
+
+    Examples
+    --------
+    >>> check_regular("new.txt")
+    """
+    path = Path(file)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{file}: this is not a regular file; use another name")
+
+
+def check_has_end(file: Any) -> None:
+    """Raise if a file is a device that never ends, such as /dev/zero.
+
+    Examples
+    --------
+    >>> check_has_end(os.devnull)
+    """
+    with contextlib.suppress(FileNotFoundError):
+        is_device = stat.S_ISCHR(os.stat(file).st_mode)  # noqa: PTH116
+        if is_device and not os.path.samefile(file, os.devnull):  # noqa: PTH121
+            with Path(file).open("rb") as stream:
+                if not stream.isatty():
+                    raise ValueError(f"{file}: this is a device; name a file")
 
 
 @contextmanager

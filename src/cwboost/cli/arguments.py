@@ -47,6 +47,7 @@ def check_outputs(args: argparse.Namespace) -> None:
             "standard output is closed, so the result cannot be printed; redirect it, such as with "
             "'> FILE'"
         )
+    check_different(args)
     for name, option in OUTPUTS.items():
         written = getattr(args, name, None)
         for source, shown in INPUTS.items():
@@ -55,6 +56,19 @@ def check_outputs(args: argparse.Namespace) -> None:
                     f"{option} {written} would overwrite {shown}, which the command reads; "
                     "give another file"
                 )
+
+
+def check_different(args: argparse.Namespace) -> None:
+    """Raise if a command would write two things to one file."""
+    seen: dict[Path, str] = {}
+    for name, option in {**OUTPUTS, "checkpoint": "--checkpoint", "file": "--file"}.items():
+        written = getattr(args, name, None)
+        if written in (None, STANDARD):
+            continue
+        path = Path(written).resolve()
+        if path in seen:
+            raise ValueError(f"{seen[path]} and {option} both name {written}; give two files")
+        seen[path] = option
 
 
 def _is_same_file(one: Any, other: Any) -> bool:

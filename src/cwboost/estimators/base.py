@@ -623,6 +623,13 @@ def _as_array(X: Any) -> Any:
     """Return lists of rows as an array; anything else as it is."""
     if isinstance(X, str | bytes | bytearray):
         raise TypeError(f"X: expected a table or an array, got {quote(X)}")
+    if isinstance(X, np.ma.MaskedArray):
+        is_real = X.dtype.kind in "biuf"
+        return np.ma.filled(
+            X.astype(np.float64 if is_real else object), np.nan if is_real else None
+        )
+    if isinstance(X, np.ndarray) and X.dtype.kind == "c":
+        raise ValueError("X: Complex data not supported; pass real and imaginary parts as columns")
     if not isinstance(X, list | tuple):
         return X
     try:

@@ -21,9 +21,9 @@ from sklearn.utils.validation import (
 from cwboost._utils.checks import is_number
 from cwboost._utils.text import list_names, quote
 from cwboost.frames.aligned import check_finite_y, read_weights
-from cwboost.frames.columns import Floats, Labels
+from cwboost.frames.columns import Floats, Labels, Numbers
 from cwboost.frames.dataset import Dataset
-from cwboost.frames.read_frames import read
+from cwboost.frames.read_frames import read, read_column
 from cwboost.frames.table import Table
 
 
@@ -65,6 +65,7 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+    _check_unmasked("y", y)
     try:
         array = np.asarray(y)
     except ValueError:  # lists of different lengths
@@ -76,25 +77,28 @@ def check_y(estimator: Any, y: Any, y_numeric: bool = False) -> NDArray[Any]:
     absent = next((i for i, cell in objects if _is_missing(cell)), None)
     if absent is not None:
         raise ValueError(f"y: row {absent} is missing ({cells[absent]}); remove rows without y")
+    text = next((cell for cell in cells if isinstance(cell, str)), None)
+    if y_numeric and text is not None:
+        raise ValueError(
+            f"y: {type(estimator).__name__} needs numbers, but y has the text {quote(text)}; for "
+            "classes use CWBClassifier"
+        )
+    if y_numeric and array.dtype.kind in "mM":  # days, as everywhere
+        column = read_column(y, "y")
+        if isinstance(column, Numbers):
+            y = column.values
     try:
         out = np.asarray(_check_y(y, y_numeric=y_numeric, estimator=estimator))
         return np.asarray(out, dtype=np.float64) if y_numeric else out
     except TypeError:
         raise TypeError(f"y: expected numbers, got {quote(y)}") from None
-    except ValueError:
-        text = next((cell for cell in cells if isinstance(cell, str)), None)
-        if not y_numeric or text is None:
-            raise
-        raise ValueError(
-            f"y: {type(estimator).__name__} needs numbers, but y has the text {quote(text)}; for "
-            "classes use CWBClassifier"
-        ) from None
 
 
 def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
     """Return the weights as an array, None if there are none; raise if they are not numbers."""
     if sample_weight is None:
         return None
+    _check_unmasked("sample_weight", sample_weight)
     if isinstance(sample_weight, str):
         raise TypeError(
             f"sample_weight: expected an array, got {quote(sample_weight)}; pass X[...]"
@@ -111,6 +115,13 @@ def check_weights(sample_weight: Any, y: NDArray[Any]) -> Floats | None:
         if numbers.sum() == np.inf:
             raise ValueError("sample_weight: their sum exceeds 64-bit floats; rescale them")
     return np.asarray(_check_sample_weight(numbers, y, dtype=np.float64))
+
+
+def _check_unmasked(argument: str, values: Any) -> None:
+    """Raise if an array over the rows has masked values."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = int(np.flatnonzero(np.ma.getmaskarray(values))[0])
+        raise ValueError(f"{argument}: row {row} is masked; remove rows without a value")
 
 
 def _is_missing(cell: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cwboost._utils.atomic_files import check_name, open_text, replace_file
+from cwboost._utils.atomic_files import check_has_end, check_name, open_text, replace_file
 from cwboost._utils.text import count
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss, explain_registration, is_registered
@@ -199,6 +199,7 @@ def load(file: Any) -> Model:
     cwboost.export.plain_data.ModelFileError: .../m.json: not a cwboost model ...
     """
     check_name(file)
+    check_has_end(file)
     raw = FilePath(file).read_bytes()
     try:
         return from_dict(json.loads(raw.decode("utf-8"), parse_constant=_no_constant))

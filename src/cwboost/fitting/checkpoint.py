@@ -26,7 +26,7 @@ import numpy as np
 
 from cwboost import _core
 from cwboost._core import ALL_PART, SLOT_F, SLOT_R, TRAINING_PART, VALIDATION_PART
-from cwboost._utils.atomic_files import check_file, replace_file
+from cwboost._utils.atomic_files import check_file, check_regular, replace_file
 from cwboost._utils.fingerprint import fingerprint
 from cwboost._utils.text import list_names, quote
 from cwboost._utils.typed_fields import FieldError, Fields, parse_json, require
@@ -259,6 +259,7 @@ def _write(file: File, stages: list[Stage]) -> None:
 
 def _read(file: File, shown: str) -> list[Stage]:
     """Return the stages in a file, which messages call `shown`."""
+    check_regular(file)
     head, _, body = file.read_bytes().partition(b"\n")
     if not (head.startswith(MAGIC) or MAGIC.startswith(head)):
         raise ValueError(f"checkpoint {shown}: this is not a checkpoint; use another file name")

@@ -142,7 +142,12 @@ def validation_input(fit_input: FitInput, *, has_offset: bool) -> FitInput:
 
 def _has_rows(value: Any) -> bool:
     """Return whether an argument is an array over the rows; it may be a name, number or table."""
-    return value is not None and not isinstance(value, str | tuple) and np.ndim(value) > 0
+    if value is None or isinstance(value, str | tuple):
+        return False
+    try:
+        return np.ndim(value) > 0
+    except ValueError:  # lists of different lengths
+        return True
 
 
 @dataclass(frozen=True)
@@ -282,7 +287,10 @@ def class_weights(class_weight: Any, classes: Any, totals: NDArray[Any]) -> Floa
     from sklearn.utils import compute_class_weight
 
     labels = np.asarray(classes)
-    return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
+    try:
+        return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
+    except ValueError as error:
+        raise ValueError(f"class_weight: {error}") from None
 
 
 class _Rows(NamedTuple):

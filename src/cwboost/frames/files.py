@@ -30,7 +30,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cwboost._utils.atomic_files import STANDARD, check_file, check_name, open_text, write_output
+from cwboost._utils.atomic_files import (
+    STANDARD,
+    check_file,
+    check_has_end,
+    check_name,
+    open_text,
+    write_output,
+)
 from cwboost._utils.checks import first_repeated
 from cwboost._utils.text import quote
 
@@ -82,6 +89,8 @@ def read_table(file: str, kinds: Mapping[str, Kind] | None = None) -> FileTable:
     if is_folder(file):
         return _read_folder(file)
     name = "standard input" if file == STANDARD else file
+    if file != STANDARD:
+        check_has_end(file)
     raw = standard_input() if file == STANDARD else Path(file).read_bytes()
     if raw.startswith(b"\x1f\x8b"):
         try:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from cwboost._utils.atomic_files import check_file, explain_write_errors
+from cwboost._utils.atomic_files import check_file, check_regular, explain_write_errors
 from cwboost._utils.fingerprint import fingerprint
 from cwboost._utils.text import quote
 from cwboost._utils.typed_fields import FieldError, parse_json
@@ -151,6 +151,7 @@ def _encode(line: Mapping[str, Any], first: str) -> bytes:
 
 def _open_locked(file: Path) -> IO[bytes]:
     """Open and lock the file, for reading only if it is read-only; create it if missing."""
+    check_regular(file)
     try:
         opened: IO[bytes] = os.fdopen(os.open(file, FLAGS, 0o666), "r+b", 0)
     except PermissionError:
