@@ -209,3 +209,17 @@ def test_two_results_in_one_file_are_refused(tmp_path, capsys):
     command = ["fit", str(table), "--target", "y", "-o", file, "--checkpoint", file]
     assert main(command) == 1
     assert "-o and --checkpoint both name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "use"), [("mse", "squared"), ("LogLoss", "binomial"), ("POISSON", "poisson")]
+)
+def test_names_of_losses_in_other_libraries(given, use):
+    with pytest.raises(ValueError, match=f"got '{given}'; use '{use}'"):
+        cb.fit(TABLE, Y, loss=given)
+
+
+def test_a_table_with_a_header_only(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("x,y\n")
+    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "-o", str(tmp_path / "m")]) == 1
+    assert "t.csv: the table has no rows" in capsys.readouterr().err

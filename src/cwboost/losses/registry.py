@@ -16,6 +16,14 @@ from .regression import Absolute, Huber, Quantile, Squared
 from .tweedie import Gamma, Poisson, Tweedie
 
 TARGETS = ("numbers", "classes")
+SYNONYMS = {  # what other libraries call the losses
+    "squared": ("mse", "rmse", "l2", "squared_error", "squarederror", "gaussian", "normal", "ls"),
+    "absolute": ("mae", "l1", "absolute_error", "laplace", "lad"),
+    "quantile": ("pinball", "quantile_loss"),
+    "binomial": ("log_loss", "logloss", "logistic", "binary", "bernoulli", "cross_entropy"),
+    "multinomial": ("softmax", "multiclass", "categorical"),
+    "poisson": ("poisson_loss", "count"),
+}
 # A user may add a class under its name; models with that loss can then be saved, and loaded where
 # it has been added too.
 LOSSES: dict[str, type[Loss]] = {
@@ -36,7 +44,11 @@ def as_loss(loss: Any) -> Loss:
     """
     if isinstance(loss, str):
         if loss not in LOSSES:
-            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {quote(loss)}")
+            use = next(
+                (name for name, others in SYNONYMS.items() if loss.lower() in (name, *others)), None
+            )
+            hint = f"; use {quote(use)}" if use else ""
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}; got {quote(loss)}{hint}")
         cls: Any = LOSSES[loss]
         if not is_subclass(cls, Loss):
             raise TypeError(

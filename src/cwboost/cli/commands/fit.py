@@ -98,6 +98,8 @@ def run(args: argparse.Namespace, progress: Progress) -> int:
     mask_column = None if _is_split(args.validation) else args.validation
     request = read_fit_request(args, progress, [] if mask_column is None else [mask_column])
     table = request.table
+    if table.n_rows == 0:
+        raise ValueError(f"{args.table}: the table has no rows")
     estimator = _make_estimator(args, table, request.learners, progress)
     weights = None if args.weights is None else read_weights(args.weights, table)
     fixed = [name for name in (args.offset, args.exposure) if name is not None]
