@@ -114,9 +114,12 @@ def replace_file(file: Any) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         with _temporary_copy() as temporary:
             yield temporary
-            with explain_write_errors(file), temporary.open("rb") as source:
-                with target.open("wb") as out:
-                    shutil.copyfileobj(source, out)
+            with (
+                explain_write_errors(file),
+                temporary.open("rb") as source,
+                target.open("wb") as out,
+            ):
+                shutil.copyfileobj(source, out)
         return
     remove_leftovers(target.parent)
     temporary = target.with_name(f".{make_mark()}.tmp")
