@@ -461,7 +461,8 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if self.exclude is None:
             return []
         names = [self.exclude] if isinstance(self.exclude, str) else self.exclude
-        is_list = isinstance(names, Sequence | np.ndarray | set | frozenset)
+        is_array = isinstance(names, np.ndarray) and names.ndim == 1
+        is_list = is_array or isinstance(names, Sequence | set | frozenset)
         if not is_list or not all(isinstance(name, str) for name in names):
             raise TypeError(
                 f"exclude: expected the name of a column or a list of names, got {quote(names)}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cwboost import _core
 from cwboost._utils.checks import is_number
-from cwboost._utils.text import count, quote
+from cwboost._utils.text import count, quote, shorten
 from cwboost.binning.min_rows import LocalMinRows, MinRows
 from cwboost.binning.rules import Bins
 from cwboost.binning.summary import Sample
@@ -290,7 +290,7 @@ def class_weights(class_weight: Any, classes: Any, totals: NDArray[Any]) -> Floa
     try:
         return np.asarray(compute_class_weight(class_weight, classes=labels, y=labels))
     except ValueError as error:
-        raise ValueError(f"class_weight: {error}") from None
+        raise ValueError(f"class_weight: {shorten(str(error), 300)}") from None
 
 
 class _Rows(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import check_keywords, is_number
+from cwboost._utils.checks import check_keywords, is_number, is_one_of
 from cwboost._utils.text import quote
 
 from .display import DEFERRED, Display
@@ -23,7 +23,7 @@ LEAST_DPI = 10  # text cannot be drawn with fewer
 def plot(model: Any, which: str | None = None, kind: str | None = None, **options: Any) -> Any:
     """See Model.plot."""
     if which is not None:
-        if kind not in (None, DEFAULT):
+        if kind is not None and not is_one_of(kind, (DEFAULT,)):
             raise ValueError(f"kind={quote(kind)} draws the whole model; leave out {quote(which)}")
         check_keywords("plot of an effect", EffectDisplay.from_estimator, options)
         return EffectDisplay.from_estimator(model, which, **options)
