@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import fields
-from inspect import Parameter, signature
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -92,25 +91,6 @@ def check_instance(name: str, value: Any, kind: type) -> None:
     """
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {kind.__name__}, got {quote(value)}")
-
-
-def check_keywords(where: str, function: Callable[..., Any], given: Iterable[str]) -> None:
-    """Raise if a function does not take one of these keyword arguments.
-
-    Examples
-    --------
-    >>> check_keywords("draw", lambda *, color: None, ["colour"])
-    Traceback (most recent call last):
-    TypeError: draw: no argument 'colour'; it takes color
-    """
-    kinds = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = signature(function).parameters.values()
-    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
-        return
-    takes = [p.name for p in parameters if p.kind in kinds]
-    for name in given:
-        if name not in takes:
-            raise TypeError(f"{where}: no argument {quote(name)}; it takes {', '.join(takes)}")
 
 
 def as_real(value: Any) -> NDArray[np.float64]:

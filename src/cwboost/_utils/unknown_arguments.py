@@ -7,10 +7,10 @@ which of their own arguments does the same. Does not know what any argument mean
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .text import list_names, quote
 
@@ -98,16 +98,34 @@ def explain_unknown(function: Callable[P, T]) -> Callable[P, T]:
     TypeError: fit() has no argument 'n_estimators'; use n_iter=
     """
     known = list(inspect.signature(function).parameters)
-    name = function.__qualname__.removesuffix(".__init__")
+    owner = f"{function.__qualname__.removesuffix('.__init__')}()"
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        for keyword in kwargs:
-            if keyword not in known:
-                raise TypeError(describe_unknown(f"{name}()", keyword, known))
+        _refuse_unknown(owner, kwargs, known)
         return function(*args, **kwargs)
 
     return call
+
+
+def check_keywords(owner: str, function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise if a function does not take keywords that are passed on to it.
+
+    Examples
+    --------
+    >>> check_keywords("draw", lambda *, color: None, ["colour"])
+    Traceback (most recent call last):
+    TypeError: draw has no argument 'colour'; did you mean color=?
+    """
+    parameters = inspect.signature(function).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        _refuse_unknown(owner, given, parameters)
+
+
+def _refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    for keyword in given:
+        if keyword not in known:
+            raise TypeError(describe_unknown(owner, keyword, known))
 
 
 def describe_unknown(owner: str, name: str, known: Collection[str], mark: str = "{}=") -> str:

@@ -57,7 +57,15 @@ from .defaults import (
     spikes_that_help,
     warn_of_cap,
 )
-from .input import FitArguments, check_weights, draw_whole_groups, is_table, read_frame, read_roles
+from .input import (
+    FitArguments,
+    as_array,
+    check_weights,
+    draw_whole_groups,
+    is_table,
+    read_frame,
+    read_roles,
+)
 from .sklearn_callbacks import CallbackSupportMixin, SklearnCallbacks, with_callbacks
 
 # The fit ended by itself; further iterations cannot help.
@@ -338,7 +346,7 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
         if is_table(X):
             table = read_frame(self, X, reset)
         else:
-            X = _as_array(X)
+            X = as_array(X)
             X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             table = read(X)
         names = self._column_names()
@@ -618,26 +626,3 @@ class CWBEstimator(CallbackSupportMixin, TransformerMixin, BaseEstimator):  # ty
                 out[column] += found[group] / len(columns)
         shares = np.array(list(out.values()))
         return shares / shares.sum() if shares.sum() > 0 else shares
-
-
-def _as_array(X: Any) -> Any:
-    """Return lists of rows as an array; anything else as it is."""
-    if isinstance(X, str | bytes | bytearray):
-        raise TypeError(f"X: expected a table or an array, got {quote(X)}")
-    if isinstance(X, np.ma.MaskedArray):
-        is_real = X.dtype.kind in "biuf"
-        return np.ma.filled(
-            X.astype(np.float64 if is_real else object), np.nan if is_real else None
-        )
-    if isinstance(X, np.ndarray) and X.dtype.kind == "c":
-        raise ValueError("X: Complex data not supported; pass real and imaginary parts as columns")
-    if not isinstance(X, list | tuple):
-        return X
-    try:
-        array = np.asarray(X)
-    except ValueError:
-        raise ValueError(
-            f"X: expected a table, or rows of the same length; got {quote(X)}"
-        ) from None
-    # NumPy would turn numbers beside text into text.
-    return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array

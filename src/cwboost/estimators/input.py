@@ -158,6 +158,29 @@ def is_table(X: Any) -> bool:
     )
 
 
+def as_array(X: Any) -> Any:
+    """Return lists of rows as an array; anything else as it is."""
+    if isinstance(X, str | bytes | bytearray):
+        raise TypeError(f"X: expected a table or an array, got {quote(X)}")
+    if isinstance(X, np.ma.MaskedArray):
+        is_real = X.dtype.kind in "biuf"
+        return np.ma.filled(
+            X.astype(np.float64 if is_real else object), np.nan if is_real else None
+        )
+    if isinstance(X, np.ndarray) and X.dtype.kind == "c":
+        raise ValueError("X: Complex data not supported; pass real and imaginary parts as columns")
+    if not isinstance(X, list | tuple):
+        return X
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            f"X: expected a table, or rows of the same length; got {quote(X)}"
+        ) from None
+    # NumPy would turn numbers beside text into text.
+    return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
+
+
 def read_frame(estimator: Any, X: Any, reset: bool) -> Table:
     """Read a table of named columns; store the names if `reset`, else compare them."""
     bare = hasattr(X, "set_axis") and not any(isinstance(name, str) for name in X.columns)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import check_instance, check_whole, is_one_of
+from cwboost._utils.checks import check_whole, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.path_checks import check_has_path
 
 from .sizes import term_points
@@ -36,7 +36,7 @@ def key_iterations(model: Model, n: int = FRAMES) -> NDArray[np.int64]:
     >>> key_iterations(cb.fit({"x": x}, x**2, n_iter=500), 8)
     array([  0,   1,   7,  32,  78, 146, 238, 356, 500])
     """
-    check_instance("model", model, Model)
+    check_model(model, "key_iterations")
     check_whole("n", n, 2, sys.maxsize)
     last = model.n_iter
     if last <= n:
@@ -64,7 +64,7 @@ def coefficients_at(model: Model, iterations: Iterable[int]) -> dict[str, Floats
     >>> bool(np.array_equal(beta[1], model.terms["x"].beta)), bool(beta[0].any())
     (True, False)
     """
-    check_instance("model", model, Model)
+    check_model(model, "coefficients_at")
     check_has_path(model, "the path of the coefficients")
     if not isinstance(iterations, Iterable):
         raise TypeError(f"iterations: expected a list of iterations, got {quote(iterations)}")

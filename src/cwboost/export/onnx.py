@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import check_instance, check_text, is_one_of
+from cwboost._utils.checks import check_text, is_one_of
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Labels, Numbers
 from cwboost.frames.read_frames import read
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 from cwboost.model.scoring import output_labels
 
@@ -74,7 +74,7 @@ def to_onnx(
     >>> session.run(["response"], onnx_inputs(model, {"g": ["b", "a"]}))[0].round(2)
     array([1., 0.])
     """
-    check_instance("model", model, Model)
+    check_model(model, "to_onnx")
     _check_options(numbers, missing)
     link = checked_link(model, kind, LINKS, "ONNX")
     fixed = fixed_columns(model, offset, exposure)
@@ -122,7 +122,7 @@ def onnx_inputs(
     >>> onnx_inputs(model, {"g": ["b", None], "other": [1, 2]})
     {'g': array(['b', ''], dtype=object)}
     """
-    check_instance("model", model, Model)
+    check_model(model, "onnx_inputs")
     _check_options(numbers, missing)
     data, fixed, out = read(table), fixed_columns(model, offset, exposure), {}
     real, pieces = np.float64 if numbers == "double" else np.float32, pieces_of(model)

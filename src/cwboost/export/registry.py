@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import check_name
-from cwboost._utils.checks import check_instance, is_one_of
+from cwboost._utils.checks import is_one_of
 from cwboost._utils.text import quote
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 
 from .model_file import save
 from .onnx import write_onnx
@@ -136,7 +136,7 @@ def export(model: Model, file: Any, to: str | None = None, **options: Any) -> No
     >>> model = cb.fit({"g": ["a", "b"] * 9}, [0.0, 1.0] * 9)
     >>> export(model, "model.sql", table="rows")
     """
-    check_instance("model", model, Model)
+    check_model(model, "export")
     check_name(file)
     name = find_export(os.fspath(file)) if to is None else to
     if not is_one_of(name, _known_exports()):

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import check_instance, is_one_of
+from cwboost._utils.checks import is_one_of
 from cwboost._utils.text import quote
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.pieces import pieces_of
 from cwboost.model.scoring import output_labels
 
@@ -94,7 +94,7 @@ def to_sql(
       "score" AS "response"
     FROM model_scores
     """
-    check_instance("model", model, Model)
+    check_model(model, "to_sql")
     if not is_one_of(dialect, DIALECTS):
         raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}; got {quote(dialect)}")
     for argument, names in (("table", table), ("keep", keep)):

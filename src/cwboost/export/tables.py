@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from cwboost._utils.atomic_files import check_folder, open_text, replace_file, replace_folder
-from cwboost._utils.checks import check_instance, check_whole
+from cwboost._utils.checks import check_whole
 from cwboost._utils.text import quote
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.pieces import Axis, TermPieces, pieces_of
 from cwboost.model.scoring import output_labels
 
@@ -69,7 +69,7 @@ def score_tables(model: Model, n: int = 20) -> dict[str, ResultTable]:
        missing     nan   nan         0
     (7 rows)
     """
-    check_instance("model", model, Model)
+    check_model(model, "score_tables")
     check_whole("n", n, 1, MAX_ROWS)
     return _tables(model, lambda pieces: _readable(model, pieces, n))
 
@@ -90,7 +90,7 @@ def exact_tables(model: Model) -> dict[str, ResultTable]:
     >>> list(exact_tables(cb.fit({"x": x}, np.sin(x)))["x"])
     ['x is', 'x from', 'x to', 'x origin', 'x width', 'c0', 'c1', 'c2', 'c3']
     """
-    check_instance("model", model, Model)
+    check_model(model, "exact_tables")
     return _tables(model, lambda pieces: _exact(model, pieces))
 
 
@@ -285,7 +285,7 @@ def to_csv(model: Model, folder: Any, n: int = 20) -> None:
     >>> sorted(os.listdir("scores"))
     ['01_g.csv', 'exact', 'intercept.csv', 'model.csv', 'terms.csv']
     """
-    check_instance("model", model, Model)
+    check_model(model, "to_csv")
     check_folder(folder)
     readable, exact = score_tables(model, n), exact_tables(model)
     files = [_file_name(i, name) for i, name in enumerate(list(readable)[1:], 1)]
@@ -341,7 +341,7 @@ def to_excel(model: Model, file: Any, n: int = 20) -> None:
     >>> os.path.exists("scores.xlsx")
     True
     """
-    check_instance("model", model, Model)
+    check_model(model, "to_excel")
     try:
         import openpyxl
     except ModuleNotFoundError as error:

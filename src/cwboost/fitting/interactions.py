@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cwboost import _core
-from cwboost._utils.checks import check_instance, is_whole
+from cwboost._utils.checks import is_whole
 from cwboost._utils.cores import check_threads, threads_for
 from cwboost._utils.text import quote
 from cwboost._utils.unknown_arguments import explain_unknown
@@ -25,7 +25,7 @@ from cwboost.binning.summary import ColumnSummary
 from cwboost.frames.columns import Floats
 from cwboost.frames.table import Table
 from cwboost.frames.weights import as_part
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.records import Ranking
 from cwboost.model.scoring import add_effects
 from cwboost.progress import Progress, as_progress
@@ -108,7 +108,7 @@ def rank_interactions(
     >>> cb.rank_interactions(model, table, y).pairs[0]
     ('b', 'c')
     """
-    check_instance("model", model, Model)
+    check_model(model, "rank_interactions")
     check_threads(n_threads)
     seed = as_seed(random_state)
     fit_input = FitInput.of(table, y, weights, offset=offset, exposure=exposure)

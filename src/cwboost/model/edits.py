@@ -28,18 +28,17 @@ from scipy.optimize import isotonic_regression
 
 from cwboost._utils.checks import (
     as_real,
-    check_instance,
-    check_keywords,
     is_number,
     is_one_of,
     is_whole,
 )
 from cwboost._utils.text import quote, quote_names
+from cwboost._utils.unknown_arguments import check_keywords
 from cwboost.frames.columns import Floats
 from cwboost.terms.bases import Basis, BasisRows
 from cwboost.terms.encoders import level_text
 
-from .model import Model
+from .model import Model, check_model
 from .records import Edit, Sizes
 from .term import Term, averaged, column_groups, find_terms, with_coefficients
 
@@ -70,7 +69,7 @@ def zero(model: Model, term: str) -> Model:
     >>> zero(model, "g").predict({"g": ["a", "b"]}).round(2)
     array([0.5, 0.5])
     """
-    check_instance("model", model, Model)
+    check_model(model, "zero")
     terms = find_terms(model.terms, term)
     shift = sum((t.mean for t in terms), np.zeros(model.n_outputs))
     betas = {t.name: np.zeros_like(t.beta) for t in terms}
@@ -105,7 +104,7 @@ def rounded(model: Model, term: str, digits: int = 2) -> Model:
     >>> rounded(model, "g", digits=1).terms["g"].coef
     array([-1.3, -0.3,  1.7])
     """
-    check_instance("model", model, Model)
+    check_model(model, "rounded")
     if not is_whole(digits) or abs(digits) > 15:
         raise ValueError(
             f"rounded: digits must be a whole number from -15 to 15, got {quote(digits)}"
@@ -143,7 +142,7 @@ def smoothed(model: Model, term: str, df: float) -> Model:
     >>> bool(np.ptp(smoothed(model, "x", df=3).effect("x")["effect"]) < 1)
     True
     """
-    check_instance("model", model, Model)
+    check_model(model, "smoothed")
     from cwboost.fitting.smoothing import factorize, find_smoothing, spectrum
 
     if not is_number(df) or df <= 0:
@@ -229,7 +228,7 @@ def monotone(
     >>> monotone(model, "g").effect("g")["effect"].round(2)
     array([-1. ,  0.5,  0.5])
     """
-    check_instance("model", model, Model)
+    check_model(model, "monotone")
     if not isinstance(increasing, bool | np.bool_):
         raise TypeError(f"monotone: increasing must be True or False, got {quote(increasing)}")
     found = _single(model, term)
@@ -281,7 +280,7 @@ def set_level(model: Model, term: str, level: Any, effect: Any) -> Model:
     >>> set_level(model, "g", "c", -1.0).predict({"g": ["a", "b", "c"]}).round(2)
     array([0., 1., 1.])
     """
-    check_instance("model", model, Model)
+    check_model(model, "set_level")
     try:
         new = np.atleast_1d(as_real(effect))
     except (TypeError, ValueError):
@@ -323,7 +322,7 @@ def unedited(model: Model) -> Model:
     >>> unedited(zero(model, "g")).predict({"g": ["a", "b"]}).round(2)
     array([0., 1.])
     """
-    check_instance("model", model, Model)
+    check_model(model, "unedited")
     if not model.edits:
         return model
     start = model.start_vector - np.sum([edit.shift for edit in model.edits], axis=0)

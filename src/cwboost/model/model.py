@@ -487,3 +487,17 @@ class Model(AdditiveModel):
 def _restore(state: dict[str, Any]) -> Model:
     proxies = {name: MappingProxyType(state[name]) for name in ("terms", "columns")}
     return Model(**(state | proxies))
+
+
+def check_model(model: Any, method: str) -> None:
+    """Raise if the argument of a function is not a model.
+
+    Examples
+    --------
+    >>> check_model(3, "aic")
+    Traceback (most recent call last):
+    TypeError: aic: expected a Model, got int; an estimator has it as .model_
+    """
+    if not isinstance(model, Model):
+        found = type(model).__name__
+        raise TypeError(f"{method}: expected a Model, got {found}; an estimator has it as .model_")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cwboost._utils.cores import check_threads, threads_for
+from cwboost._utils.cores import threads_for
 from cwboost._utils.text import count, list_names, shorten
 from cwboost._utils.user_warnings import warn_user
 from cwboost.frames.aligned import read_offset
@@ -93,7 +93,6 @@ def write_effects(
 
     The memory order of `effects` must keep the outputs of a row together.
     """
-    check_threads(n_threads)
     found = model.predictor.write(table, effects, threads_for(n_threads, table.n_rows))
     _refuse_nan(found)
     warn_of(found)

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from cwboost._utils.checks import check_keywords
 from cwboost._utils.text import readable_number
+from cwboost._utils.unknown_arguments import check_keywords
 from cwboost.explain.importance import KINDS, check_kind, size_words
 from cwboost.frames.result_table import ResultTable
 

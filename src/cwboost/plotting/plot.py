@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cwboost._utils.atomic_files import replace_file
-from cwboost._utils.checks import check_keywords, is_number, is_one_of
+from cwboost._utils.checks import is_number, is_one_of
 from cwboost._utils.text import quote
+from cwboost._utils.unknown_arguments import check_keywords
 
 from .display import DEFERRED, Display
 from .effect import EffectDisplay

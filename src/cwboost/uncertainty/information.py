@@ -34,7 +34,7 @@ from cwboost.fitting.smoothing import System, one_blas_thread
 from cwboost.fitting.systems import core_learner
 from cwboost.frames.columns import Floats
 from cwboost.losses import Loss
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.path import StopReason
 from cwboost.model.path_checks import check_has_path
 from cwboost.progress import Progress, as_progress
@@ -152,10 +152,7 @@ def aic(
     <corrected AIC 1.127523 after 36 of 200 iterations, df 7.014584 (trace)>
     >>> best = model.at(found.best_iteration)
     """
-    if not isinstance(model, Model):
-        raise TypeError(
-            f"aic: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
-        )
+    check_model(model, "aic")
     check_has_path(model, "aic")
     model = model.boosted
     criterion, df = _check_criterion(model.loss, criterion, df)

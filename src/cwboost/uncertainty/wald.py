@@ -19,7 +19,7 @@ from cwboost.explain.effects import total_effect
 from cwboost.explain.sizes import support
 from cwboost.frames.columns import Floats
 from cwboost.frames.result_table import ResultTable
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import Polish
 from cwboost.model.term import Term
@@ -73,11 +73,7 @@ def wald_tests(model: Model) -> WaldTests:
     >>> list(tests["column"]), (tests["p-value"] < 0.001).tolist()
     (['a', 'b'], [True, False])
     """
-    if not isinstance(model, Model):
-        raise TypeError(
-            f"wald_tests: expected a Model, got {type(model).__name__}; an estimator has it as "
-            ".model_"
-        )
+    check_model(model, "wald_tests")
     check_not_edited(model, "wald_tests")
     polish = model.polish
     if polish is None or not polish.factors:

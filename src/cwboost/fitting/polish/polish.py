@@ -27,7 +27,7 @@ from cwboost.fitting.repeat import check_rows, pose_again
 from cwboost.fitting.smoothing import one_blas_thread
 from cwboost.frames.columns import Floats
 from cwboost.losses import n_informative
-from cwboost.model.model import Model
+from cwboost.model.model import Model, check_model
 from cwboost.model.path_checks import check_not_edited
 from cwboost.model.records import GONE, Polish
 
@@ -169,10 +169,7 @@ def polish(
     >>> errors[1] < errors[0]
     True
     """
-    if not isinstance(model, Model):
-        raise TypeError(
-            f"polish: expected a Model, got {type(model).__name__}; an estimator has it as .model_"
-        )
+    check_model(model, "polish")
     if weight is not None and not (is_number(weight) and 0.0 < weight <= 1.0):
         raise ValueError(f"weight: expected a number above 0 and up to 1, got {quote(weight)}")
     if model.bags is not None:
